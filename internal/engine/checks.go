@@ -3,62 +3,57 @@ package engine
 import (
 	"context"
 	"fmt"
+	"net/netip"
 	"strings"
-	"sync"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/engine/health"
+	"github.com/verge-edge/verge/internal/engine/state"
 )
-
-// examination is what checks the running task of an instance.
-type examination struct {
-	checks
-	up, ready bool // what was known before
-	probe     func(context.Context, *check) error
-}
 
 // checks of the task that runs. What is wrong with one of them does not keep the
 // others from being made.
-func (in *instance) checks() (examination, error) {
+func (in *instance) checks() (health.Checker, error) {
 	order := &in.rec.Order
-	found, err := checksOf(order.Spec, in.rec.Ports)
-	x := examination{checks: found, up: in.rec.Up, ready: in.ready}
+	found, err := health.Of(order.Spec, in.rec.Ports)
+	x := health.Checker{Checks: found, Ready: in.ready}
 	if in.rec.Up {
-		x.startup = nil
+		x.Startup = nil
 	}
 	task, env := in.task, []string(nil)
-	for _, c := range []*check{x.startup, x.readiness, x.liveness} {
+	for _, c := range []*health.Check{x.Startup, x.Readiness, x.Liveness} {
 		if c != nil {
-			c.quick = in.asleep
-			c.hosts = in.addrs
+			c.Quick = in.asleep
+			c.Hosts = in.addrs
 		}
-		if c == nil || c.command == nil && (c.path == "" || len(order.Spec.EnvSecrets) == 0) {
+		if c == nil || c.Command == nil && (c.Path == "" || len(order.Spec.EnvSecrets) == 0) {
 			continue
 		}
 		if in.env == nil {
 			var e error
 			in.env, e = in.environment()
-			if e != nil && c.command != nil {
+			if e != nil && c.Command != nil {
 				// It runs, so there was one once; but there is no way to know it.
-				return examination{}, fmt.Errorf("its checks can't be made: %w", e)
+				return health.Checker{}, fmt.Errorf("its checks can't be made: %w", e)
 			}
-			c.mute = e != nil
+			c.Mute = e != nil
 		}
-		env, c.hidden = in.env, in.hidden
-		if c.command == nil {
+		env, c.Hidden = in.env, in.hidden
+		if c.Command == nil {
 			continue
 		}
 		var e error
-		if c.command, e = expandAll(c.command, env); e != nil {
-			return examination{}, fmt.Errorf("%s: %w", c.kind, e)
+		if c.Command, e = expandAll(c.Command, env); e != nil {
+			return health.Checker{}, fmt.Errorf("%s: %w", c.Kind, e)
 		}
 	}
-	x.probe = func(ctx context.Context, c *check) error {
-		if c.command == nil {
-			return timed(ctx, c.timeout, func(ctx context.Context) error {
-				if len(c.hosts) > 0 {
-					return in.answersOf(ctx, c, task.Handle().PID)
+	x.Probe = func(ctx context.Context, c *health.Check) error {
+		if c.Command == nil {
+			return health.Timed(ctx, c.Timeout, func(ctx context.Context) error {
+				if len(c.Hosts) > 0 {
+					return health.ProbeHosts(ctx, in.kit.prober, c, task.Handle().PID, func(a netip.Addr) { in.kit.board.AnswersAt(in.id, a) })
 				}
-				return in.kit.prober.probe(ctx, *c)
+				return in.kit.prober.Probe(ctx, *c)
 			})
 		}
 		select {
@@ -67,8 +62,8 @@ func (in *instance) checks() (examination, error) {
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-		return timed(ctx, c.timeout, func(ctx context.Context) error {
-			return commandCheck(ctx, task, c, append([]string{envExec + "=1"}, env...))
+		return health.Timed(ctx, c.Timeout, func(ctx context.Context) error {
+			return health.ProbeCommand(ctx, task, c, append([]string{state.EnvExec + "=1"}, env...))
 		})
 	}
 	return x, err
@@ -91,30 +86,6 @@ func (in *instance) environment() ([]string, error) {
 	}
 	in.hidden, err = known.fill(&in.rec.Order, vars)
 	return environ(vars), err
-}
-
-// run makes the checks until ctx is done: first whether the instance has
-// started, then the others. tell gets what they find.
-func (x examination) run(ctx context.Context, tell func(verdict)) {
-	one := func(c *check, passing bool) (passed bool) {
-		checking(ctx, *c, passing, func(ctx context.Context) error { return x.probe(ctx, c) }, func(v verdict) bool {
-			tell(v)
-			passed = v.pass
-			return v.final || v.kind == startupCheck && v.pass
-		})
-		return passed
-	}
-	if x.startup != nil && !one(x.startup, false) {
-		return
-	}
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	if x.readiness != nil {
-		wg.Go(func() { one(x.readiness, x.ready) })
-	}
-	if x.liveness != nil {
-		wg.Go(func() { one(x.liveness, true) })
-	}
 }
 
 // expandAll fills in the variables of a command.

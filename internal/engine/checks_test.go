@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -11,6 +10,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/engine/health"
 	"github.com/verge-edge/verge/internal/runtime"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -25,7 +25,7 @@ func checked() wire.Order {
 
 func TestStartupComesFirst(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
-		r.prober.setOf(startupCheck, errors.New("status 503"))
+		r.prober.setOf(health.Startup, errors.New("status 503"))
 		r.apply(checked())
 		if s := r.status(web0); s.Phase != wire.PhasePending || s.Why != "starting" || s.PID == 0 || s.Ready {
 			t.Fatalf("after the start: %+v", s)
@@ -34,14 +34,14 @@ func TestStartupComesFirst(t *testing.T) {
 		if s := r.status(web0); s.Phase != wire.PhasePending || !strings.HasPrefix(s.Why, "startup http /up: status 503 (") || s.Ready {
 			t.Errorf("while it starts: %+v", s)
 		}
-		if n, m := r.prober.countOf(readinessCheck), r.prober.countOf(livenessCheck); n+m != 0 {
+		if n, m := r.prober.countOf(health.Readiness), r.prober.countOf(health.Liveness); n+m != 0 {
 			t.Errorf("%d probes of readiness and %d of liveness before it has started", n, m)
 		}
 		if _, err := r.e.Target(web0, "http"); err == nil {
 			t.Error("requests would be sent to it")
 		}
 		// Its logs are kept within bounds from its first line on.
-		if ids, _ := r.e.board.running(); !slices.Contains(ids, web0) {
+		if ids, _ := r.e.board.Running(); !slices.Contains(ids, web0) {
 			t.Error("it is not among what runs")
 		}
 		// Another engine goes on with it.
@@ -50,18 +50,18 @@ func TestStartupComesFirst(t *testing.T) {
 		if s := r.status(web0); s.Phase != wire.PhasePending || r.driver.starts(web0) != 1 {
 			t.Fatalf("adopted while it starts: %+v", s)
 		}
-		r.prober.setOf(startupCheck, nil)
+		r.prober.setOf(health.Startup, nil)
 		after(time.Second)
 		if s := r.status(web0); s.Phase != wire.PhaseRunning || !s.Ready || s.Why != "" {
 			t.Errorf("after its start: %+v", s)
 		}
 		// It is not asked again, by another engine neither.
-		r.prober.setOf(startupCheck, errors.New("status 503"))
-		before := r.prober.countOf(startupCheck)
+		r.prober.setOf(health.Startup, errors.New("status 503"))
+		before := r.prober.countOf(health.Startup)
 		r.stop()
 		r.start()
 		after(time.Minute)
-		if s := r.status(web0); s.Phase != wire.PhaseRunning || !s.Ready || r.prober.countOf(startupCheck) != before {
+		if s := r.status(web0); s.Phase != wire.PhaseRunning || !s.Ready || r.prober.countOf(health.Startup) != before {
 			t.Errorf("adopted after its start: %+v", s)
 		}
 		// But after a restart it is.
@@ -75,7 +75,7 @@ func TestStartupComesFirst(t *testing.T) {
 
 func TestFailedStartupIsAFailedStart(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
-		r.prober.setOf(startupCheck, errors.New("status 503"))
+		r.prober.setOf(health.Startup, errors.New("status 503"))
 		o := checked()
 		most := 1
 		o.Spec.Restart.MaxRestarts = &most
@@ -117,14 +117,14 @@ func TestLivenessRestarts(t *testing.T) {
 		if s := r.status(web0); s.Phase != wire.PhaseRunning || !s.Ready {
 			t.Fatalf("%+v", s)
 		}
-		if n := r.prober.countOf(livenessCheck); n < 28 || n > 30 {
+		if n := r.prober.countOf(health.Liveness); n < 28 || n > 30 {
 			t.Errorf("%d probes of liveness in a minute", n)
 		}
 		busy := r.router.setBusy(web0) // nobody waits for its connections
 		defer busy()
 		first := r.one(web0)
 		first.ignoreSignals()
-		r.prober.setOf(livenessCheck, errors.New("status 500"))
+		r.prober.setOf(health.Liveness, errors.New("status 500"))
 		after(7 * time.Second)
 		if signals, killed, _ := first.seen(); !slices.Equal(signals, []string{"INT"}) || killed {
 			t.Fatalf("signals %v, killed %v", signals, killed)
@@ -132,7 +132,7 @@ func TestLivenessRestarts(t *testing.T) {
 		if s := r.status(web0); s.Ready || s.Why != "being ended: liveness http /alive: status 500 (3 in a row)" || s.Phase != wire.PhaseRunning {
 			t.Errorf("while it ends: %+v", s)
 		}
-		r.prober.setOf(livenessCheck, nil)
+		r.prober.setOf(health.Liveness, nil)
 		after(6 * time.Second)
 		if _, killed, cleaned := first.seen(); !killed || cleaned != 1 {
 			t.Errorf("killed %v, cleaned %d times", killed, cleaned)
@@ -144,7 +144,7 @@ func TestLivenessRestarts(t *testing.T) {
 		// It is ended as ordered while it is being ended, too.
 		second := r.one(web0)
 		second.ignoreSignals()
-		r.prober.setOf(livenessCheck, errors.New("status 500"))
+		r.prober.setOf(health.Liveness, errors.New("status 500"))
 		after(7 * time.Second)
 		r.apply()
 		after(time.Minute)
@@ -167,57 +167,13 @@ func TestLivenessAndTheRestartRule(t *testing.T) {
 			o := checked()
 			o.ID, o.Ordinal = "shop.web."+fmt.Sprint(len(policy)), len(policy)
 			o.Spec.Restart = api.Restart{Policy: policy, Delay: 60e9, MaxDelay: 600e9}
-			r.prober.setOf(livenessCheck, nil)
+			r.prober.setOf(health.Liveness, nil)
 			r.apply(o)
 			after(time.Second)
-			r.prober.setOf(livenessCheck, errors.New("status 500"))
+			r.prober.setOf(health.Liveness, errors.New("status 500"))
 			after(8 * time.Second)
 			if s := r.status(o.ID); s.Phase != want.phase || !strings.HasPrefix(s.Why, want.why) {
 				t.Errorf("%s: %+v", policy, s)
-			}
-		}
-	})
-}
-
-// TestStalls: what could not be seen because nobody was there is no failure.
-func TestStalls(t *testing.T) {
-	t.Parallel()
-	now := time.Now()
-	for _, c := range []struct {
-		began time.Time
-		long  bool
-	}{
-		{now, false},
-		{now.Add(-2 * time.Second), false},
-		{now.Add(-time.Hour), true},
-		{now.Add(-time.Hour).Round(0), true}, // the machine slept: its monotonic clock did too
-		{now.Add(time.Hour), false},          // the wall clock was set back
-	} {
-		if d := (clock{c.began}).stall(time.Second); (d > 0) != c.long {
-			t.Errorf("from %s to %s: %s", c.began, now, d)
-		}
-	}
-	synctest.Test(t, func(t *testing.T) {
-		var told []verdict
-		n := 0
-		c := check{kind: livenessCheck, interval: 2 * time.Second, timeout: time.Second, failures: 2}
-		checking(t.Context(), c, true, func(context.Context) error {
-			if n++; n%2 == 0 && n < 1000 {
-				return fmt.Errorf("probe %d: %w", n, &stallError{time.Hour})
-			}
-			return errors.New("refused")
-		}, func(v verdict) bool {
-			told = append(told, v)
-			return v.final
-		})
-		if len(told) != 1 || n != 1000 && n != 1001 {
-			t.Errorf("%+v after %d probes", told, n)
-		}
-		// A probe that comes to its end in time, but to a bad one, is one.
-		for _, d := range []time.Duration{0, time.Second, time.Hour} {
-			err := timed(t.Context(), time.Second, func(context.Context) error { <-time.After(d); return errors.New("refused") })
-			if err == nil || err.Error() != "refused" {
-				t.Errorf("after %s: %v", d, err)
 			}
 		}
 	})
@@ -285,12 +241,12 @@ func TestNewChecksOfTheSameProgram(t *testing.T) {
 		if s := r.status(web0); s.Revision != 2 || !s.Ready || s.Phase != wire.PhaseRunning {
 			t.Errorf("at once: %+v", s)
 		}
-		before, alive := r.prober.countOf(readinessCheck), r.prober.countOf(livenessCheck)
+		before, alive := r.prober.countOf(health.Readiness), r.prober.countOf(health.Liveness)
 		after(time.Minute)
-		if n := r.prober.countOf(readinessCheck) - before; n < 5 || n > 6 {
+		if n := r.prober.countOf(health.Readiness) - before; n < 5 || n > 6 {
 			t.Errorf("%d probes in a minute, want one every ten seconds", n)
 		}
-		if n := r.prober.countOf(livenessCheck) - alive; n != 0 {
+		if n := r.prober.countOf(health.Liveness) - alive; n != 0 {
 			t.Errorf("%d probes of a check that is no more", n)
 		}
 		if r.driver.starts(web0) != 1 {

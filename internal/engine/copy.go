@@ -18,6 +18,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/verge-edge/verge/internal/engine/state"
 	"github.com/verge-edge/verge/internal/filecopy"
 	"github.com/verge-edge/verge/internal/runtime"
 	"github.com/verge-edge/verge/internal/runtime/session"
@@ -38,17 +39,17 @@ func (e *Engine) openCopy(s *execSession, q *wire.CopyStart) (what string, err e
 	if err != nil {
 		return "", err
 	}
-	state, err := in.running()
+	snap, err := in.running()
 	if err != nil {
 		return "", err
 	}
 	if q.Path == "" || len(q.Path) > 4096 || strings.ContainsRune(q.Path, 0) {
-		return "", fmt.Errorf("%w: %.100q is no path", errBadQuery, q.Path)
+		return "", fmt.Errorf("%w: %.100q is no path", state.ErrBadQuery, q.Path)
 	}
 	o := session.Options{Stdin: q.Into, Exec: func(ctx context.Context, x runtime.Exec) (wire.Exit, error) {
 		if q.Into {
 			// What is said to be there must be in what is packed of a volume later.
-			into, leave, err := in.enter(ctx, &state)
+			into, leave, err := in.enter(ctx, &snap)
 			if err != nil {
 				return wire.Exit{}, err
 			}
@@ -63,12 +64,12 @@ func (e *Engine) openCopy(s *execSession, q *wire.CopyStart) (what string, err e
 			}
 		})()
 		var sum filecopy.Summary
-		err := in.look(&state, q.Path, func(root *os.Root, name string) (err error) {
+		err := in.look(&snap, q.Path, func(root *os.Root, name string) (err error) {
 			if q.Into {
 				target := filecopy.Target{
 					Root: root, Path: name, Name: q.Name, Within: strings.HasSuffix(q.Path, "/"), Room: roomFor, Sync: volume.Sync,
 				}
-				if u := state.task.Handle().User; u != nil {
+				if u := snap.task.Handle().User; u != nil {
 					target.Owner = &filecopy.Owner{UID: int(u.UID), GID: int(u.GID)}
 				}
 				sum, err = filecopy.Unpack(ctx, x.Stdin, target)
@@ -200,7 +201,7 @@ func (in *instance) look(s *snapshot, name string, f func(root *os.Root, name st
 // system of its own is in, its working directory or a volume, and the rest of the
 // path.
 func (in *instance) tree(s *snapshot, name string) (dir, rest string, err error) {
-	work := in.place.work()
+	work := in.place.Work()
 	if path.IsAbs(name) {
 		clean := path.Clean(name)
 		if !within(clean, work) {
@@ -230,7 +231,7 @@ func (in *instance) tree(s *snapshot, name string) (dir, rest string, err error)
 		}
 		// Where a volume that is mounted for it is, package workdir says.
 		if longest, dir = len(at), v.Dir; v.Tmpfs > 0 || v.ReadOnly {
-			dir = filepath.Join(in.place.mounts(), strconv.Itoa(i))
+			dir = filepath.Join(in.place.Mounts(), strconv.Itoa(i))
 		}
 		rest = path.Join(".", strings.TrimPrefix(strings.TrimPrefix(name, at), "/"))
 	}

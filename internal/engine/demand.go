@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/engine/state"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -27,7 +28,7 @@ func (e *Engine) Demand(ctx context.Context, wait time.Duration) (wire.Demand, e
 	case <-ctx.Done():
 		return out, ctx.Err()
 	case <-e.ended:
-		return out, ErrStopped
+		return out, state.ErrStopped
 	}
 	over := time.NewTimer(min(max(wait, 0), maxWait))
 	defer over.Stop()
@@ -41,7 +42,7 @@ func (e *Engine) Demand(ctx context.Context, wait time.Duration) (wire.Demand, e
 			case <-ctx.Done():
 				return out, ctx.Err()
 			case <-e.ended:
-				return out, ErrStopped
+				return out, state.ErrStopped
 			}
 			e.quiet = false
 		}
@@ -53,7 +54,7 @@ func (e *Engine) Demand(ctx context.Context, wait time.Duration) (wire.Demand, e
 			return out, ctx.Err()
 		case <-e.ended:
 			turn.Stop()
-			return out, ErrStopped
+			return out, state.ErrStopped
 		}
 		now := time.Now()
 		out.Span, out.Services = api.Duration(now.Sub(e.demandAt)), bounded(e.kit.router.Demand())

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/engine/state"
 	placing "github.com/verge-edge/verge/internal/policy/place"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -111,7 +112,7 @@ func pathsOf(nodes []wire.DeviceNode) []string {
 // some is told so, where its descriptor does not say otherwise: a library that is told
 // nothing takes what there is.
 func deviceEnv(o *wire.Order, nodes []wire.DeviceNode) map[string]string {
-	if len(nodes) == 0 || runtimeOf(o) == api.Wasm {
+	if len(nodes) == 0 || state.RuntimeOf(o) == api.Wasm {
 		return nil
 	}
 	env := map[string]string{}

@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/verge-edge/verge/internal/engine/state"
+	"github.com/verge-edge/verge/internal/engine/status"
 	"github.com/verge-edge/verge/internal/handover"
 	"github.com/verge-edge/verge/internal/orders"
 	"github.com/verge-edge/verge/internal/ping"
@@ -20,17 +22,6 @@ import (
 	"github.com/verge-edge/verge/internal/runtime"
 	"github.com/verge-edge/verge/internal/wire"
 )
-
-// ErrStopped is wrapped by the errors of calls to an engine that has ended or
-// is about to.
-var ErrStopped = errors.New("the engine has stopped")
-
-// ErrBadOrders is wrapped by the error of Apply for orders that no engine could
-// act on. Sending them again is of no use.
-var ErrBadOrders = errors.New("the orders can't be acted on")
-
-// ErrNoInstance is wrapped by the error of Logs for an instance that is not here.
-var ErrNoInstance = errors.New("no such instance on this worker")
 
 // maxWait bounds how long State and Logs hold an answer.
 const maxWait = 5 * time.Minute
@@ -73,7 +64,7 @@ type Options struct {
 type Engine struct {
 	opts  Options
 	log   *slog.Logger
-	board *board
+	board *status.Board
 	// pinger measures hosts that are no workers.
 	pinger *ping.Pinger
 
@@ -156,9 +147,9 @@ func New(opts Options) (*Engine, error) {
 		return nil, err
 	}
 	info.Version = opts.Version
-	b := newBoard(info)
+	b := status.NewBoard(info)
 	e := &Engine{
-		uses: newUses(func(u *wire.Uses) { b.setInfo(func(i *wire.EngineInfo) { i.Uses = u }) }),
+		uses: newUses(func(u *wire.Uses) { b.SetInfo(func(i *wire.EngineInfo) { i.Uses = u }) }),
 		opts: opts, log: opts.Log, board: b, pinger: ping.New(),
 		loaded: make(chan struct{}), ended: make(chan struct{}),
 		halted: make(chan struct{}), hurry: make(chan struct{}),
@@ -182,15 +173,15 @@ func (e *Engine) Apply(ctx context.Context, o wire.EngineOrders) error {
 	if err := e.wait(ctx); err != nil {
 		return err
 	}
-	if err := checkOrders(&o); err != nil {
-		return fmt.Errorf("%w: %w", ErrBadOrders, err)
+	if err := state.CheckOrders(&o); err != nil {
+		return fmt.Errorf("%w: %w", state.ErrBadOrders, err)
 	}
 	if err := e.enterApplying(); err != nil {
 		return err
 	}
 	defer e.applying.Unlock()
 	err := e.stored.Write(&o)
-	e.kit.problems.set(fileSubject(e.stored.Path()), err)
+	e.kit.problems.Set(state.FileSubject(e.stored.Path()), err)
 	if err != nil {
 		return fmt.Errorf("store orders: %w", err)
 	}
@@ -208,7 +199,7 @@ func (e *Engine) Apply(ctx context.Context, o wire.EngineOrders) error {
 	e.mu.Lock()
 	e.orders, e.known = o.Orders, true
 	e.mu.Unlock()
-	e.board.setHave(o.Have)
+	e.board.SetHave(o.Have)
 	e.replan()
 	if unlocked || placed {
 		e.wakeAll() // who waits for a secret, or an address
@@ -223,7 +214,7 @@ func (e *Engine) Change(ctx context.Context, c wire.EngineChanges) error {
 		return err
 	}
 	if err := wire.CheckVersion("changes of the orders", c.V); err != nil {
-		return fmt.Errorf("%w: %w", ErrBadOrders, err)
+		return fmt.Errorf("%w: %w", state.ErrBadOrders, err)
 	}
 	if err := e.enterApplying(); err != nil {
 		return err
@@ -234,7 +225,7 @@ func (e *Engine) Change(ctx context.Context, c wire.EngineChanges) error {
 	}
 	next := e.told.With(&c)
 	err := e.stored.Change(&c, &next)
-	e.kit.problems.set(fileSubject(e.stored.Path()), err)
+	e.kit.problems.Set(state.FileSubject(e.stored.Path()), err)
 	if err != nil {
 		return fmt.Errorf("store orders: %w", err)
 	}
@@ -242,7 +233,7 @@ func (e *Engine) Change(ctx context.Context, c wire.EngineChanges) error {
 	next.Routes = e.route()
 	placed := e.setNetwork(&next)
 	e.uses.set(e.told.Routes)
-	e.board.setHave(next.Have)
+	e.board.SetHave(next.Have)
 	if placed { // what kept it from its place before is gone
 		e.wakeAll()
 	}
@@ -255,7 +246,7 @@ func (e *Engine) enterApplying() error {
 	select {
 	case <-e.ended:
 		e.applying.Unlock()
-		return ErrStopped
+		return state.ErrStopped
 	default:
 		return nil
 	}
@@ -292,7 +283,7 @@ func (e *Engine) State(ctx context.Context, after uint64, wait time.Duration) (w
 	timer := time.NewTimer(min(max(wait, 0), maxWait))
 	defer timer.Stop()
 	for {
-		s, news, changed := e.board.since(after)
+		s, news, changed := e.board.Since(after)
 		if news {
 			return s, nil
 		}
@@ -303,7 +294,7 @@ func (e *Engine) State(ctx context.Context, after uint64, wait time.Duration) (w
 		case <-ctx.Done():
 			return wire.EngineState{}, ctx.Err()
 		case <-e.ended:
-			return wire.EngineState{}, ErrStopped
+			return wire.EngineState{}, state.ErrStopped
 		}
 	}
 }
@@ -334,14 +325,14 @@ func (e *Engine) Entries(ctx context.Context) ([]wire.EntryView, error) {
 func (e *Engine) wait(ctx context.Context) error {
 	select {
 	case <-e.ended:
-		return ErrStopped
+		return state.ErrStopped
 	default:
 	}
 	select {
 	case <-e.loaded:
 		return nil
 	case <-e.ended:
-		return ErrStopped
+		return state.ErrStopped
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -390,16 +381,16 @@ func (e *Engine) replan() {
 	if e.known && !e.halting && e.orphans != nil {
 		for _, id := range e.orphans {
 			if e.instances[id] == nil {
-				e.addLocked(id, record{}, true)
+				e.addLocked(id, state.Record{}, true)
 			}
 		}
 		e.orphans = nil
 	}
 	w := world{
 		orders: e.orders, known: e.known, halting: e.halting,
-		capacity: e.kit.capacity(), devices: e.kit.devices(), runtimes: e.board.runtimes(),
+		capacity: e.kit.capacity(), devices: e.kit.devices(), runtimes: e.board.Runtimes(),
 		hostPaths: e.opts.Config.HostPaths, cannotMount: e.kit.cannotMount,
-		hostUsers: e.opts.Config.HostUsers, isolation: e.board.isolation(),
+		hostUsers: e.opts.Config.HostUsers, isolation: e.board.Isolation(),
 		overlay: e.kit.net() != nil || e.kit.noNetwork != nil,
 		present: make(map[wire.InstanceID]present, len(e.instances)),
 	}
@@ -415,8 +406,8 @@ func (e *Engine) replan() {
 	for id, g := range plan(w) {
 		in := e.instances[id]
 		if in == nil {
-			in = e.addLocked(id, record{}, e.marked[id])
-			in.setAwake(wakes(&g.order))
+			in = e.addLocked(id, state.Record{}, e.marked[id])
+			in.setAwake(state.BeginsAwake(&g.order))
 		}
 		in.setGoal(g)
 	}
@@ -424,7 +415,7 @@ func (e *Engine) replan() {
 
 // addLocked adds an instance and starts its supervisor, which waits for its goal
 // if it has none yet.
-func (e *Engine) addLocked(id wire.InstanceID, rec record, marked bool) *instance {
+func (e *Engine) addLocked(id wire.InstanceID, rec state.Record, marked bool) *instance {
 	in := newInstance(e.kit, id, rec, marked)
 	delete(e.marked, id)
 	e.instances[id] = in
@@ -445,7 +436,7 @@ func (e *Engine) forgotten(in *instance) bool {
 		return false
 	}
 	delete(e.instances, in.id)
-	e.board.forget(in.id)
+	e.board.Forget(in.id)
 	e.kit.marks.forget(in.id)
 	e.mu.Unlock()
 	e.replan()
@@ -454,5 +445,5 @@ func (e *Engine) forgotten(in *instance) bool {
 
 // Target implements proxy.Local.
 func (e *Engine) Target(id wire.InstanceID, port string) (string, error) {
-	return e.board.target(id, port)
+	return e.board.Target(id, port)
 }

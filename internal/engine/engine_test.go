@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/engine/state"
 	"github.com/verge-edge/verge/internal/proxy"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -137,7 +138,7 @@ func TestRestartsWithBackOffThenGivesUp(t *testing.T) {
 		if s.Phase != wire.PhasePending || s.LastExit == nil || s.LastExit.Code != 7 || s.Ready || !strings.Contains(s.Why, "restart 1 of 2") {
 			t.Fatalf("after the first exit: %+v", s)
 		}
-		rec, err := readRecord(filepath.Join(r.dir, instancesDir, web0), web0)
+		rec, err := state.ReadRecord(filepath.Join(r.dir, state.InstancesDir, web0), web0)
 		if err != nil || rec.LastExit == nil || rec.LastExit.Code != 7 || rec.Handle != nil {
 			t.Errorf("on disk: %+v, %v", rec, err)
 		}
@@ -256,7 +257,7 @@ func TestDrainThenSignalThenKill(t *testing.T) {
 		if err != nil || !slices.Equal(now.Gone, []string{web0}) {
 			t.Errorf("%+v, %v", now, err)
 		}
-		if _, err := os.Stat(filepath.Join(r.dir, instancesDir, web0)); !os.IsNotExist(err) {
+		if _, err := os.Stat(filepath.Join(r.dir, state.InstancesDir, web0)); !os.IsNotExist(err) {
 			t.Errorf("files left: %v", err)
 		}
 	})
@@ -314,7 +315,7 @@ func TestAnotherNamespaceFindsNothing(t *testing.T) {
 		r.apply(order(0, 1, 100))
 		old := r.one(web0)
 		for _, dir := range []string{"work", "log"} {
-			if err := os.WriteFile(filepath.Join(r.dir, instancesDir, web0, dir, "left"), []byte("private"), 0o600); err != nil {
+			if err := os.WriteFile(filepath.Join(r.dir, state.InstancesDir, web0, dir, "left"), []byte("private"), 0o600); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -325,7 +326,7 @@ func TestAnotherNamespaceFindsNothing(t *testing.T) {
 			t.Fatal("the old one must be gone and one new one be there")
 		}
 		for _, dir := range []string{"work", "log"} {
-			if _, err := os.Stat(filepath.Join(r.dir, instancesDir, web0, dir, "left")); !errors.Is(err, os.ErrNotExist) {
+			if _, err := os.Stat(filepath.Join(r.dir, state.InstancesDir, web0, dir, "left")); !errors.Is(err, os.ErrNotExist) {
 				t.Errorf("%s: %v", dir, err)
 			}
 		}
@@ -353,7 +354,7 @@ func TestShutdownStopsAllAndKeepsOrders(t *testing.T) {
 			t.Error("something still runs")
 		}
 		r.stop()
-		if err := r.e.Apply(context.Background(), wire.EngineOrders{V: wire.Version}); !errors.Is(err, ErrStopped) {
+		if err := r.e.Apply(context.Background(), wire.EngineOrders{V: wire.Version}); !errors.Is(err, state.ErrStopped) {
 			t.Errorf("apply to an engine that ended: %v", err)
 		}
 		r.start()
@@ -426,7 +427,7 @@ func TestBadOrdersChangeNothing(t *testing.T) {
 			{V: wire.Version, Orders: []wire.Order{evil}},
 			{V: wire.Version, Orders: twice},
 		} {
-			if err := r.e.Apply(context.Background(), bad); !errors.Is(err, ErrBadOrders) {
+			if err := r.e.Apply(context.Background(), bad); !errors.Is(err, state.ErrBadOrders) {
 				t.Errorf("got %v", err)
 			}
 		}
@@ -486,7 +487,7 @@ func TestStopThatIsTakenBack(t *testing.T) {
 func TestLogsAreRotatedAndRead(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
 		r.apply(order(0, 1, 100))
-		dir := place{dir: filepath.Join(r.dir, instancesDir, web0)}.log()
+		dir := state.At(r.dir, web0).Log()
 		c, err := r.e.Logs(context.Background(), web0, wire.LogAsk{Wait: 300 * time.Millisecond})
 		if err != nil || len(c.Data) != 0 {
 			t.Errorf("an empty log: %+v, %v", c, err)
@@ -515,7 +516,7 @@ func TestLogsAreRotatedAndRead(t *testing.T) {
 		if read != int64(len(text)) {
 			t.Errorf("read %d of %d bytes", read, len(text))
 		}
-		if _, err := r.e.Logs(context.Background(), "shop.web.8", wire.LogAsk{}); !errors.Is(err, ErrNoInstance) {
+		if _, err := r.e.Logs(context.Background(), "shop.web.8", wire.LogAsk{}); !errors.Is(err, state.ErrNoInstance) {
 			t.Errorf("log of a stranger: %v", err)
 		}
 	})
@@ -527,7 +528,7 @@ func TestTheLogOfAnEndedProcessIsRotated(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
 		o := order(0, 1, 100)
 		r.apply(o)
-		dir := place{dir: filepath.Join(r.dir, instancesDir, web0)}.log()
+		dir := state.At(r.dir, web0).Log()
 		if err := os.WriteFile(filepath.Join(dir, "output.log"), []byte(strings.Repeat("a line of it\n", 1<<19)), 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -4,22 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"time"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/engine/state"
 	"github.com/verge-edge/verge/internal/wire"
-)
-
-// Variables by which an engine knows its own processes again. A service can't
-// set them.
-const (
-	envEngine   = "VERGE_ENGINE"
-	envInstance = "VERGE_INSTANCE"
-	// envExec marks commands that run beside an instance; of a session it is the id.
-	envExec = "VERGE_EXEC"
 )
 
 // surroundings are what an instance is told about itself.
@@ -38,14 +29,14 @@ type surroundings struct {
 // the descriptor may refer and add.
 func base(o *wire.Order, s surroundings) map[string]string {
 	env := map[string]string{
-		"VERGE_APP":     o.App,
-		"VERGE_SERVICE": o.Service,
-		envInstance:     o.ID,
-		"VERGE_ORDINAL": strconv.Itoa(o.Ordinal),
-		"VERGE_WORKER":  s.worker,
-		"VERGE_CLUSTER": s.cluster,
-		"VERGE_LISTEN":  s.listen,
-		envEngine:       s.engine,
+		"VERGE_APP":       o.App,
+		"VERGE_SERVICE":   o.Service,
+		state.EnvInstance: o.ID,
+		"VERGE_ORDINAL":   strconv.Itoa(o.Ordinal),
+		"VERGE_WORKER":    s.worker,
+		"VERGE_CLUSTER":   s.cluster,
+		"VERGE_LISTEN":    s.listen,
+		state.EnvEngine:   s.engine,
 
 		"VERGE_NAMESPACE": wire.OrderNamespace(o),
 	}
@@ -61,11 +52,11 @@ func base(o *wire.Order, s surroundings) map[string]string {
 		}
 	}
 	maps.Copy(env, deviceEnv(o, s.devices))
-	if !elsewhere(o) { // a container has these of its image, and a function none
+	if !state.Sandboxed(o) { // a container has these of its image, and a function none
 		env["PATH"], env["HOME"], env["TMPDIR"] = s.path, s.work, s.tmp
 	}
 	for i := range o.Spec.Ports {
-		name := portName(&o.Spec.Ports[i])
+		name := state.PortName(&o.Spec.Ports[i])
 		n := strconv.Itoa(s.ports[name])
 		if i == 0 {
 			env["PORT"] = n
@@ -76,7 +67,7 @@ func base(o *wire.Order, s surroundings) map[string]string {
 	// port "b" of service "a" must not hide the service "a-b".
 	for service, ports := range o.Peers {
 		for i := range ports {
-			name := portName(&ports[i])
+			name := state.PortName(&ports[i])
 			if addr, ok := s.addrs[service][name]; ok {
 				env[api.EnvName(service+"-"+name)] = addr
 			}
@@ -86,15 +77,12 @@ func base(o *wire.Order, s surroundings) map[string]string {
 		if len(ports) == 0 {
 			continue
 		}
-		if addr, ok := s.addrs[service][portName(&ports[0])]; ok {
+		if addr, ok := s.addrs[service][state.PortName(&ports[0])]; ok {
 			env[api.EnvName(service)] = addr
 		}
 	}
 	return env
 }
-
-// elsewhere says that an order is for no program of this machine.
-func elsewhere(o *wire.Order) bool { return runtimeOf(o) == api.Container || runtimeOf(o) == api.Wasm }
 
 // listenOn is the address that an instance in a network namespace is to listen on; ""
 // is the machine's, where nobody else is to reach it.
@@ -125,7 +113,7 @@ func fillPeers(o *wire.EngineOrders) {
 
 // resolve returns what the process of an order is started with.
 func resolve(o *wire.Order, s surroundings) (argv []string, vars map[string]string, err error) {
-	for _, name := range []string{envEngine, envInstance, envExec} {
+	for _, name := range []string{state.EnvEngine, state.EnvInstance, state.EnvExec} {
 		if _, ok := o.Spec.Env[name]; ok {
 			return nil, nil, fmt.Errorf("env.%s is set by Verge itself; give it another name in the descriptor", name)
 		}
@@ -134,10 +122,10 @@ func resolve(o *wire.Order, s surroundings) (argv []string, vars map[string]stri
 	if err != nil {
 		return nil, nil, err
 	}
-	if runtimeOf(o) == api.Wasm { // its module is no argument, but its name is the first
+	if state.RuntimeOf(o) == api.Wasm { // its module is no argument, but its name is the first
 		argv = append([]string{o.Service}, argv...)
 	}
-	if (len(argv) == 0 || argv[0] == "") && (runtimeOf(o) != api.Container || len(o.Spec.Command) > 0) {
+	if (len(argv) == 0 || argv[0] == "") && (state.RuntimeOf(o) != api.Container || len(o.Spec.Command) > 0) {
 		return nil, nil, errors.New("command: it is empty once its variables are filled in")
 	}
 	return argv, vars, nil
@@ -151,12 +139,3 @@ func environ(env map[string]string) []string {
 	}
 	return list
 }
-
-// place is where an instance's files are.
-type place struct{ dir string }
-
-func (p place) work() string   { return filepath.Join(p.dir, "work") }
-func (p place) tmp() string    { return filepath.Join(p.dir, "tmp") }
-func (p place) mounts() string { return filepath.Join(p.dir, "mounts") }
-func (p place) log() string    { return filepath.Join(p.dir, "log") }
-func (p place) record() string { return filepath.Join(p.dir, recordFile) }

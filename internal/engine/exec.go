@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"sync"
 
+	"github.com/verge-edge/verge/internal/engine/state"
 	"github.com/verge-edge/verge/internal/runtime"
 	"github.com/verge-edge/verge/internal/runtime/session"
 	"github.com/verge-edge/verge/internal/wire"
@@ -64,7 +65,7 @@ func (e *Engine) Exec(ctx context.Context, q wire.ExecAsk) (wire.ExecAnswer, err
 		s.End("it was ended by who had started it")
 		return wire.ExecAnswer{}, nil
 	}
-	return wire.ExecAnswer{}, fmt.Errorf("%w: a session has no step %q with that", errBadQuery, q.Do)
+	return wire.ExecAnswer{}, fmt.Errorf("%w: a session has no step %q with that", state.ErrBadQuery, q.Do)
 }
 
 // find returns the session that a step is of. Another owner's does not exist, nor
@@ -139,7 +140,7 @@ func (e *Engine) opener(q wire.ExecAsk) (key string, open func(*execSession) (wh
 	case q.Copy != nil:
 		return q.Copy.Key, func(s *execSession) (string, error) { return e.openCopy(s, q.Copy) }, nil
 	}
-	return "", nil, fmt.Errorf("%w: a session of nothing", errBadQuery)
+	return "", nil, fmt.Errorf("%w: a session of nothing", state.ErrBadQuery)
 }
 
 // instance finds an instance.
@@ -149,7 +150,7 @@ func (e *Engine) instance(id wire.InstanceID) (*instance, error) {
 	if in := e.instances[id]; in != nil {
 		return in, nil
 	}
-	return nil, fmt.Errorf("%w: %q", ErrNoInstance, id)
+	return nil, fmt.Errorf("%w: %q", state.ErrNoInstance, id)
 }
 
 // openSession makes a session of a program and lets it run.
@@ -165,7 +166,7 @@ func (e *Engine) openSession(s *execSession, q *wire.ExecStart) error {
 	if err != nil {
 		return err
 	}
-	o := session.Options{Exec: task.Exec, Command: q.Command, Env: append(env, envExec+"="+s.id), Stdin: q.Stdin, Terminal: q.Terminal}
+	o := session.Options{Exec: task.Exec, Command: q.Command, Env: append(env, state.EnvExec+"="+s.id), Stdin: q.Stdin, Terminal: q.Terminal}
 	return e.runSession(s, o, func(ctx context.Context) {
 		if task.Handle().Cgroup != "" {
 			return
@@ -183,7 +184,7 @@ func (e *Engine) runSession(s *execSession, o session.Options, after func(ctx co
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.spawn == nil || e.halting {
-		return ErrStopped
+		return state.ErrStopped
 	}
 	if s.Session, err = session.New(o); err != nil {
 		return fmt.Errorf("session in %s: %w", s.instance, err)

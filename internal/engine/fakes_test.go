@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/engine/health"
 	"github.com/verge-edge/verge/internal/proxy"
 	"github.com/verge-edge/verge/internal/runtime"
 	"github.com/verge-edge/verge/internal/wire"
@@ -402,19 +403,19 @@ func (r *fakeRouter) setBusy(id string) (idle func()) {
 type fakeProber struct {
 	mu     sync.Mutex
 	err    error
-	of     map[checkKind]error
+	of     map[health.Kind]error
 	probes int
-	kinds  map[checkKind]int
+	kinds  map[health.Kind]int
 }
 
-func (p *fakeProber) probe(_ context.Context, c check) error {
+func (p *fakeProber) Probe(_ context.Context, c health.Check) error {
 	p.mu.Lock()
 	p.probes++
 	if p.kinds == nil {
-		p.kinds = map[checkKind]int{}
+		p.kinds = map[health.Kind]int{}
 	}
-	p.kinds[c.kind]++
-	err, ok := p.of[c.kind]
+	p.kinds[c.Kind]++
+	err, ok := p.of[c.Kind]
 	if !ok {
 		err = p.err
 	}
@@ -429,11 +430,11 @@ func (p *fakeProber) set(err error) {
 }
 
 // setOf sets the answer to probes of one kind.
-func (p *fakeProber) setOf(k checkKind, err error) {
+func (p *fakeProber) setOf(k health.Kind, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.of == nil {
-		p.of = map[checkKind]error{}
+		p.of = map[health.Kind]error{}
 	}
 	p.of[k] = err
 }
@@ -444,7 +445,7 @@ func (p *fakeProber) count() int {
 	return p.probes
 }
 
-func (p *fakeProber) countOf(k checkKind) int {
+func (p *fakeProber) countOf(k health.Kind) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.kinds[k]

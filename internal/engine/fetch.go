@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/verge-edge/verge/internal/engine/state"
 	"github.com/verge-edge/verge/internal/registry"
 	"github.com/verge-edge/verge/internal/runtime"
 	"github.com/verge-edge/verge/internal/runtime/container"
@@ -22,7 +23,7 @@ const (
 // may take minutes. It ends early when something else is to be done. ready is false
 // where it is not there and nobody has failed.
 func (in *instance) fetch(ctx context.Context, o *wire.Order) (ready bool, err error) {
-	driver, ok := in.kit.drivers[runtimeOf(o)].(runtime.Imager)
+	driver, ok := in.kit.drivers[state.RuntimeOf(o)].(runtime.Imager)
 	if !ok {
 		return true, nil
 	}
@@ -62,7 +63,7 @@ func (in *instance) fetch(ctx context.Context, o *wire.Order) (ready bool, err e
 		case <-in.wake:
 			// For who sleeps it goes on when it is woken: it is needed all the more.
 			g := in.currentGoal()
-			if (g.kind == goalRun || in.resting && g.kind == goalSleep) && sameRun(&g.order, o) {
+			if (g.kind == goalRun || in.resting && g.kind == goalSleep) && state.SameRun(&g.order, o) {
 				continue
 			}
 			cancel() // what is here already is kept
@@ -113,10 +114,10 @@ func (in *instance) login(o *wire.Order, s *runtime.Spec) error {
 // so that who wakes it waits for no download and no compiler. What is missing is told,
 // and tried again by its start. True if there was something to do.
 func (in *instance) provide(ctx context.Context, o *wire.Order) bool {
-	if in.provided.ID != "" && sameRun(&in.provided, o) {
+	if in.provided.ID != "" && state.SameRun(&in.provided, o) {
 		return false
 	}
-	if _, ok := in.kit.drivers[runtimeOf(o)].(runtime.Imager); !ok {
+	if _, ok := in.kit.drivers[state.RuntimeOf(o)].(runtime.Imager); !ok {
 		return false
 	}
 	in.resting, in.lacks = true, ""

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/engine/state"
 	"github.com/verge-edge/verge/internal/runtime"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -229,7 +230,7 @@ func TestFilesAndVolumesOfAContainerAreMounts(t *testing.T) {
 		if s.Dir != "" || len(s.Command) != 0 {
 			t.Errorf("directory and command are the image's: %+v", s)
 		}
-		work := filepath.Join(r.dir, instancesDir, web0, "work")
+		work := filepath.Join(r.dir, state.InstancesDir, web0, "work")
 		want := []runtime.Mount{
 			{Source: filepath.Join(work, "file-0"), Target: "/etc/app.ini", Own: true},
 			{Source: filepath.Join(work, "file-1"), Target: "conf/b", Own: true},

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/verge-edge/verge/internal/engine/state"
 	"github.com/verge-edge/verge/internal/forward"
 	"github.com/verge-edge/verge/internal/runtime"
 	"github.com/verge-edge/verge/internal/runtime/session"
@@ -28,16 +29,16 @@ func (e *Engine) openForward(s *execSession, q *wire.ForwardStart) (what string,
 	if err != nil {
 		return "", err
 	}
-	state, err := in.running()
+	snap, err := in.running()
 	if err != nil {
 		return "", err
 	}
 	if len(q.Ports) == 0 || len(q.Ports) > wire.MaxForwardPorts {
-		return "", fmt.Errorf("%w: %d ports, 1 to %d are possible", errBadQuery, len(q.Ports), wire.MaxForwardPorts)
+		return "", fmt.Errorf("%w: %d ports, 1 to %d are possible", state.ErrBadQuery, len(q.Ports), wire.MaxForwardPorts)
 	}
 	addrs := map[string][]string{}
 	for _, p := range q.Ports {
-		if addrs[p], err = state.dialable(in.id, p); err != nil {
+		if addrs[p], err = snap.dialable(in.id, p); err != nil {
 			return "", err
 		}
 	}
@@ -49,7 +50,7 @@ func (e *Engine) openForward(s *execSession, q *wire.ForwardStart) (what string,
 		defer cancel(nil)
 		go func() {
 			defer close(over)
-			if _, err := state.task.Wait(ctx); err == nil {
+			if _, err := snap.task.Wait(ctx); err == nil {
 				cancel(runtime.ErrGone)
 			}
 		}()
@@ -66,7 +67,7 @@ func (s *snapshot) dialable(id wire.InstanceID, port string) ([]string, error) {
 	names := strings.Join(slices.Sorted(maps.Keys(s.ports)), ", ")
 	if s.run.Spec != nil {
 		for i := range s.run.Spec.Ports {
-			if p := &s.run.Spec.Ports[i]; p.Protocol == "udp" && (portName(p) == port || port == strconv.Itoa(p.Number)) {
+			if p := &s.run.Spec.Ports[i]; p.Protocol == "udp" && (state.PortName(p) == port || port == strconv.Itoa(p.Number)) {
 				return nil, wire.Problemf(http.StatusUnprocessableEntity, "no-such-port", "name a port whose protocol is not udp", title, "port %s of %s is for datagrams, and connections alone are carried", port, id)
 			}
 		}
@@ -104,7 +105,7 @@ func dialFirst(ctx context.Context, port string, addrs []string) (net.Conn, erro
 		if err == nil {
 			return conn, nil
 		}
-		all = fmt.Errorf("connect to port %s of the instance: %w", port, plain(err))
+		all = fmt.Errorf("connect to port %s of the instance: %w", port, state.WithoutAddress(err))
 	}
 	return nil, all
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/atomicfile"
+	"github.com/verge-edge/verge/internal/engine/state"
 	"github.com/verge-edge/verge/internal/runtime"
 	"github.com/verge-edge/verge/internal/runtime/workdir"
 	"github.com/verge-edge/verge/internal/wire"
@@ -34,7 +35,7 @@ func (in *instance) furnished(u *runtime.User) workdir.Place {
 
 // workplace is where files and volumes of the instance are put.
 func (in *instance) workplace() workdir.Place {
-	return workdir.Place{Work: in.place.work(), Mounts: in.place.mounts(), MayMount: in.kit.cannotMount == ""}
+	return workdir.Place{Work: in.place.Work(), Mounts: in.place.Mounts(), MayMount: in.kit.cannotMount == ""}
 }
 
 // furnish puts the files and volumes of an order into the working directory; env
@@ -50,12 +51,12 @@ func (in *instance) furnish(o *wire.Order, env map[string]string, known secrets,
 	if err != nil {
 		return nil, nil, err
 	}
-	if in.kit.users != nil && !elsewhere(o) {
+	if in.kit.users != nil && !state.Sandboxed(o) {
 		if dirs, err = ownVolumes(o, volumes, u); err != nil {
 			return nil, nil, err
 		}
 	}
-	if runtimeOf(o) == api.Container {
+	if state.RuntimeOf(o) == api.Container {
 		mounts, files = in.mounts(o, files, volumes)
 		volumes = nil
 	}
@@ -120,7 +121,7 @@ func (in *instance) mounts(o *wire.Order, files []workdir.File, volumes []workdi
 	for i, f := range files {
 		placed[i] = f
 		placed[i].Path = containerFile(i)
-		out = append(out, runtime.Mount{Source: filepath.Join(in.place.work(), placed[i].Path), Target: f.Path, Own: true})
+		out = append(out, runtime.Mount{Source: filepath.Join(in.place.Work(), placed[i].Path), Target: f.Path, Own: true})
 	}
 	for i, v := range volumes {
 		out = append(out, runtime.Mount{
@@ -178,7 +179,7 @@ func (in *instance) unmount() bool {
 	if err != nil {
 		err = fmt.Errorf("what was mounted for it can't be unmounted: %w", err)
 	}
-	in.kit.problems.set("mounts of "+in.id, err)
+	in.kit.problems.Set("mounts of "+in.id, err)
 	return err == nil
 }
 

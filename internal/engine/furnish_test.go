@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/engine/state"
 	"github.com/verge-edge/verge/internal/runtime/workdir"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -56,7 +57,7 @@ func TestHostDir(t *testing.T) {
 
 func TestFilesAreThereAtEachStart(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
-		work := filepath.Join(r.dir, instancesDir, web0, "work")
+		work := filepath.Join(r.dir, state.InstancesDir, web0, "work")
 		is := func(name, want string) {
 			t.Helper()
 			if got, err := os.ReadFile(filepath.Join(work, name)); err != nil || string(got) != want {
@@ -115,13 +116,13 @@ func TestNamedVolumesStay(t *testing.T) {
 		o.Namespace = "shop-team"
 		o.Spec.Volumes = []api.Volume{{Path: "var/data", Name: "data"}}
 		r.apply(o)
-		inside := filepath.Join(r.dir, instancesDir, web0, "work", "var", "data", "x")
+		inside := filepath.Join(r.dir, state.InstancesDir, web0, "work", "var", "data", "x")
 		if err := os.WriteFile(inside, []byte("kept"), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		r.apply()
 		after(time.Minute)
-		if _, err := os.Stat(filepath.Join(r.dir, instancesDir, web0)); !errors.Is(err, os.ErrNotExist) {
+		if _, err := os.Stat(filepath.Join(r.dir, state.InstancesDir, web0)); !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("it is not forgotten: %v", err)
 		}
 		o.Incarnation = 2
@@ -138,7 +139,7 @@ func TestNamedVolumesStay(t *testing.T) {
 			other.Spec.Volumes = o.Spec.Volumes
 			r.apply(other)
 			after(time.Minute)
-			if _, err := os.Stat(filepath.Join(r.dir, instancesDir, other.ID, "work", "var", "data", "x")); !errors.Is(err, os.ErrNotExist) {
+			if _, err := os.Stat(filepath.Join(r.dir, state.InstancesDir, other.ID, "work", "var", "data", "x")); !errors.Is(err, os.ErrNotExist) {
 				t.Errorf("%s of %s sees it: %v", other.ID, other.Namespace, err)
 			}
 		}

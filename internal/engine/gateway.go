@@ -5,7 +5,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"reflect"
 
 	"github.com/verge-edge/verge/internal/atomicfile"
 	"github.com/verge-edge/verge/internal/loop"
@@ -88,29 +87,19 @@ func (e *Engine) showGateway(told map[string]bool) {
 	}
 	for about := range told {
 		if wrong[about] == "" {
-			e.kit.problems.tell(about, "")
+			e.kit.problems.Tell(about, "")
 			delete(told, about)
 		}
 	}
 	for about, what := range wrong {
 		told[about] = true
-		e.kit.problems.tell(about, what)
+		e.kit.problems.Tell(about, what)
 	}
-	e.board.publishes(info)
+	e.board.SetPublished(info)
 }
 
 // gatewayChanged has it shown. It does not block.
 func (e *Engine) gatewayChanged() { loop.Poke(e.gatewayNews) }
-
-// publishes shows what the gateway does. The same again is no change.
-func (b *board) publishes(info *wire.GatewayInfo) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if !reflect.DeepEqual(b.info.Published, info) {
-		b.info.Published = info
-		b.bumpLocked()
-	}
-}
 
 // Version implements certs.Secrets.
 func (v *vault) Version(namespace, name string) string {
@@ -123,13 +112,6 @@ func (v *vault) Version(namespace, name string) string {
 func (v *vault) Open(namespace, name string) ([]byte, error) {
 	values, err := v.openAll(namespace, []string{name})
 	return values[name], err
-}
-
-// published is what the gateway does, nil where there is none.
-func (b *board) published() *wire.GatewayInfo {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.info.Published
 }
 
 // certificates are the figures of those that a gateway shows.

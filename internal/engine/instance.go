@@ -7,10 +7,10 @@ import (
 	"log/slog"
 	"net/netip"
 	"os"
-	"path/filepath"
 	"sync"
 	"time"
 
+	"github.com/verge-edge/verge/internal/engine/state"
 	"github.com/verge-edge/verge/internal/runtime"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -23,7 +23,7 @@ const retryAfter = 2 * time.Second
 type instance struct {
 	id    wire.InstanceID
 	kit   *kit
-	place place
+	place state.Layout
 	log   *slog.Logger
 	wake  chan struct{} // holds one: the goal has changed
 
@@ -36,7 +36,7 @@ type instance struct {
 	copies map[*entering]struct{}
 
 	// Only the supervisor's goroutine:
-	rec      record
+	rec      state.Record
 	task     runtime.Task
 	since    time.Time     // since when the task runs, monotonic
 	tried    time.Time     // when the last try at a start began, monotonic
@@ -82,10 +82,10 @@ type snapshot struct {
 
 // newInstance makes an instance from what is known of it; rec is zero for a new
 // one. Its supervisor is run.
-func newInstance(k *kit, id wire.InstanceID, rec record, marked bool) *instance {
+func newInstance(k *kit, id wire.InstanceID, rec state.Record, marked bool) *instance {
 	in := &instance{
 		id: id, kit: k, rec: rec, wake: make(chan struct{}, 1),
-		place: place{dir: filepath.Join(k.dir, instancesDir, id)},
+		place: state.At(k.dir, id),
 		log:   k.log.With("instance", id),
 	}
 	if rec.Boot == k.boot {
@@ -107,7 +107,7 @@ func newInstance(k *kit, id wire.InstanceID, rec record, marked bool) *instance 
 func (in *instance) setGoal(g goal) {
 	in.mu.Lock()
 	same := in.goal.kind == g.kind && in.goal.order.Volumes.Same(g.order.Volumes) && in.goal.why == g.why && (in.goal.order.Sleep == nil) == (g.order.Sleep == nil) &&
-		in.goal.order.Revision == g.order.Revision && sameRun(&in.goal.order, &g.order)
+		in.goal.order.Revision == g.order.Revision && state.SameRun(&in.goal.order, &g.order)
 	in.goal = g
 	in.mu.Unlock()
 	if !same {
@@ -152,7 +152,7 @@ func presence(g goal, s snapshot) present {
 	switch {
 	case s.busy:
 		return present{order: s.run, holds: true}
-	case s.phase == wire.PhaseExited && (g.kind != goalRun || sameRun(&s.run, &g.order)):
+	case s.phase == wire.PhaseExited && (g.kind != goalRun || state.SameRun(&s.run, &g.order)):
 		return present{order: s.run, ended: true}
 	case g.kind == goalRun:
 		return present{order: g.order, holds: true}
@@ -222,7 +222,7 @@ func (in *instance) run(ctx context.Context) {
 // but what the engine itself looks up (probes, restarts, stops) is new.
 func (in *instance) renew(g goal) {
 	have := &in.rec.Order
-	if have.ID == "" || !in.outdated(g) || !sameRun(have, &g.order) {
+	if have.ID == "" || !in.outdated(g) || !state.SameRun(have, &g.order) {
 		return
 	}
 	in.rec.Order = g.order
@@ -296,14 +296,14 @@ func (in *instance) owe() {
 // save writes the record. A failure is shown as a problem of the engine.
 func (in *instance) save() bool {
 	in.rec.V, in.rec.Boot = wire.Version, in.kit.boot
-	err := os.MkdirAll(in.place.dir, 0o700)
+	err := os.MkdirAll(in.place.Dir, 0o700)
 	if err == nil {
-		err = in.rec.write(in.place.record())
+		err = in.rec.Write(in.place.RecordFile())
 	}
 	if err != nil {
 		err = fmt.Errorf("its state can't be kept; nothing new is started for it until it can: %w", err)
 	}
-	in.kit.problems.set("instance "+in.id, err)
+	in.kit.problems.Set("instance "+in.id, err)
 	in.unsaved, in.saveAt = err != nil, time.Now().Add(retryAfter)
 	return err == nil
 }
@@ -314,8 +314,8 @@ func (in *instance) show(phase wire.Phase, why string, order *wire.Order) {
 		ID: in.id, Incarnation: order.Incarnation, Revision: order.Revision,
 		Phase: phase, Ready: in.ready && !in.draining, Draining: in.draining, Why: why,
 	}
-	if sameRun(&in.rec.Order, order) {
-		s.Ports, s.Restarts, s.LastExit, s.Started = in.rec.Ports, in.rec.restarts(), in.rec.LastExit, in.rec.Started
+	if state.SameRun(&in.rec.Order, order) {
+		s.Ports, s.Restarts, s.LastExit, s.Started = in.rec.Ports, in.rec.Restarts(), in.rec.LastExit, in.rec.Started
 		s.Secrets = in.rec.Secrets
 	}
 	s.Addrs, s.Volumes = in.addrs, in.worked
@@ -331,7 +331,7 @@ func (in *instance) show(phase wire.Phase, why string, order *wire.Order) {
 	in.state = in.snap()
 	after := in.presence()
 	in.mu.Unlock()
-	in.kit.board.put(clone(s), in.putOff(phase, order))
+	in.kit.board.Put(s, in.putOff(phase, order))
 	if before.holds && !after.holds {
 		in.kit.released()
 	}
@@ -347,8 +347,8 @@ func (in *instance) settle(g goal) {
 			in.kit.changed()
 		}
 	case goalSleep:
-		if !sameRun(&in.rec.Order, &g.order) || in.rec.Phase == wire.PhaseStopped {
-			in.rec = record{Placed: in.rec.Placed, StartUp: in.rec.StartUp, User: in.rec.User} // another incarnation counts anew
+		if !state.SameRun(&in.rec.Order, &g.order) || in.rec.Phase == wire.PhaseStopped {
+			in.rec = state.Record{Placed: in.rec.Placed, StartUp: in.rec.StartUp, User: in.rec.User} // another incarnation counts anew
 		}
 		// It is not written: a successor finds the order, and lets it sleep.
 		in.rec.Order, in.rec.Phase, in.rec.Why, in.rec.Wait, in.due = g.order, wire.PhasePending, "", 0, time.Time{}
@@ -377,19 +377,19 @@ func (in *instance) settle(g goal) {
 func (in *instance) forget(ctx context.Context) bool {
 	in.endCopies(runtime.ErrGone)
 	if err := in.detach(); err != nil {
-		in.kit.problems.set("network of "+in.id, err)
+		in.kit.problems.Set("network of "+in.id, err)
 		in.pause(ctx, retryAfter)
 		return false
 	}
 	in.kit.ports.release(in.id)
-	if err := in.kit.kept.keep(in.id, in.rec.Order.Incarnation, in.place.log(), time.Now()); err != nil {
+	if err := in.kit.kept.keep(in.id, in.rec.Order.Incarnation, in.place.Log(), time.Now()); err != nil {
 		in.log.Warn("its log is not kept", "error", err) // which must not keep it here
 	}
 	if !in.remove(ctx) {
 		return false
 	}
-	for _, about := range []string{"instance " + in.id, "mounts of " + in.id, "network of " + in.id, logSubject(in.id), fileSubject(in.place.record())} {
-		in.kit.problems.set(about, nil)
+	for _, about := range []string{"instance " + in.id, "mounts of " + in.id, "network of " + in.id, state.LogSubject(in.id), state.FileSubject(in.place.RecordFile())} {
+		in.kit.problems.Set(about, nil)
 	}
 	return in.kit.forgotten(in)
 }
@@ -401,15 +401,15 @@ func (in *instance) remove(ctx context.Context) bool {
 		in.pause(ctx, retryAfter)
 		return false
 	}
-	if err := os.RemoveAll(in.place.dir); err != nil {
-		in.kit.problems.set("instance "+in.id, fmt.Errorf("its files can't be removed: %w", err))
+	if err := os.RemoveAll(in.place.Dir); err != nil {
+		in.kit.problems.Set("instance "+in.id, fmt.Errorf("its files can't be removed: %w", err))
 		in.pause(ctx, retryAfter)
 		return false
 	}
 	if in.kit.users != nil {
-		in.kit.problems.set("instance "+in.id, in.kit.users.release(in.id))
+		in.kit.problems.Set("instance "+in.id, in.kit.users.release(in.id))
 	}
-	in.rec, in.unsaved, in.due = record{}, false, time.Time{}
+	in.rec, in.unsaved, in.due = state.Record{}, false, time.Time{}
 	return true
 }
 
@@ -421,7 +421,7 @@ func (in *instance) sweep(ctx context.Context) {
 	}
 	if err != nil {
 		if ctx.Err() == nil {
-			in.kit.problems.set("instance "+in.id, err)
+			in.kit.problems.Set("instance "+in.id, err)
 			in.pause(ctx, retryAfter)
 		}
 		return
@@ -446,7 +446,7 @@ func (in *instance) endStrays(ctx context.Context) error {
 			continue
 		}
 		err := s.EndStrays(ctx, in.id)
-		if errors.Is(err, runtime.ErrAway) && was.Spec != nil && name != runtimeOf(&was) {
+		if errors.Is(err, runtime.ErrAway) && was.Spec != nil && name != state.RuntimeOf(&was) {
 			continue // it is not of this driver
 		}
 		if err != nil {
@@ -459,15 +459,15 @@ func (in *instance) endStrays(ctx context.Context) error {
 // adopt takes up the task that an earlier engine started.
 func (in *instance) adopt(ctx context.Context) {
 	order := &in.rec.Order
-	driver, ok := in.kit.drivers[runtimeOf(order)]
+	driver, ok := in.kit.drivers[state.RuntimeOf(order)]
 	if !ok {
-		in.show(wire.PhaseRunning, fmt.Sprintf("not supervised: this engine has no runtime %q", runtimeOf(order)), order)
+		in.show(wire.PhaseRunning, fmt.Sprintf("not supervised: this engine has no runtime %q", state.RuntimeOf(order)), order)
 		in.rest(ctx)
 		return
 	}
 	if in.rec.Net != nil {
 		if err := in.attach(order); err != nil {
-			in.kit.problems.set("network of "+in.id, fmt.Errorf("it is not found again: %w", err))
+			in.kit.problems.Set("network of "+in.id, fmt.Errorf("it is not found again: %w", err))
 		}
 	}
 	task, err := driver.Adopt(ctx, in.spec(order), *in.rec.Handle)
@@ -477,7 +477,7 @@ func (in *instance) adopt(ctx context.Context) {
 		if in.kit.users != nil && in.rec.User != 0 {
 			// It has its user, whatever can be written down of that.
 			_, err := in.kit.users.give(in.id, in.rec.User)
-			in.kit.problems.set("user of "+in.id, err)
+			in.kit.problems.Set("user of "+in.id, err)
 		}
 		in.counted = true // nobody saw how long it took
 		in.since = time.Now().Add(-in.age())
@@ -486,7 +486,7 @@ func (in *instance) adopt(ctx context.Context) {
 		in.lost()
 	case ctx.Err() != nil:
 	default:
-		in.kit.problems.set("instance "+in.id, fmt.Errorf("it can't be found again: %w", err))
+		in.kit.problems.Set("instance "+in.id, fmt.Errorf("it can't be found again: %w", err))
 		in.pause(ctx, retryAfter)
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/engine/health"
+	"github.com/verge-edge/verge/internal/engine/state"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -23,7 +25,7 @@ func script(text string, every time.Duration, failures int) *api.Check {
 
 // workFile is a file in the working directory of web0.
 func (b *bench) workFile(name string) string {
-	return filepath.Join(b.dir, instancesDir, web0, "work", name)
+	return filepath.Join(b.dir, state.InstancesDir, web0, "work", name)
 }
 
 func (b *bench) touch(name string) {
@@ -117,7 +119,7 @@ func TestSleepingMachine(t *testing.T) {
 	asked()
 	signal(syscall.SIGSTOP, before.PID)
 	signal(syscall.SIGSTOP, b.cmd.Process.Pid)
-	asleep := time.NewTimer(2*timeout + stallSlack + 500*time.Millisecond)
+	asleep := time.NewTimer(2*timeout + health.StallSlack + 500*time.Millisecond)
 	<-asleep.C
 	if err := os.Remove(b.workFile("hold")); err != nil {
 		t.Fatal(err)

@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/engine/state"
 	"github.com/verge-edge/verge/internal/runtime/process"
 	"github.com/verge-edge/verge/internal/unixsock"
 	"github.com/verge-edge/verge/internal/wire"
@@ -421,7 +422,7 @@ func TestEngineIsKilledAndSuccessorAdopts(t *testing.T) {
 	// And it obeys its new engine.
 	b.apply()
 	b.until("it is gone", func() bool { return !alive(now.PID) && b.status(web0).ID == "" })
-	if _, err := os.Stat(filepath.Join(b.dir, instancesDir, web0)); !os.IsNotExist(err) {
+	if _, err := os.Stat(filepath.Join(b.dir, state.InstancesDir, web0)); !os.IsNotExist(err) {
 		t.Errorf("its files are left: %v", err)
 	}
 }
@@ -473,13 +474,13 @@ func TestStartsFromFilesAfterAPowerCut(t *testing.T) {
 		t.Fatal(err)
 	}
 	// What another boot finds: handles that mean nothing any more.
-	dir := filepath.Join(b.dir, instancesDir, web0)
-	rec, err := readRecord(dir, web0)
+	dir := filepath.Join(b.dir, state.InstancesDir, web0)
+	rec, err := state.ReadRecord(dir, web0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	rec.Boot, rec.Handle.Boot, rec.Failures = "another boot", "another boot", 4
-	if err := recordKind.Write(filepath.Join(dir, recordFile), &rec); err != nil {
+	if err := state.RecordKind.Write(filepath.Join(dir, state.RecordName), &rec); err != nil {
 		t.Fatal(err)
 	}
 	b.start()
@@ -502,7 +503,7 @@ func TestStartsFromFilesAfterAPowerCut(t *testing.T) {
 		pid, err := get("http://" + addr + "/entry")
 		return err == nil && pid == strconv.Itoa(now.PID)
 	})
-	if rec, err := readRecord(dir, web0); err != nil || rec.Failures != 0 {
+	if rec, err := state.ReadRecord(dir, web0); err != nil || rec.Failures != 0 {
 		t.Errorf("failures in a row %d, %v", rec.Failures, err)
 	}
 }
@@ -512,13 +513,13 @@ func TestEndsWhatADeadEngineStartedUnnoted(t *testing.T) {
 	b.apply(server(t))
 	s := b.ready(0)
 	b.kill()
-	dir := filepath.Join(b.dir, instancesDir, web0)
-	rec, err := readRecord(dir, web0)
+	dir := filepath.Join(b.dir, state.InstancesDir, web0)
+	rec, err := state.ReadRecord(dir, web0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	rec.Handle, rec.Starting = nil, true
-	if err := recordKind.Write(filepath.Join(dir, recordFile), &rec); err != nil {
+	if err := state.RecordKind.Write(filepath.Join(dir, state.RecordName), &rec); err != nil {
 		t.Fatal(err)
 	}
 	b.start()
@@ -581,7 +582,7 @@ func TestSocketSaysWhatIsWrong(t *testing.T) {
 	}{
 		{http.MethodPut, "/v1/orders", "{", http.StatusBadRequest, "bad-request"},
 		{http.MethodPut, "/v1/orders", `{"v":77}`, http.StatusBadRequest, "bad-request"},
-		{http.MethodPut, "/v1/orders", strings.Repeat(" ", maxOrderBytes+1), http.StatusRequestEntityTooLarge, "too-large"},
+		{http.MethodPut, "/v1/orders", strings.Repeat(" ", state.MaxOrderBytes+1), http.StatusRequestEntityTooLarge, "too-large"},
 		{http.MethodGet, "/v1/state?after=x", "", http.StatusBadRequest, "bad-request"},
 		{http.MethodGet, "/v1/logs?instance=a.b.0", "", http.StatusNotFound, "no-instance"},
 		{http.MethodGet, "/v1/logs?instance=..%2F..%2Fetc", "", http.StatusNotFound, "no-instance"},

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/verge-edge/verge/internal/engine/state"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -22,16 +23,16 @@ func (e *Engine) invoke(ctx context.Context, id wire.InstanceID, q *wire.Invocat
 	in := e.instances[id]
 	e.mu.Unlock()
 	if in == nil {
-		return nil, fmt.Errorf("%w: %q", ErrNoInstance, id)
+		return nil, fmt.Errorf("%w: %q", state.ErrNoInstance, id)
 	}
 	order := in.currentGoal().order
 	if order.Spec == nil {
-		return nil, fmt.Errorf("%w: %q", ErrNoInstance, id)
+		return nil, fmt.Errorf("%w: %q", state.ErrNoInstance, id)
 	}
 	const remedy = "verge describe instance/"
 	port := -1
 	for i := range order.Spec.Ports {
-		if p := &order.Spec.Ports[i]; wire.SpeaksHTTP(p) && (q.Port == "" || portName(p) == q.Port) {
+		if p := &order.Spec.Ports[i]; wire.SpeaksHTTP(p) && (q.Port == "" || state.PortName(p) == q.Port) {
 			port = i
 			break
 		}
@@ -45,7 +46,7 @@ func (e *Engine) invoke(ctx context.Context, id wire.InstanceID, q *wire.Invocat
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(q.Hold())*time.Millisecond)
 	defer cancel()
-	req, err := invocation(ctx, addrs[portName(&order.Spec.Ports[port])], q)
+	req, err := invocation(ctx, addrs[state.PortName(&order.Spec.Ports[port])], q)
 	if err != nil {
 		return nil, wire.Problemf(http.StatusBadRequest, "bad-request", "see verge fn invoke --help", "that is no request", "%v", err)
 	}

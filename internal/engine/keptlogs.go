@@ -13,6 +13,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/verge-edge/verge/internal/engine/state"
+	"github.com/verge-edge/verge/internal/engine/status"
 	"github.com/verge-edge/verge/internal/loop"
 	"github.com/verge-edge/verge/internal/runtime/logfile"
 	"github.com/verge-edge/verge/internal/wire"
@@ -137,10 +139,10 @@ func (k *keptLogs) prune(now time.Time) (next time.Time, err error) {
 }
 
 // run removes logs when their time is over, until ctx is done. Without any it sleeps.
-func (k *keptLogs) run(ctx context.Context, problems *problems) {
+func (k *keptLogs) run(ctx context.Context, problems *status.Problems) {
 	for {
 		next, err := k.prune(time.Now())
-		problems.set("logs of instances that have left", err)
+		problems.Set("logs of instances that have left", err)
 		var timer *time.Timer
 		var due <-chan time.Time
 		if !next.IsZero() {
@@ -164,8 +166,8 @@ func (k *keptLogs) run(ctx context.Context, problems *problems) {
 // logOf is the directory of a log: that of the instance as it is here, or the one that was
 // kept of an incarnation. running says whether a program writes to it now.
 func (e *Engine) logOf(id wire.InstanceID, incarnation int) (dir string, running bool, err error) {
-	if !validID(id) {
-		return "", false, fmt.Errorf("%w: %q", ErrNoInstance, id)
+	if !state.ValidID(id) {
+		return "", false, fmt.Errorf("%w: %q", state.ErrNoInstance, id)
 	}
 	if incarnation > 0 {
 		dir := e.kit.kept.of(id, incarnation)
@@ -174,11 +176,11 @@ func (e *Engine) logOf(id wire.InstanceID, incarnation int) (dir string, running
 		}
 		// It may not have left yet. Of a later incarnation this is another log.
 	}
-	s, known := e.board.get(id)
+	s, known := e.board.Get(id)
 	if !known || incarnation > 0 && s.Incarnation != incarnation {
-		return "", false, fmt.Errorf("%w: %q", ErrNoInstance, id)
+		return "", false, fmt.Errorf("%w: %q", state.ErrNoInstance, id)
 	}
-	return place{dir: filepath.Join(e.opts.Dir, instancesDir, id)}.log(), s.PID != 0, nil
+	return state.At(e.opts.Dir, id).Log(), s.PID != 0, nil
 }
 
 // previousRun is the part of a log that the run before the present one wrote, or the last

@@ -3,11 +3,11 @@ package engine
 import (
 	"context"
 	"errors"
-	"path/filepath"
 	"strconv"
 	"testing"
 	"time"
 
+	"github.com/verge-edge/verge/internal/engine/state"
 	"github.com/verge-edge/verge/internal/runtime/logfile"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -17,14 +17,14 @@ import (
 func TestTheLogOfWhatHasLeft(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
 		r.apply(order(0, 1, 100))
-		appendLog(t, place{dir: filepath.Join(r.dir, instancesDir, web0)}.log(), "fatal: cannot open config\n")
+		appendLog(t, state.At(r.dir, web0).Log(), "fatal: cannot open config\n")
 		r.apply()
 		after(time.Minute)
 		read := func(incarnation int) (string, error) {
 			c, err := r.e.Logs(context.Background(), web0, wire.LogAsk{Incarnation: incarnation})
 			return string(c.Data), err
 		}
-		if text, err := read(0); !errors.Is(err, ErrNoInstance) {
+		if text, err := read(0); !errors.Is(err, state.ErrNoInstance) {
 			t.Errorf("an instance that has left: %q, %v", text, err)
 		}
 		want := func(text string) {
@@ -43,7 +43,7 @@ func TestTheLogOfWhatHasLeft(t *testing.T) {
 		}
 		want("fatal: cannot open config\n")
 		after(keepLogsFor)
-		if text, err := read(1); !errors.Is(err, ErrNoInstance) {
+		if text, err := read(1); !errors.Is(err, state.ErrNoInstance) {
 			t.Errorf("a day later: %q, %v", text, err)
 		}
 	})

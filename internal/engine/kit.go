@@ -6,11 +6,13 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"path/filepath"
 	"sync/atomic"
 	"time"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/engine/health"
+	"github.com/verge-edge/verge/internal/engine/state"
+	"github.com/verge-edge/verge/internal/engine/status"
 	"github.com/verge-edge/verge/internal/policy/life"
 	"github.com/verge-edge/verge/internal/proxy"
 	"github.com/verge-edge/verge/internal/runtime"
@@ -113,14 +115,14 @@ type kit struct {
 	// optional: where there is no service network the machine's will do.
 	optional bool
 	far      *distances // nil where there is no data path
-	board    *board
-	problems *problems
+	board    *status.Board
+	problems *status.Problems
 	ports    *portPool
 	stock    *stock
 	vault    *vault
 	volumes  volumeStore
 	strays   sweeper
-	prober   prober
+	prober   health.Prober
 	restart  rule
 	marks    logMarks
 	kept     *keptLogs
@@ -146,7 +148,7 @@ type kit struct {
 
 // resident says whether the tasks of an order are part of this process.
 func (k *kit) resident(o *wire.Order) bool {
-	_, ok := k.drivers[runtimeOf(o)].(runtime.Resident)
+	_, ok := k.drivers[state.RuntimeOf(o)].(runtime.Resident)
 	return ok
 }
 
@@ -160,7 +162,7 @@ type logKeeper interface {
 // rotate looks after the log of an instance: one to which a program of an older version of
 // the engine writes itself has no other bound.
 func (k *kit) rotate(id wire.InstanceID) {
-	dir := place{dir: filepath.Join(k.dir, instancesDir, id)}.log()
+	dir := state.At(k.dir, id).Log()
 	var err error
 	if _, direct := os.Lstat(logfile.Pipe(dir)); direct != nil {
 		_, err = logfile.Rotate(dir, logfile.Options{Logger: k.log})
@@ -170,6 +172,6 @@ func (k *kit) rotate(id wire.InstanceID) {
 			err = l.LogProblem(dir)
 		}
 	}
-	k.problems.set(logSubject(id), err)
+	k.problems.Set(state.LogSubject(id), err)
 	k.marks.look(id, dir, time.Now())
 }

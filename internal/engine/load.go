@@ -11,12 +11,14 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
 	"github.com/verge-edge/verge/internal/atomicfile"
+	"github.com/verge-edge/verge/internal/engine/health"
+	"github.com/verge-edge/verge/internal/engine/state"
+	"github.com/verge-edge/verge/internal/engine/status"
 	"github.com/verge-edge/verge/internal/overlay/peer"
 	"github.com/verge-edge/verge/internal/pki"
 	"github.com/verge-edge/verge/internal/policy/life"
@@ -31,7 +33,7 @@ type parts struct {
 	router  router
 	network network
 	strays  sweeper
-	prober  prober
+	prober  health.Prober
 	restart rule
 	boot    string
 	uptime  func() time.Duration
@@ -76,12 +78,12 @@ func (e *Engine) assemble() error {
 	k := &kit{
 		dir: e.opts.Dir, config: e.opts.Config, boot: p.boot, uptime: p.uptime, mark: hex.EncodeToString(sum[:8]),
 		drivers: e.opts.Drivers, log: e.log,
-		router: p.router, board: e.board, problems: newProblems(e.log, e.board),
+		router: p.router, board: e.board, problems: status.NewProblems(e.log, e.board),
 		strays: p.strays, prober: p.prober, restart: p.restart,
 		released: e.replan, forgotten: e.forgotten, hurry: e.hurry, makeRoom: e.makeRoom,
 		local:       make(chan struct{}, 1),
 		vault:       &vault{dir: filepath.Join(e.opts.Dir, wire.IdentityDir)},
-		commands:    make(chan struct{}, maxCommands),
+		commands:    make(chan struct{}, health.MaxCommands),
 		cannotMount: workdir.CannotMount(),
 		kept:        newKeptLogs(e.opts.Dir),
 	}
@@ -99,7 +101,7 @@ func (e *Engine) assemble() error {
 		k.strays = strays{engine: k.mark}
 	}
 	if k.prober == nil {
-		k.prober = newNetProber()
+		k.prober = health.NewNetProber()
 	}
 	if k.restart == nil {
 		k.restart = life.Restart
@@ -115,7 +117,7 @@ func (e *Engine) assemble() error {
 	}
 	k.hide = e.opts.Hide
 	e.openUsers(k)
-	k.problems.set("volumes that were not received", clearArriving(k.dir))
+	k.problems.Set("volumes that were not received", clearArriving(k.dir))
 	if k.router == nil {
 		r, err := newRouter(e, k)
 		if err != nil {
@@ -129,14 +131,14 @@ func (e *Engine) assemble() error {
 	if k.network != nil && k.far != nil {
 		k.far.tunnel = k.network.Measure
 	}
-	if err := atomicfile.MkdirAll(filepath.Join(k.dir, instancesDir), 0o700); err != nil {
+	if err := atomicfile.MkdirAll(filepath.Join(k.dir, state.InstancesDir), 0o700); err != nil {
 		return fmt.Errorf("directory of the instances: %w", err)
 	}
 	e.kit = k
 	e.uses.used = e.usedLately
 	for name, d := range e.opts.Drivers {
 		if r, ok := d.(runtime.Reporter); ok {
-			r.Report(func(err error) { k.problems.set("runtime "+name, err) }, func() { e.probeAgain(name, d) })
+			r.Report(func(err error) { k.problems.Set("runtime "+name, err) }, func() { e.probeAgain(name, d) })
 		}
 	}
 	return nil
@@ -146,11 +148,11 @@ func (e *Engine) assemble() error {
 // could once do stays: what runs by it must not be refused while it is away.
 func (e *Engine) probeAgain(name string, d runtime.Driver) {
 	missing, err := d.Probe()
-	if err != nil || slices.Contains(e.board.runtimes(), name) {
+	if err != nil || slices.Contains(e.board.Runtimes(), name) {
 		return
 	}
 	e.log.Info("a runtime is there now", "runtime", name)
-	e.board.setInfo(func(i *wire.EngineInfo) {
+	e.board.SetInfo(func(i *wire.EngineInfo) {
 		i.Runtimes = slices.Sorted(slices.Values(append(slices.Clone(i.Runtimes), name)))
 		if missing != "" {
 			i.Missing = maps.Clone(i.Missing)
@@ -166,7 +168,7 @@ func newRouter(e *Engine, k *kit) (*distances, error) {
 	c, idDir := k.config, filepath.Join(k.dir, wire.IdentityDir)
 	id := &identity{dir: idDir, log: e.log, clock: pki.ReadClock(idDir)}
 	acme, err := acmeServer(c.Gateway.ACME)
-	k.problems.set("ACME", err)
+	k.problems.Set("ACME", err)
 	return newDistances(k.dir, proxy.Options{
 		Worker: c.Worker, Cluster: c.Cluster, Local: e, Log: e.log,
 		StateFile: filepath.Join(k.dir, routerFile),
@@ -185,21 +187,21 @@ func newRouter(e *Engine, k *kit) (*distances, error) {
 func (e *Engine) load(ctx context.Context) error {
 	var network *wire.EngineOrders // what they say of it
 	path := e.stored.Path()
-	orders, err := readOrders(e.stored)
+	orders, err := state.ReadOrders(e.stored)
 	switch {
 	case err == nil:
 		e.told = orders
 		orders.Orders = slices.Clone(orders.Orders) // their peers are filled in
 		fillPeers(&orders)
 		e.orders, e.known = orders.Orders, true
-		e.board.setHave(orders.Have)
+		e.board.SetHave(orders.Have)
 		e.revoke(orders.Revoked)
 		e.kit.vault.set(orders.Secrets)
 		e.kit.router.SetRoutes(orders.Routes)
 		e.uses.load(orders.Routes, time.Now())
 		network = &orders
 	case errors.Is(err, os.ErrNotExist):
-	case errors.Is(err, errDamaged):
+	case errors.Is(err, state.ErrDamaged):
 		e.damaged(path, err, "what runs goes on until the agent sends orders")
 	default:
 		// A disk that does not answer now may do so for a successor.
@@ -212,32 +214,32 @@ func (e *Engine) load(ctx context.Context) error {
 	}
 	e.marked = make(map[wire.InstanceID]bool, len(found))
 	for id := range found {
-		if validID(id) {
+		if state.ValidID(id) {
 			e.marked[id] = true
 		}
 	}
-	dirs, err := os.ReadDir(filepath.Join(e.opts.Dir, instancesDir))
+	dirs, err := os.ReadDir(filepath.Join(e.opts.Dir, state.InstancesDir))
 	if err != nil {
 		return fmt.Errorf("read instances: %w", err)
 	}
 	e.orphans = []wire.InstanceID{} // not nil: they are yet to be looked at
-	records := make(map[wire.InstanceID]record, len(dirs))
+	records := make(map[wire.InstanceID]state.Record, len(dirs))
 	for _, d := range dirs {
 		id := d.Name()
-		if !d.IsDir() || !validID(id) {
+		if !d.IsDir() || !state.ValidID(id) {
 			continue
 		}
-		dir := filepath.Join(e.opts.Dir, instancesDir, id)
-		rec, err := readRecord(dir, id)
+		dir := filepath.Join(e.opts.Dir, state.InstancesDir, id)
+		rec, err := state.ReadRecord(dir, id)
 		switch {
 		case err == nil:
 			records[id] = rec
 			continue
 		case errors.Is(err, os.ErrNotExist):
-		case errors.Is(err, errEmpty):
+		case errors.Is(err, state.ErrEmpty):
 			e.marked[id] = true // look for what it may have left
-		case errors.Is(err, errDamaged):
-			e.damaged(filepath.Join(dir, recordFile), err, "it is started anew if it is still ordered")
+		case errors.Is(err, state.ErrDamaged):
+			e.damaged(filepath.Join(dir, state.RecordName), err, "it is started anew if it is still ordered")
 			e.marked[id] = true // look for what it may have left
 		default:
 			return fmt.Errorf("read state of %s: %w", id, err)
@@ -265,7 +267,7 @@ func (e *Engine) load(ctx context.Context) error {
 // sweepGroups lets drivers remove what a dead engine had made for tasks that it
 // did not come to note, before anything new is made. It is left to the later
 // search for processes where a record is missing that could name them.
-func (e *Engine) sweepGroups(ctx context.Context, records map[wire.InstanceID]record) {
+func (e *Engine) sweepGroups(ctx context.Context, records map[wire.InstanceID]state.Record) {
 	kept := make(map[string]bool)
 	for _, rec := range records {
 		if rec.Handle != nil && rec.Handle.Cgroup != "" {
@@ -281,29 +283,19 @@ func (e *Engine) sweepGroups(ctx context.Context, records map[wire.InstanceID]re
 		if !ok {
 			continue
 		}
-		e.kit.problems.set("runtime "+name, s.Sweep(ctx, func(path string) bool { return kept[path] }))
+		e.kit.problems.Set("runtime "+name, s.Sweep(ctx, func(path string) bool { return kept[path] }))
 	}
 }
 
 // damaged moves a file aside that can't be used and reports it.
 func (e *Engine) damaged(path string, err error, then string) {
-	to, merr := moveAside(path)
+	to, merr := state.MoveAside(path)
 	if merr != nil {
 		err = errors.Join(err, merr)
 	} else {
 		err = fmt.Errorf("%w; kept as %s; %s", err, filepath.Base(to), then)
 	}
-	e.kit.problems.set(fileSubject(path), err)
-}
-
-// validID tells whether s is the id of an instance and so safe as a file name.
-func validID(s string) bool {
-	p := strings.Split(s, ".")
-	if len(p) != 3 || !isLabel(p[0]) || !isLabel(p[1]) {
-		return false
-	}
-	n, err := strconv.Atoi(p[2])
-	return err == nil && n >= 0 && strconv.Itoa(n) == p[2]
+	e.kit.problems.Set(state.FileSubject(path), err)
 }
 
 // dirLock is the lock of a data directory.
@@ -362,3 +354,11 @@ func lockDir(dir string) (*dirLock, error) {
 	}
 	return nil, fmt.Errorf("lock %s: %w", path, errors.Join(err, f.Close()))
 }
+
+const (
+	lockFile = "engine.lock"
+)
+
+const (
+	routerFile = "router.json"
+)

@@ -2,10 +2,10 @@ package engine
 
 import (
 	"context"
-	"path/filepath"
 	"testing"
 	"time"
 
+	"github.com/verge-edge/verge/internal/engine/state"
 	"github.com/verge-edge/verge/internal/runtime/logfile"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -55,7 +55,7 @@ func TestLogMarks(t *testing.T) {
 func TestLogsSince(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
 		r.apply(order(0, 1, 100))
-		dir := place{dir: filepath.Join(r.dir, instancesDir, web0)}.log()
+		dir := state.At(r.dir, web0).Log()
 		want := func(q wire.LogAsk, want string) {
 			t.Helper()
 			if c, err := r.e.Logs(context.Background(), web0, q); err != nil || string(c.Data) != want {

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"sync"
 
+	"github.com/verge-edge/verge/internal/atomicfile/statefile"
+	"github.com/verge-edge/verge/internal/engine/state"
 	"github.com/verge-edge/verge/internal/handover"
 	"github.com/verge-edge/verge/internal/leftover"
 	"github.com/verge-edge/verge/internal/runtime"
@@ -26,7 +28,7 @@ const wasmDir = "wasm"
 func ReadConfig(dir string) (wire.EngineConfig, error) {
 	var c wire.EngineConfig
 	path := filepath.Join(dir, wire.EngineConfigFile)
-	if err := readJSON(configKind, path, &c); err != nil {
+	if err := state.ReadJSON(configKind, path, &c); err != nil {
 		return wire.EngineConfig{}, fmt.Errorf("engine configuration: %w; it is written by `verge worker`, which also starts the engine", err)
 	}
 	return c, nil
@@ -88,3 +90,11 @@ func Main(ctx context.Context, dir, version string, log *slog.Logger) error {
 	}
 	return err
 }
+
+const (
+	maxConfig = 1 << 20
+)
+
+var (
+	configKind = &statefile.Kind{What: "the engine's configuration", Max: maxConfig, Version: wire.Version}
+)

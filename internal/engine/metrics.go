@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/engine/state"
 	"github.com/verge-edge/verge/internal/obs"
 	"github.com/verge-edge/verge/internal/proxy"
 	"github.com/verge-edge/verge/internal/wire"
@@ -45,7 +46,7 @@ func (e *Engine) getMetrics(w http.ResponseWriter, r *http.Request) {
 
 // samples are what runs here.
 func (e *Engine) samples() []obs.Sample {
-	phases, ready, draining, restarts, problems := e.board.counts()
+	phases, ready, draining, restarts, problems := e.board.Counts()
 	e.sessions.mu.Lock()
 	sessions := len(e.sessions.all)
 	e.sessions.mu.Unlock()
@@ -67,7 +68,7 @@ func (e *Engine) samples() []obs.Sample {
 	for _, p := range slices.Sorted(maps.Keys(phases)) {
 		out = append(out, obs.Sample{Name: "verge_worker_instances", Help: "Instances by phase.", Labels: [][2]string{{"phase", p}}, Value: float64(phases[p])})
 	}
-	return append(out, certificates(e.board.published())...)
+	return append(out, certificates(e.board.Published())...)
 }
 
 // networked are the figures of the service network, none where there is none.
@@ -110,28 +111,10 @@ func (e *Engine) reserved() (sum api.Resources) {
 	defer e.mu.Unlock()
 	for _, in := range e.instances {
 		if p := in.present(); p.holds {
-			sum = plus(sum, reserved(&p.order))
+			sum = plus(sum, state.Reserved(&p.order))
 		}
 	}
 	return sum
-}
-
-// counts is what the board shows in numbers.
-func (b *board) counts() (phases map[string]int, ready, draining, restarts, problems int) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	phases = map[string]int{string(wire.PhaseRunning): 0}
-	for _, e := range b.status {
-		phases[string(e.status.Phase)]++
-		if e.status.Ready {
-			ready++
-		}
-		if e.status.Draining {
-			draining++
-		}
-		restarts += e.status.Restarts
-	}
-	return phases, ready, draining, restarts, len(b.info.Problems)
 }
 
 // proxied are the figures of the router. A service that was not asked for here has

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/verge-edge/verge/internal/engine/state"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -32,7 +33,7 @@ const (
 // the settings.
 func (e *Engine) openNetwork(k *kit) {
 	info := &wire.NetworkInfo{Mode: wire.NetworkLoopback}
-	defer e.board.setInfo(func(i *wire.EngineInfo) { i.Network = info })
+	defer e.board.SetInfo(func(i *wire.EngineInfo) { i.Network = info })
 	mode := cmp.Or(k.config.Network, wire.NetworkLoopback)
 	within, without := runningIn(k.dir, k.boot)
 	switch {
@@ -41,7 +42,7 @@ func (e *Engine) openNetwork(k *kit) {
 	case without && !within && mode != wire.NetworkLoopback:
 		info.Why = keptOut
 		if mode == wire.NetworkOverlay {
-			k.problems.tell("service network", "no service network: "+keptOut)
+			k.problems.Tell("service network", "no service network: "+keptOut)
 		}
 		return
 	case !within && mode == wire.NetworkLoopback:
@@ -61,7 +62,7 @@ func (e *Engine) openNetwork(k *kit) {
 	default:
 		info.Mode, info.Why = wire.NetworkOverlay, err.Error()
 		k.noNetwork = fmt.Errorf("this machine can't have the service network: %w; start the worker with --network auto or loopback, or see to it", err)
-		k.problems.tell("service network", k.noNetwork.Error())
+		k.problems.Tell("service network", k.noNetwork.Error())
 	}
 }
 
@@ -78,10 +79,10 @@ func (k *kit) net() network {
 func (e *Engine) decline(why error) {
 	k := e.kit
 	k.declined.Store(true)
-	k.problems.set("service network", k.network.Clear())
+	k.problems.Set("service network", k.network.Clear())
 	k.network.Close()
 	e.log.Info("no service network: instances share the machine's", "why", why)
-	e.board.setInfo(func(i *wire.EngineInfo) {
+	e.board.SetInfo(func(i *wire.EngineInfo) {
 		said := wire.NetworkInfo{Mode: wire.NetworkLoopback, Why: why.Error()}
 		if i.Network != nil {
 			said.Relay = i.Network.Relay
@@ -115,31 +116,20 @@ func (e *Engine) awaitPlace(ctx context.Context) {
 	e.replan()
 }
 
-// networkWhy changes what is said of the reason for the mode.
-func (b *board) networkWhy(why string) {
-	b.setInfo(func(i *wire.EngineInfo) {
-		if i.Network != nil && i.Network.Why != why {
-			said := *i.Network
-			said.Why = why
-			i.Network = &said
-		}
-	})
-}
-
 // runningIn says whether an earlier engine of this boot has left processes of
 // instances within the service network, and without. What its files say counts only
 // where the process itself agrees.
 func runningIn(dir, boot string) (within, without bool) {
-	dirs, err := os.ReadDir(filepath.Join(dir, instancesDir))
+	dirs, err := os.ReadDir(filepath.Join(dir, state.InstancesDir))
 	if err != nil {
 		return false, false // there are none
 	}
 	own := netOf("self")
 	for _, d := range dirs {
-		if !d.IsDir() || !validID(d.Name()) {
+		if !d.IsDir() || !state.ValidID(d.Name()) {
 			continue
 		}
-		rec, err := readRecord(filepath.Join(dir, instancesDir, d.Name()), d.Name())
+		rec, err := state.ReadRecord(filepath.Join(dir, state.InstancesDir, d.Name()), d.Name())
 		if err != nil || rec.Handle == nil || rec.Boot != boot {
 			continue
 		}

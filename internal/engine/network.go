@@ -13,6 +13,7 @@ import (
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/atomicfile"
+	"github.com/verge-edge/verge/internal/engine/state"
 	"github.com/verge-edge/verge/internal/overlay"
 	"github.com/verge-edge/verge/internal/pki"
 	"github.com/verge-edge/verge/internal/wire"
@@ -66,7 +67,7 @@ func (e *Engine) serveOffer(ctx context.Context, conn *tls.Conn) {
 
 // pathsChanged shows how this worker is reached.
 func (e *Engine) pathsChanged(p wire.Paths, t overlay.Tunnel) {
-	e.board.setInfo(func(i *wire.EngineInfo) {
+	e.board.SetInfo(func(i *wire.EngineInfo) {
 		if i.Network == nil {
 			return
 		}
@@ -113,10 +114,10 @@ func (e *Engine) setNetwork(o *wire.EngineOrders) (placed bool) {
 	e.placed = e.placed || placed
 	switch {
 	case placed:
-		e.board.networkWhy("")
+		e.board.SetNetworkReason("")
 	case !e.placed && e.kit.optional && !e.patient && e.spawn != nil:
 		e.patient = true
-		e.board.networkWhy(waitPlace)
+		e.board.SetNetworkReason(waitPlace)
 		e.spawn(e.awaitPlace)
 	}
 	return placed
@@ -134,7 +135,7 @@ func (e *Engine) startNetwork(o *wire.EngineOrders) {
 	case err != nil:
 		e.log.Error("service network", "error", err) // it shows it as a problem
 	case e.placed && e.kit.optional:
-		e.board.networkWhy("")
+		e.board.SetNetworkReason("")
 	case e.kit.optional && len(o.Orders) > 0:
 		// It did without before, and what is ordered must not wait for a cluster.
 		e.decline(errors.New(noPlace))
@@ -143,7 +144,7 @@ func (e *Engine) startNetwork(o *wire.EngineOrders) {
 
 // keepPlaces tells the network what instances had in it when the last engine ended,
 // before any of them is looked at.
-func (e *Engine) keepPlaces(records map[wire.InstanceID]record) {
+func (e *Engine) keepPlaces(records map[wire.InstanceID]state.Record) {
 	n := e.kit.net()
 	if n == nil {
 		return
@@ -161,7 +162,7 @@ func (e *Engine) keepPlaces(records map[wire.InstanceID]record) {
 		e.decline(err)
 		return
 	}
-	e.kit.problems.set("service network", err)
+	e.kit.problems.Set("service network", err)
 }
 
 // changed tells those who send connections that answers of Target may be others.
@@ -190,7 +191,7 @@ func joining(o *wire.Order, had *overlay.Place, pid int) overlay.Instance {
 // attach gives the instance its part of the service network, or finds it again.
 // Where the worker has none it does nothing.
 func (in *instance) attach(o *wire.Order) error {
-	inEngine := runtimeOf(o) == api.Wasm // which listens on the loopback for it
+	inEngine := state.RuntimeOf(o) == api.Wasm // which listens on the loopback for it
 	if in.kit.noNetwork != nil && !inEngine {
 		return in.kit.noNetwork
 	}
@@ -207,8 +208,8 @@ func (in *instance) attach(o *wire.Order) error {
 	if err != nil {
 		return err
 	}
-	resolv := filepath.Join(in.place.dir, resolvFile)
-	if err := os.MkdirAll(in.place.dir, 0o700); err != nil {
+	resolv := filepath.Join(in.place.Dir, resolvFile)
+	if err := os.MkdirAll(in.place.Dir, 0o700); err != nil {
 		return fmt.Errorf("its directory: %w", err)
 	}
 	// Written in place: it is mounted where instances run.
@@ -241,7 +242,7 @@ func (in *instance) detach() error {
 func ownPorts(ports []api.Port) map[string]int {
 	out := make(map[string]int, len(ports))
 	for i := range ports {
-		out[portName(&ports[i])] = wire.NetworkPort(ports, i)
+		out[state.PortName(&ports[i])] = wire.NetworkPort(ports, i)
 	}
 	return out
 }
@@ -250,7 +251,7 @@ func ownPorts(ports []api.Port) map[string]int {
 // been stopped.
 func (e *Engine) clearNetwork() {
 	if n := e.kit.net(); n != nil {
-		e.kit.problems.set("service network", n.Clear())
+		e.kit.problems.Set("service network", n.Clear())
 	}
 }
 

@@ -28,7 +28,7 @@ func (e *Engine) filtered(k *kit) error {
 	if k.optional {
 		return err
 	}
-	k.problems.tell(othersRules, inTheWay(list))
+	k.problems.Tell(othersRules, inTheWay(list))
 	return nil
 }
 
@@ -45,11 +45,11 @@ func inTheWay(list []hostnet.Filter) string {
 // rulesChanged looks again where rules of others may be in the way now, or may not be
 // any more.
 func (k *kit) rulesChanged(base bool) {
-	if !base && !k.problems.has(othersRules) {
+	if !base && !k.problems.Has(othersRules) {
 		return
 	}
 	if list, err := hostnet.Filters(); err == nil { // else it stays as it was
-		k.problems.tell(othersRules, inTheWay(list))
+		k.problems.Tell(othersRules, inTheWay(list))
 	}
 }
 
@@ -71,13 +71,13 @@ func newNetwork(e *Engine, k *kit) (network, error) {
 		Whole:     k.optional,
 		Dir:       k.dir, Boot: k.boot, Worker: k.config.Worker, Cluster: k.config.Cluster, Log: k.log,
 		Ready: func(id wire.InstanceID) bool {
-			s, ok := e.board.get(id)
+			s, ok := e.board.Get(id)
 			return ok && s.Ready && !s.Draining && s.Phase == wire.PhaseRunning
 		},
 		Through: func(ln net.Listener, app, service, port string) { k.router.Serve(ln, app, service, port) },
 		Objects: k.stock.serve, Listeners: e.opts.Sockets, Resolvers: resolvers,
 		Use: e.uses.use, Await: e.uses.await,
-		Problem: k.problems.tell, Others: k.rulesChanged,
+		Problem: k.problems.Tell, Others: k.rulesChanged,
 		MTU: k.config.Tunnel.MTU,
 		Paths: &overlay.PathOptions{
 			Port: k.config.Tunnel.Port, MTU: k.config.Tunnel.MTU, Rate: uint64(k.config.Tunnel.Shaped()), //nolint:gosec // never negative

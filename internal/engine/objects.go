@@ -17,6 +17,8 @@ import (
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/atomicfile/statefile"
+	"github.com/verge-edge/verge/internal/engine/state"
+	"github.com/verge-edge/verge/internal/engine/status"
 	"github.com/verge-edge/verge/internal/enroll"
 	"github.com/verge-edge/verge/internal/handover"
 	"github.com/verge-edge/verge/internal/objects/cache"
@@ -48,7 +50,7 @@ type objectsRecord struct {
 type stock struct {
 	dir      string
 	log      *slog.Logger
-	problems *problems
+	problems *status.Problems
 	id       *identity
 	above    *remote.Remote
 	cache    *cache.Cache
@@ -63,7 +65,7 @@ type stock struct {
 	ends bool
 }
 
-func newStock(dir string, problems *problems, revoked *pki.Revoked, log *slog.Logger) *stock {
+func newStock(dir string, problems *status.Problems, revoked *pki.Revoked, log *slog.Logger) *stock {
 	idDir := filepath.Join(dir, wire.IdentityDir)
 	s := &stock{dir: dir, log: log, problems: problems, id: &identity{dir: idDir, log: log, clock: pki.ReadClock(idDir), revoked: revoked}}
 	s.above = remote.New(s.tls, s.addrs)
@@ -99,7 +101,7 @@ func (s *stock) url(namespace, host string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.openLocked(); err != nil {
-		s.problems.tell("objects", "instances do not find their objects: "+err.Error())
+		s.problems.Tell("objects", "instances do not find their objects: "+err.Error())
 		return ""
 	}
 	return "http://" + cmp.Or(host, s.base) + "/" + s.door.Key(namespace)
@@ -113,13 +115,13 @@ func (s *stock) resume() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.openLocked(); err != nil {
-		s.problems.tell("objects", "instances do not find their objects: "+err.Error())
+		s.problems.Tell("objects", "instances do not find their objects: "+err.Error())
 	}
 }
 
 func (s *stock) openLocked() error {
 	if s.ends {
-		return ErrStopped
+		return state.ErrStopped
 	}
 	if s.door != nil && s.base != "" {
 		return nil
@@ -157,7 +159,7 @@ func (s *stock) serveLocked(ln net.Listener) {
 	door := s.door
 	s.spawn(func(context.Context) {
 		if err := door.Serve(ln); err != nil {
-			s.problems.tell("objects", "instances do not find their objects: "+err.Error())
+			s.problems.Tell("objects", "instances do not find their objects: "+err.Error())
 		}
 	})
 }
@@ -167,7 +169,7 @@ func (s *stock) serve(ln net.Listener) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.openLocked(); err != nil {
-		s.problems.tell("objects", "instances do not find their objects: "+err.Error())
+		s.problems.Tell("objects", "instances do not find their objects: "+err.Error())
 		_ = ln.Close() // nothing was taken from it
 		return
 	}
@@ -255,3 +257,7 @@ func (s *stock) samples() []obs.Sample {
 		{Name: "verge_worker_object_damaged_total", Help: "Objects of which the content was not what it should be, since the engine started.", Counter: true, Value: float64(c.Damaged.Load())},
 	}
 }
+
+var (
+	objectsKind = &statefile.Kind{What: "what instances were told of objects", Max: maxConfig, Version: wire.Version}
+)

@@ -107,14 +107,14 @@ func readyHere(o *wire.Order, status func(wire.InstanceID) (wire.InstanceStatus,
 // route gives the router the routes of the orders, and what is added to them here, and
 // returns them. The caller has applying.
 func (e *Engine) route() []wire.Route {
-	routes, own := withOwn(&e.told, e.self(), e.board.get)
+	routes, own := withOwn(&e.told, e.self(), e.board.Get)
 	e.lead(routes, own)
 	return routes
 }
 
 func (e *Engine) lead(routes []wire.Route, own []wire.Endpoint) {
 	e.own = own
-	routes, e.spares = withSpares(routes, e.told.Orders, e.self(), e.board.get)
+	routes, e.spares = withSpares(routes, e.told.Orders, e.self(), e.board.Get)
 	e.kit.router.SetRoutes(routes)
 }
 
@@ -135,8 +135,8 @@ func (e *Engine) followOwn(ctx context.Context) {
 		if !e.applying.lockUntil(ctx) {
 			return
 		}
-		routes, own := withOwn(&e.told, e.self(), e.board.get)
-		_, spares := withSpares(routes, e.told.Orders, e.self(), e.board.get)
+		routes, own := withOwn(&e.told, e.self(), e.board.Get)
+		_, spares := withSpares(routes, e.told.Orders, e.self(), e.board.Get)
 		switch same := func(a, b wire.Endpoint) bool { return a.Instance == b.Instance && slices.Equal(a.Addrs, b.Addrs) }; {
 		case !slices.EqualFunc(own, e.own, same):
 			o := e.told

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/engine/state"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -40,18 +41,6 @@ type present struct {
 	ended bool
 	// awake: it is to run although its order lets it sleep.
 	awake bool
-}
-
-// sameRun tells whether two orders ask for the same run of an instance; any
-// other is a replacement. Another revision of the same program is the same run.
-// It does not ask for "greater": a cluster that was restored from an older copy
-// is believed as well. In another namespace it is another application of the same
-// name, whatever it looks like.
-func sameRun(a, b *wire.Order) bool {
-	if a.Incarnation != b.Incarnation || wire.OrderNamespace(a) != wire.OrderNamespace(b) {
-		return false
-	}
-	return a.Revision == b.Revision || (a.Spec != nil && b.Spec != nil && a.Spec.SameProgram(b.Spec))
 }
 
 // world is the input of plan.
@@ -102,7 +91,7 @@ func plan(w world) map[wire.InstanceID]goal {
 	for id, p := range w.present {
 		goals[id] = goal{kind: goalForget, order: p.order}
 		if p.holds {
-			free = minus(free, reserved(&p.order))
+			free = minus(free, state.Reserved(&p.order))
 			cards.hold(p.order.Devices, 1)
 		}
 	}
@@ -124,9 +113,9 @@ func plan(w world) map[wire.InstanceID]goal {
 			goals[o.ID] = goal{kind: goalStop, order: o}
 		case w.unfit(&o) != "":
 			goals[o.ID] = goal{kind: goalRefuse, order: o, why: w.unfit(&o)}
-		case !(here && (p.awake || p.ended && sameRun(&p.order, &o)) || !here && wakes(&o)) && o.Sleep != nil:
+		case !(here && (p.awake || p.ended && state.SameRun(&p.order, &o)) || !here && state.BeginsAwake(&o)) && o.Sleep != nil:
 			goals[o.ID] = goal{kind: goalSleep, order: o}
-		case here && (p.holds || p.ended) && sameRun(&p.order, &o):
+		case here && (p.holds || p.ended) && state.SameRun(&p.order, &o):
 			goals[o.ID] = goal{kind: goalRun, order: o}
 		case here && p.holds:
 			replaced = append(replaced, o)
@@ -135,7 +124,7 @@ func plan(w world) map[wire.InstanceID]goal {
 		}
 	}
 	admit := func(o wire.Order, own api.Resources, has []wire.Held) {
-		need := reserved(&o)
+		need := state.Reserved(&o)
 		cards.hold(has, -1)
 		lack := shortage(need, plus(free, own), w.capacity)
 		if lack == "" {
@@ -153,7 +142,7 @@ func plan(w world) map[wire.InstanceID]goal {
 	}
 	for _, o := range replaced {
 		p := w.present[o.ID]
-		admit(o, reserved(&p.order), p.order.Devices)
+		admit(o, state.Reserved(&p.order), p.order.Devices)
 	}
 	for _, o := range fresh {
 		admit(o, api.Resources{}, nil)
@@ -166,10 +155,10 @@ func (w *world) unfit(o *wire.Order) string {
 	switch {
 	case o.Spec == nil:
 		return "the order has no service in it"
-	case len(o.Spec.Command) == 0 && !elsewhere(o):
+	case len(o.Spec.Command) == 0 && !state.Sandboxed(o):
 		return "the service has no command"
-	case !slices.Contains(w.runtimes, runtimeOf(o)) && !w.runs(o):
-		return fmt.Sprintf("runtime %q is not on this worker, it has: %s", runtimeOf(o), strings.Join(w.runtimes, ", "))
+	case !slices.Contains(w.runtimes, state.RuntimeOf(o)) && !w.runs(o):
+		return fmt.Sprintf("runtime %q is not on this worker, it has: %s", state.RuntimeOf(o), strings.Join(w.runtimes, ", "))
 	case o.Spec.NeedsNetwork() != "" && !w.overlay:
 		return o.Spec.NeedsNetwork() + " needs the service network, of which this worker is no part (verge describe worker says why)"
 	}
@@ -180,23 +169,7 @@ func (w *world) unfit(o *wire.Order) string {
 // only be away.
 func (w *world) runs(o *wire.Order) bool {
 	p, here := w.present[o.ID]
-	return here && p.holds && sameRun(&p.order, o)
-}
-
-// runtimeOf is the name of the driver that an order needs.
-func runtimeOf(o *wire.Order) string {
-	if o.Spec == nil || o.Spec.Runtime == "" {
-		return "process"
-	}
-	return o.Spec.Runtime
-}
-
-// reserved is what an order reserves on the worker.
-func reserved(o *wire.Order) api.Resources {
-	if o.Spec == nil {
-		return api.Resources{}
-	}
-	return o.Spec.Resources
+	return here && p.holds && state.SameRun(&p.order, o)
 }
 
 // shortage says which needs exceed what is free of all, "" if none does.

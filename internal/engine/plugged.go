@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/engine/state"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -71,7 +72,7 @@ func (e *Engine) putDevices(w http.ResponseWriter, r *http.Request) {
 		err = json.Unmarshal(b, &d)
 	}
 	if err != nil {
-		e.refuse(w, fmt.Errorf("%w: %w", errBadQuery, err))
+		e.refuse(w, fmt.Errorf("%w: %w", state.ErrBadQuery, err))
 		return
 	}
 	if err := e.Plug(r.Context(), d); err != nil {

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/engine/state"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -48,7 +49,7 @@ func (p *portPool) give(id wire.InstanceID, service []api.Port, had map[string]i
 	p.releaseLocked(id)
 	ports := make(map[string]int, len(service))
 	for i := range service {
-		name := portName(&service[i])
+		name := state.PortName(&service[i])
 		n, err := p.oneLocked(id, &service[i], had[name])
 		if err != nil {
 			p.releaseLocked(id)
@@ -64,7 +65,7 @@ func (p *portPool) give(id wire.InstanceID, service []api.Port, had map[string]i
 // at a place that is its own, so that the same instance tends to the same port. One
 // that the descriptor names is that or none: the program listens on no other.
 func (p *portPool) oneLocked(id wire.InstanceID, port *api.Port, had int) (int, error) {
-	name := portName(port)
+	name := state.PortName(port)
 	usable := func(n int) bool {
 		_, taken := p.held[n]
 		return !taken && p.free(n)
@@ -115,15 +116,4 @@ func bindable(port int) bool {
 		return false
 	}
 	return l.Close() == nil
-}
-
-// portName is the name of a port, which only the first may leave out.
-func portName(p *api.Port) string {
-	switch {
-	case p.Name != "":
-		return p.Name
-	case p.Protocol != "":
-		return p.Protocol
-	}
-	return "tcp"
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/engine/state"
 	"github.com/verge-edge/verge/internal/proxy/drive"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -75,7 +76,7 @@ func (e *Engine) profile(q *wire.ProfileAsk, owner string) (*wire.ProfileReport,
 	case wire.ProfileEnd:
 		run.end()
 	default:
-		return nil, fmt.Errorf("%w: profiling has no step %q with that", errBadQuery, q.Do)
+		return nil, fmt.Errorf("%w: profiling has no step %q with that", state.ErrBadQuery, q.Do)
 	}
 	r := run.loop.Report()
 	node := wire.ProfileNode{
@@ -124,7 +125,7 @@ func (e *Engine) startProfileLocked(name string, q *wire.ProfileAsk, owner strin
 	if e.spawn == nil || e.halting {
 		run.idle.Stop()
 		end()
-		return nil, ErrStopped
+		return nil, state.ErrStopped
 	}
 	if old := p.by[name]; old != nil {
 		old.idle.Stop()
@@ -151,14 +152,14 @@ func (e *Engine) profileAsks(name string, q *wire.ProfileAsk) (ask func(context.
 		in := e.instances[id]
 		e.mu.Unlock()
 		if in == nil {
-			return nil, 0, 0, fmt.Errorf("%w: %q", ErrNoInstance, id)
+			return nil, 0, 0, fmt.Errorf("%w: %q", state.ErrNoInstance, id)
 		}
 		spec := in.currentGoal().order.Spec
 		if o := in.currentGoal().order; spec == nil || o.App != q.App || o.Service != q.Service {
-			return nil, 0, 0, fmt.Errorf("%w: %q is none of %s", ErrNoInstance, id, name)
+			return nil, 0, 0, fmt.Errorf("%w: %q is none of %s", state.ErrNoInstance, id, name)
 		}
 		for i := range spec.Ports {
-			if p := &spec.Ports[i]; wire.SpeaksHTTP(p) && (load.Port == "" || portName(p) == load.Port) {
+			if p := &spec.Ports[i]; wire.SpeaksHTTP(p) && (load.Port == "" || state.PortName(p) == load.Port) {
 				port = p
 				break
 			}
@@ -187,7 +188,7 @@ func (e *Engine) profileAsks(name string, q *wire.ProfileAsk) (ask func(context.
 	if port.Ingress != nil && port.Ingress.Host != "" {
 		host = port.Ingress.Host
 	}
-	to := portName(port)
+	to := state.PortName(port)
 	return func(ctx context.Context, client int) error {
 		ctx, cancel := context.WithTimeout(ctx, profileAnswer)
 		defer cancel()

@@ -12,22 +12,23 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/engine/state"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
 func (r *rig) recordPath(id string) string {
-	return filepath.Join(r.dir, instancesDir, id, recordFile)
+	return filepath.Join(r.dir, state.InstancesDir, id, state.RecordName)
 }
 
 // edit changes the record of an instance on disk.
-func (r *rig) edit(id string, change func(*record)) {
+func (r *rig) edit(id string, change func(*state.Record)) {
 	r.t.Helper()
-	rec, err := readRecord(filepath.Dir(r.recordPath(id)), id)
+	rec, err := state.ReadRecord(filepath.Dir(r.recordPath(id)), id)
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	change(&rec)
-	if err := recordKind.Write(r.recordPath(id), &rec); err != nil {
+	if err := state.RecordKind.Write(r.recordPath(id), &rec); err != nil {
 		r.t.Fatal(err)
 	}
 }
@@ -78,7 +79,7 @@ func TestExitNobodySaw(t *testing.T) {
 		if s := r.status(web0); s.Phase != wire.PhaseRunning || s.Restarts != 1 {
 			t.Errorf("%+v", s)
 		}
-		rec, err := readRecord(filepath.Dir(r.recordPath(web0)), web0)
+		rec, err := state.ReadRecord(filepath.Dir(r.recordPath(web0)), web0)
 		if err != nil || rec.Failures != 1 {
 			t.Errorf("failures in a row: %d, %v; want 1", rec.Failures, err)
 		}
@@ -110,7 +111,7 @@ func TestPowerCut(t *testing.T) {
 		if s.Phase != wire.PhaseRunning || s.Restarts != 5 || s.LastExit == nil || !s.LastExit.Unknown {
 			t.Errorf("%+v", s)
 		}
-		if rec, err := readRecord(filepath.Dir(r.recordPath(web0)), web0); err != nil || rec.Failures != 0 {
+		if rec, err := state.ReadRecord(filepath.Dir(r.recordPath(web0)), web0); err != nil || rec.Failures != 0 {
 			t.Errorf("failures in a row: %d, %v; want 0", rec.Failures, err)
 		}
 		if _, routes := r.router.seen(); routes != 1 {
@@ -151,7 +152,7 @@ func TestStartThatWasNotNoted(t *testing.T) {
 		r.apply(order(0, 1, 100))
 		r.stop()
 		// As if the engine had died between the start and its note.
-		r.edit(web0, func(rec *record) { rec.Starting, rec.Handle = true, nil })
+		r.edit(web0, func(rec *state.Record) { rec.Starting, rec.Handle = true, nil })
 		r.start()
 		if !r.strays.was(web0) {
 			t.Error("its process was not looked for")
@@ -174,7 +175,7 @@ func TestOrderGoneWhileAway(t *testing.T) {
 		task := r.one("shop.web.1")
 		r.stop()
 		o := wire.EngineOrders{V: wire.Version, Orders: []wire.Order{order(0, 1, 100)}}
-		if err := recordKind.Write(filepath.Join(r.dir, wire.EngineOrdersFile), &o); err != nil {
+		if err := state.RecordKind.Write(filepath.Join(r.dir, wire.EngineOrdersFile), &o); err != nil {
 			t.Fatal(err)
 		}
 		r.start()
@@ -244,7 +245,7 @@ func TestDamagedOrdersStopNothing(t *testing.T) {
 // An engine that does not know what a newer one has noted of an instance would start it a
 // second time. It starts nothing, says why, and leaves all as it is.
 func TestNewerFilesAreLeft(t *testing.T) {
-	for _, name := range []string{wire.EngineOrdersFile, filepath.Join(instancesDir, web0, recordFile)} {
+	for _, name := range []string{wire.EngineOrdersFile, filepath.Join(state.InstancesDir, web0, state.RecordName)} {
 		t.Run(filepath.Base(name), func(t *testing.T) {
 			inBubble(t, func(t *testing.T, r *rig) {
 				r.apply(order(0, 1, 100), order(1, 1, 100))
@@ -288,7 +289,7 @@ func TestDamagedRecordStartsAnew(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
 		r.apply(order(0, 1, 100), order(1, 1, 100))
 		r.stop()
-		wrong, err := json.Marshal(record{V: wire.Version, Order: order(4, 1, 1)})
+		wrong, err := json.Marshal(state.Record{V: wire.Version, Order: order(4, 1, 1)})
 		if err != nil {
 			t.Fatal(err)
 		}

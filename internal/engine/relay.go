@@ -34,10 +34,10 @@ func (e *Engine) relay(ctx context.Context) {
 			Refused: e.revoked.Refuses,
 			Log:     k.log.With("part", "relay"),
 		})
-		k.problems.set("--relay", err)
+		k.problems.Set("--relay", err)
 		if err == nil {
 			said := s.Describe([]string{s.Addr().String()})
-			e.board.setInfo(func(i *wire.EngineInfo) { i.Network = withRelay(i.Network, &said) })
+			e.board.SetInfo(func(i *wire.EngineInfo) { i.Network = withRelay(i.Network, &said) })
 			e.relaying.Store(s)
 			s.PeersChanged() // what changed before nobody told it
 			<-ctx.Done()

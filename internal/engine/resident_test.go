@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/engine/state"
 	"github.com/verge-edge/verge/internal/runtime"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -74,14 +75,14 @@ func TestAWokenFunctionWritesLater(t *testing.T) {
 
 		r.e.Wake(web0)
 		after(retryAfter + time.Millisecond)
-		rec, err := readRecord(filepath.Dir(r.recordPath(web0)), web0)
+		rec, err := state.ReadRecord(filepath.Dir(r.recordPath(web0)), web0)
 		if err != nil || rec.Handle == nil || rec.Phase != wire.PhaseRunning || rec.Starts != 1 {
 			t.Fatalf("a while later: %+v, %v", rec, err)
 		}
 		r.used(web0)
 		after(2 * time.Minute)
 		r.mustSleep(web0)
-		if rec, err = readRecord(filepath.Dir(r.recordPath(web0)), web0); err != nil || rec.Handle != nil || rec.Phase != wire.PhasePending {
+		if rec, err = state.ReadRecord(filepath.Dir(r.recordPath(web0)), web0); err != nil || rec.Handle != nil || rec.Phase != wire.PhasePending {
 			t.Errorf("asleep again: %+v, %v", rec, err)
 		}
 		if d.fetches != 1 {

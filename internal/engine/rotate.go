@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/engine/state"
 	"github.com/verge-edge/verge/internal/runtime"
 	"github.com/verge-edge/verge/internal/runtime/workdir"
 	"github.com/verge-edge/verge/internal/wire"
@@ -127,7 +128,7 @@ func (in *instance) replaceFiles(ctx context.Context, o *wire.Order, secret stri
 			Path: all[i], Content: known[secret], Secret: true,
 			Mode: fs.FileMode(cmp.Or(o.Spec.Files[all[i]].Mode, api.DefaultFileMode)).Perm(),
 		}
-		contained := runtimeOf(o) == api.Container
+		contained := state.RuntimeOf(o) == api.Container
 		if contained {
 			f.Path = containerFile(i)
 		}
@@ -141,7 +142,7 @@ func (in *instance) replaceFiles(ctx context.Context, o *wire.Order, secret stri
 		if !ok {
 			return fmt.Errorf("file %s: this worker cannot exchange files of a container that runs", all[i])
 		}
-		if err := t.Exchange(ctx, filepath.Join(in.place.work(), f.Path)); err != nil {
+		if err := t.Exchange(ctx, filepath.Join(in.place.Work(), f.Path)); err != nil {
 			return fmt.Errorf("file %s: %w", all[i], err)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/engine/state"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -38,7 +39,7 @@ func TestSecretFilesRotate(t *testing.T) {
 				t.Errorf("%+v; want %s and next %q", h, version, next)
 			}
 		}
-		work := filepath.Join(r.dir, instancesDir, web0, "work")
+		work := filepath.Join(r.dir, state.InstancesDir, web0, "work")
 		is := func(name, want string) {
 			t.Helper()
 			if b, err := os.ReadFile(filepath.Join(work, name)); err != nil || string(b) != want {

@@ -157,12 +157,12 @@ func (e *Engine) introduce(ctx context.Context) {
 	e.mu.Unlock()
 	patience := time.After(introduceWithin)
 	for {
-		_, changed := e.board.running()
+		_, changed := e.board.Running()
 		missing := slices.ContainsFunc(ids, func(id wire.InstanceID) bool {
-			_, shown := e.board.get(id)
+			_, shown := e.board.Get(id)
 			return !shown && e.has(id)
 		})
-		if !missing && !slices.ContainsFunc(ids, e.board.unprobed) {
+		if !missing && !slices.ContainsFunc(ids, e.board.Unprobed) {
 			return
 		}
 		select {
@@ -195,10 +195,10 @@ func (e *Engine) openPorts(ctx context.Context) bool {
 		why[f.Port] = portProblem(f)
 	}
 	data, gateway := e.kit.router.DataAddr(), e.kit.router.GatewayAddr()
-	e.board.setAddrs(data, gateway)
+	e.board.SetAddrs(data, gateway)
 	e.gatewayChanged()
 	for _, port := range []string{proxy.DataPort, proxy.GatewayPort, proxy.GatewayTLSPort} {
-		e.kit.problems.tell(port, why[port])
+		e.kit.problems.Tell(port, why[port])
 	}
 	return len(failed) == 0
 }
@@ -235,7 +235,7 @@ func (e *Engine) reopenPorts(ctx context.Context) {
 func (e *Engine) rotate(ctx context.Context) {
 	var timer *time.Timer
 	for {
-		ids, changed := e.board.running()
+		ids, changed := e.board.Running()
 		if len(ids) == 0 {
 			select {
 			case <-ctx.Done():

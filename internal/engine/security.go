@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/engine/state"
 	"github.com/verge-edge/verge/internal/runtime"
 	"github.com/verge-edge/verge/internal/runtime/logfile"
 	"github.com/verge-edge/verge/internal/wire"
@@ -26,14 +27,14 @@ const hintBytes = 4 << 10
 // says that it could not write: programs seldom tell that by their exit code.
 func (in *instance) readOnlyHint(exit wire.Exit) string {
 	o := &in.rec.Order
-	if exit.Code == 0 || exit.Unknown || o.Spec == nil || runtimeOf(o) != api.Container || !o.Spec.Security.ReadOnly() {
+	if exit.Code == 0 || exit.Unknown || o.Spec == nil || state.RuntimeOf(o) != api.Container || !o.Spec.Security.ReadOnly() {
 		return ""
 	}
-	end, err := logfile.End(in.place.log())
+	end, err := logfile.End(in.place.Log())
 	if err != nil {
 		return ""
 	}
-	last, err := logfile.Read(in.place.log(), max(0, end-hintBytes), hintBytes)
+	last, err := logfile.Read(in.place.Log(), max(0, end-hintBytes), hintBytes)
 	if err != nil || !bytes.Contains(bytes.ToLower(last.Data), []byte("read-only file system")) {
 		return ""
 	}

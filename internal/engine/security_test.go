@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/engine/state"
 	"github.com/verge-edge/verge/internal/runtime/logfile"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -43,12 +44,12 @@ func TestHintAtAReadOnlyRoot(t *testing.T) {
 		"it did not fail":      {"read-only file system\n", api.RootReadOnly, 0, false},
 		"its root is writable": {"read-only file system\n", api.RootWritable, 1, false},
 	} {
-		in := &instance{place: place{t.TempDir()}}
+		in := &instance{place: state.Layout{Dir: t.TempDir()}}
 		in.rec.Order.Spec = &api.Service{Runtime: api.Container, Security: api.Security{Root: x.root}}
-		if err := os.Mkdir(in.place.log(), 0o700); err != nil {
+		if err := os.Mkdir(in.place.Log(), 0o700); err != nil {
 			t.Fatal(err)
 		}
-		f, err := logfile.Open(in.place.log())
+		f, err := logfile.Open(in.place.Log())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -61,7 +62,7 @@ func TestHintAtAReadOnlyRoot(t *testing.T) {
 		if got := in.readOnlyHint(wire.Exit{Code: x.code}); strings.Contains(got, "security: {root: writable}") != x.hint {
 			t.Errorf("%s: %q", name, got)
 		}
-		if err := os.RemoveAll(in.place.dir); err != nil {
+		if err := os.RemoveAll(in.place.Dir); err != nil {
 			t.Error(err)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/verge-edge/verge/internal/accept"
 	"github.com/verge-edge/verge/internal/atomicfile"
+	"github.com/verge-edge/verge/internal/engine/state"
 	"github.com/verge-edge/verge/internal/unixsock"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -44,7 +45,7 @@ func (e *Engine) serve(path string) (stop func(), err error) {
 	go func() {
 		defer close(done)
 		if err := srv.Serve(accept.Listener(l)); !errors.Is(err, http.ErrServerClosed) {
-			e.kit.problems.set("socket", err)
+			e.kit.problems.Set("socket", err)
 		}
 	}()
 	return func() {
@@ -101,7 +102,7 @@ func (e *Engine) postExec(w http.ResponseWriter, r *http.Request) {
 		err = json.Unmarshal(b, &q)
 	}
 	if err != nil {
-		e.refuse(w, fmt.Errorf("%w: %w", errBadQuery, err))
+		e.refuse(w, fmt.Errorf("%w: %w", state.ErrBadQuery, err))
 		return
 	}
 	a, err := e.Exec(r.Context(), q)
@@ -115,7 +116,7 @@ func (e *Engine) postMeasure(w http.ResponseWriter, r *http.Request) {
 		err = json.Unmarshal(b, &q)
 	}
 	if err != nil {
-		e.refuse(w, fmt.Errorf("%w: %w", errBadQuery, err))
+		e.refuse(w, fmt.Errorf("%w: %w", state.ErrBadQuery, err))
 		return
 	}
 	m, err := e.Measure(r.Context(), q)
@@ -128,14 +129,14 @@ func (e *Engine) patchOrders(w http.ResponseWriter, r *http.Request) { take(e, w
 
 // take gives apply what was sent.
 func take[T any](e *Engine, w http.ResponseWriter, r *http.Request, apply func(context.Context, T) error) {
-	body, err := body(w, r, maxOrderBytes)
+	body, err := body(w, r, state.MaxOrderBytes)
 	if err != nil {
-		e.refuse(w, fmt.Errorf("%w: read them: %w", ErrBadOrders, err))
+		e.refuse(w, fmt.Errorf("%w: read them: %w", state.ErrBadOrders, err))
 		return
 	}
 	var v T
 	if err := json.Unmarshal(body, &v); err != nil {
-		e.refuse(w, fmt.Errorf("%w: %w", ErrBadOrders, err))
+		e.refuse(w, fmt.Errorf("%w: %w", state.ErrBadOrders, err))
 		return
 	}
 	if err := apply(r.Context(), v); err != nil {
@@ -206,7 +207,7 @@ func (e *Engine) postShutdown(w http.ResponseWriter, _ *http.Request) {
 	e.mu.Lock()
 	if e.spawn != nil {
 		e.spawn(func(ctx context.Context) {
-			if err := e.Shutdown(ctx); err != nil && !errors.Is(err, ErrStopped) {
+			if err := e.Shutdown(ctx); err != nil && !errors.Is(err, state.ErrStopped) {
 				e.log.Error("shutdown", "error", err)
 			}
 		})
@@ -236,11 +237,11 @@ func (e *Engine) refuse(w http.ResponseWriter, err error) {
 		p = *known
 	case errors.Is(err, atomicfile.ErrTooLarge):
 		p.Status, p.Code, p.Title = http.StatusRequestEntityTooLarge, "too-large", "the request is too large"
-	case errors.Is(err, ErrBadOrders), errors.Is(err, errBadQuery):
+	case errors.Is(err, state.ErrBadOrders), errors.Is(err, state.ErrBadQuery):
 		p.Status, p.Code, p.Title = http.StatusBadRequest, "bad-request", "the request can't be understood"
-	case errors.Is(err, ErrNoInstance):
+	case errors.Is(err, state.ErrNoInstance):
 		p.Status, p.Code, p.Title = http.StatusNotFound, "no-instance", "no such instance on this worker"
-	case errors.Is(err, ErrStopped):
+	case errors.Is(err, state.ErrStopped):
 		p.Status, p.Code, p.Title = http.StatusServiceUnavailable, "stopped", "the engine is ending"
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
@@ -249,8 +250,6 @@ func (e *Engine) refuse(w http.ResponseWriter, err error) {
 		e.log.Debug("answer the agent", "error", err)
 	}
 }
-
-var errBadQuery = errors.New("bad query")
 
 // query reads numbers and keeps the first error.
 type query struct {
@@ -266,7 +265,7 @@ func (q *query) number(name string) int64 {
 	}
 	n, err := strconv.ParseInt(s, 10, 64)
 	if err != nil && q.err == nil {
-		q.err = fmt.Errorf("%w: %s=%q is not a number", errBadQuery, name, s)
+		q.err = fmt.Errorf("%w: %s=%q is not a number", state.ErrBadQuery, name, s)
 	}
 	return n
 }

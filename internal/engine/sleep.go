@@ -7,7 +7,8 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/api"
-	"github.com/verge-edge/verge/internal/proxy"
+	"github.com/verge-edge/verge/internal/engine/state"
+	"github.com/verge-edge/verge/internal/engine/status"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -24,9 +25,6 @@ func (e *Engine) Wake(id wire.InstanceID) {
 		e.replan()
 	}
 }
-
-// wakes says whether an order begins awake what it is the first order of.
-func wakes(o *wire.Order) bool { return o.Sleep == nil || o.Sleep.Awake }
 
 // asleep is what is said of an instance that sleeps.
 const asleep = "asleep: the next request starts it"
@@ -54,7 +52,7 @@ func (in *instance) heed(o *wire.Order) {
 		told = in.state.run
 	}
 	in.mu.Unlock()
-	if told.ID == "" || !sameRun(&told, o) || told.Sleep != nil && !told.Sleep.Awake {
+	if told.ID == "" || !state.SameRun(&told, o) || told.Sleep != nil && !told.Sleep.Awake {
 		in.setAwake(true)
 	}
 }
@@ -75,23 +73,8 @@ const (
 	patientTries = 3
 )
 
-// putOff is why requests do not wait for an instance that starts with them.
-type putOff struct {
-	why  string
-	due  time.Time // when it is tried again, monotonic; zero where nobody knows
-	full bool      // there is no room
-}
-
-func (p *putOff) error(now time.Time) *proxy.StartError {
-	e := &proxy.StartError{Why: p.why, Full: p.full}
-	if !p.due.IsZero() {
-		e.Again = max(p.due.Sub(now), time.Millisecond)
-	}
-	return e
-}
-
 // putOff says whether requests wait for an instance that is in this phase by this order.
-func (in *instance) putOff(phase wire.Phase, o *wire.Order) *putOff {
+func (in *instance) putOff(phase wire.Phase, o *wire.Order) *status.Unavailable {
 	if o.Sleep == nil || in.task != nil {
 		return nil
 	}
@@ -99,17 +82,17 @@ func (in *instance) putOff(phase wire.Phase, o *wire.Order) *putOff {
 	switch phase {
 	case wire.PhaseRefused:
 		if g := in.currentGoal(); g.kind == goalRefuse && g.full {
-			return &putOff{why: "its worker has no room for it now", full: true}
+			return &status.Unavailable{Why: "its worker has no room for it now", Full: true}
 		}
-		return &putOff{why: "its worker cannot run it"}
+		return &status.Unavailable{Why: "its worker cannot run it"}
 	case wire.PhaseExited:
-		return &putOff{why: trouble + "; it is not tried again there"}
+		return &status.Unavailable{Why: trouble + "; it is not tried again there"}
 	case wire.PhasePending:
 		if in.stuck != "" {
-			return &putOff{why: in.stuck}
+			return &status.Unavailable{Why: in.stuck}
 		}
 		if wait := time.Until(in.due); wait > patientFor || wait > 0 && in.rec.Failures >= patientTries {
-			return &putOff{why: trouble, due: in.due}
+			return &status.Unavailable{Why: trouble, Due: in.due}
 		}
 	}
 	return nil

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/engine/state"
 	"github.com/verge-edge/verge/internal/proxy"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -288,7 +289,7 @@ func TestSleepersAfterTheEngineIsKilled(t *testing.T) {
 		r.e.Wake(web0)
 		after(time.Second)
 		r.stop()
-		r.edit(web0, func(rec *record) { rec.Starting, rec.Handle = true, nil })
+		r.edit(web0, func(rec *state.Record) { rec.Starting, rec.Handle = true, nil })
 		r.one(web0).end(1)
 		r.start()
 		after(time.Second)
@@ -326,7 +327,7 @@ func TestAClockThatIsSetMakesNothingOlder(t *testing.T) {
 				r.one(web0).end(1)
 				after(5 * time.Second)
 				r.stop()
-				r.edit(web0, func(rec *record) {
+				r.edit(web0, func(rec *state.Record) {
 					if rec.Failures != 1 || rec.Clock == 0 {
 						t.Fatalf("it was written: %+v", rec)
 					}
@@ -340,7 +341,7 @@ func TestAClockThatIsSetMakesNothingOlder(t *testing.T) {
 				r.one(web0).end(1)
 				after(time.Second)
 				r.stop()
-				r.edit(web0, func(rec *record) {
+				r.edit(web0, func(rec *state.Record) {
 					if rec.Failures != 2 {
 						t.Errorf("%d failures in a row, it has not run for long in between", rec.Failures)
 					}
@@ -349,7 +350,7 @@ func TestAClockThatIsSetMakesNothingOlder(t *testing.T) {
 				r.start()
 				after(30 * time.Second)
 				r.stop()
-				r.edit(web0, func(rec *record) { rec.Started = rec.Started.Add(-by) })
+				r.edit(web0, func(rec *state.Record) { rec.Started = rec.Started.Add(-by) })
 				r.start()
 				after(35 * time.Second)
 				r.mustSleep(web0)

@@ -3,11 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io"
 	"net"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"os/exec"
 	"slices"
@@ -17,6 +13,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/engine/state"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -148,62 +145,15 @@ func TestBindable(t *testing.T) {
 	}
 }
 
-func TestNetProber(t *testing.T) {
-	t.Parallel()
-	hang := make(chan struct{})
-	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		switch r.URL.Path {
-		case "/ok":
-			if r.Host != "127.0.0.1" {
-				w.WriteHeader(http.StatusMisdirectedRequest)
-			}
-		case "/moved":
-			http.Redirect(w, r, "/bad", http.StatusFound)
-		case "/hang":
-			<-hang
-		default:
-			w.WriteHeader(http.StatusInternalServerError)
-			_, _ = io.WriteString(w, "no data\n\x1b from hush") // the test reads it
-		}
-	}))
-	defer srv.Close()
-	defer close(hang)
-	port := srv.Listener.Addr().(*net.TCPAddr).Port
-	p := newNetProber()
-	for path, want := range map[string]string{"": "", "/ok": "", "/moved": "", "/bad": `500 "no data from [secret]"`, "/hang": "no answer within 50ms"} {
-		timeout := 10 * time.Second
-		if path == "/hang" {
-			timeout = 50 * time.Millisecond
-		}
-		err := timed(context.Background(), timeout, func(ctx context.Context) error {
-			return p.probe(ctx, check{port: port, path: path, timeout: timeout, hidden: [][]byte{[]byte("hush")}})
-		})
-		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: %v, want %q", path, err, want)
-		}
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	free := l.Addr().(*net.TCPAddr).Port
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := p.probe(context.Background(), check{port: free}); err == nil || !strings.Contains(err.Error(), "refused") {
-		t.Errorf("nobody listens: %v", err)
-	}
-}
-
 // What sessions have left is found without touching the instances.
 func TestStraysEndsSessions(t *testing.T) {
 	t.Parallel()
 	mark := wire.NewID()
 	spawn := func(session string) <-chan struct{} {
 		cmd := exec.Command("sleep", "600")
-		cmd.Env = []string{envEngine + "=" + mark, envInstance + "=a.b.0"}
+		cmd.Env = []string{state.EnvEngine + "=" + mark, state.EnvInstance + "=a.b.0"}
 		if session != "" {
-			cmd.Env = append(cmd.Env, envExec+"="+session)
+			cmd.Env = append(cmd.Env, state.EnvExec+"="+session)
 		}
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
@@ -252,7 +202,7 @@ func TestStraysEndsOnlyItsOwn(t *testing.T) {
 	spawn := func(engine, id string) *exec.Cmd {
 		// A child of its own, as an instance may have.
 		cmd := exec.Command("sh", "-c", "sleep 600 & wait")
-		cmd.Env = []string{"PATH=" + os.Getenv("PATH"), envEngine + "=" + engine, envInstance + "=" + id}
+		cmd.Env = []string{"PATH=" + os.Getenv("PATH"), state.EnvEngine + "=" + engine, state.EnvInstance + "=" + id}
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
@@ -297,7 +247,7 @@ func TestStraysEndsOnlyItsOwn(t *testing.T) {
 	}
 	// A command that ran beside an instance has no place after its engine's death.
 	command := exec.Command("sleep", "600")
-	command.Env = append(slices.Clone(other.Env), envExec+"=1")
+	command.Env = append(slices.Clone(other.Env), state.EnvExec+"=1")
 	if err := command.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -314,30 +264,6 @@ func TestStraysEndsOnlyItsOwn(t *testing.T) {
 	}
 	if !alive(foreign.Process.Pid) {
 		t.Error("another engine's process was killed")
-	}
-}
-
-func TestProblemsAreToldOnce(t *testing.T) {
-	t.Parallel()
-	b := newBoard(wire.EngineInfo{})
-	var lines strings.Builder
-	p := newProblems(logTo(&lines), b)
-	for range 3 {
-		p.set("disk", errors.New("full"))
-	}
-	if s, _, _ := b.since(0); s.Seq != 1 || len(s.Info.Problems) != 1 || s.Info.Problems[0] != "disk: full" {
-		t.Errorf("%+v", s)
-	}
-	for i := range 2 * maxProblems {
-		p.set(fmt.Sprintf("x%03d", i), errors.New("bad"))
-	}
-	if s, _, _ := b.since(0); len(s.Info.Problems) != maxProblems+1 {
-		t.Errorf("%d problems shown", len(s.Info.Problems))
-	}
-	p.set("disk", nil)
-	p.set("disk", nil)
-	if n := strings.Count(lines.String(), "about=disk"); n != 2 {
-		t.Errorf("%d lines about it, want one at its begin and one at its end:\n%s", n, lines.String())
 	}
 }
 

@@ -1,6 +1,9 @@
 package engine
 
-import "github.com/verge-edge/verge/internal/wire"
+import (
+	"github.com/verge-edge/verge/internal/engine/state"
+	"github.com/verge-edge/verge/internal/wire"
+)
 
 // step is the next thing that a supervisor does about its instance.
 type step string
@@ -35,7 +38,7 @@ func next(f facts, g goal) step {
 	case g.kind == "": // there is no plan yet
 		return stepRest
 	case f.task:
-		if g.kind == goalRun && sameRun(&f.run, &g.order) {
+		if g.kind == goalRun && state.SameRun(&f.run, &g.order) {
 			return stepWatch
 		}
 		return stepStop
@@ -52,7 +55,7 @@ func next(f facts, g goal) step {
 	case goalStop, goalRefuse, goalSleep:
 		return stepRest
 	}
-	same := sameRun(&f.run, &g.order)
+	same := state.SameRun(&f.run, &g.order)
 	switch {
 	case same && f.phase == wire.PhaseExited:
 		return stepRest

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/engine/state"
 	"github.com/verge-edge/verge/internal/runtime"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -32,7 +33,7 @@ func (in *instance) stop(ctx context.Context) {
 		if g := in.currentGoal(); g.kind == goalSleep {
 			// A request that comes now may wait for it to be started again.
 			in.asleep, sleeps = true, true
-			if sameRun(&in.rec.Order, &g.order) {
+			if state.SameRun(&in.rec.Order, &g.order) {
 				in.rec.Order = g.order
 			}
 			why = "no request for " + g.order.Sleep.Idle.String() + ": it goes to sleep"
@@ -144,7 +145,7 @@ func (in *instance) kill(ctx context.Context, ends <-chan wire.Exit) (exit wire.
 // stopped notes the end of a task that was asked to end. What becomes of the
 // instance now is the goal's business.
 func (in *instance) stopped(exit wire.Exit) {
-	exit.Attempt = in.rec.attempt()
+	exit.Attempt = in.rec.Attempt()
 	task := in.task
 	in.rec.LastExit, in.rec.Handle = &exit, nil
 	in.task, in.draining, in.ready = nil, false, false

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/verge-edge/verge/internal/atomicfile"
+	"github.com/verge-edge/verge/internal/engine/state"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -82,11 +83,11 @@ func (s strays) owner(pid int) (o owner) {
 	for v := range bytes.SplitSeq(env, []byte{0}) {
 		name, value, _ := bytes.Cut(v, []byte("="))
 		switch string(name) {
-		case envEngine:
+		case state.EnvEngine:
 			ours = string(value) == s.engine
-		case envInstance:
+		case state.EnvInstance:
 			o.instance = string(value)
-		case envExec:
+		case state.EnvExec:
 			o.command = string(value)
 		}
 	}

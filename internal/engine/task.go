@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/engine/health"
+	"github.com/verge-edge/verge/internal/engine/state"
 	"github.com/verge-edge/verge/internal/policy/life"
 	"github.com/verge-edge/verge/internal/runtime"
 	"github.com/verge-edge/verge/internal/wire"
@@ -30,7 +32,7 @@ const manyPlaces = 1000
 // spec is what a driver needs to know of an order besides its command and
 // environment; enough to find its task again.
 func (in *instance) spec(o *wire.Order) runtime.Spec {
-	s := runtime.Spec{ID: in.id, Attempt: in.rec.attempt(), Dir: in.place.work(), LogDir: in.place.log(), NetNS: in.netns, Resolv: in.resolv}
+	s := runtime.Spec{ID: in.id, Attempt: in.rec.Attempt(), Dir: in.place.Work(), LogDir: in.place.Log(), NetNS: in.netns, Resolv: in.resolv}
 	if o.Spec != nil {
 		s.CPUWeight, s.CPULimit = int64(o.Spec.Resources.CPU), int64(o.Spec.Limits.CPU)
 		s.MemoryLimit = int64(o.Spec.Limits.Memory)
@@ -38,11 +40,11 @@ func (in *instance) spec(o *wire.Order) runtime.Spec {
 			s.MemoryLimit = int64(o.Spec.Resources.Memory)
 		}
 	}
-	if runtimeOf(o) == api.Container {
+	if state.RuntimeOf(o) == api.Container {
 		s.Dir = "" // that of the image
 		s.Container = &runtime.Container{Image: o.Spec.Image, Pull: o.Spec.Pull, User: o.Spec.User, Security: securityOf(o.Spec), Devices: pathsOf(nodesOf(o, in.kit.devices()))}
 	}
-	if runtimeOf(o) == api.Wasm {
+	if state.RuntimeOf(o) == api.Wasm {
 		module := o.Spec.Module
 		if !filepath.IsAbs(module) { // an object, of the service's namespace
 			module = wire.OrderNamespace(o) + "/" + module
@@ -62,10 +64,10 @@ func (in *instance) start(ctx context.Context, o wire.Order) {
 	if in.rec.Order.ID != "" && wire.OrderNamespace(&in.rec.Order) != wire.OrderNamespace(&o) && !in.remove(ctx) {
 		return // what another namespace has left is not for this one
 	}
-	if !sameRun(&in.rec.Order, &o) || in.rec.Phase == wire.PhaseStopped {
-		in.rec = record{Placed: in.rec.Placed, StartUp: in.rec.StartUp, User: in.rec.User} // another incarnation counts anew
+	if !state.SameRun(&in.rec.Order, &o) || in.rec.Phase == wire.PhaseStopped {
+		in.rec = state.Record{Placed: in.rec.Placed, StartUp: in.rec.StartUp, User: in.rec.User} // another incarnation counts anew
 	}
-	in.kit.board.awaited(in.id)
+	in.kit.board.Awaited(in.id)
 	in.tried = time.Now()
 	in.rec.Order = o // its peers may be others than at the last start
 	in.rec.Phase, in.rec.Why, in.rec.Wait, in.due = wire.PhasePending, "", 0, time.Time{}
@@ -99,7 +101,7 @@ func (in *instance) start(ctx context.Context, o wire.Order) {
 	}
 	user, nobody := in.userOf(&o)
 	if err := in.makeDirs(&o, user); err != nil {
-		in.kit.problems.set("instance "+in.id, fmt.Errorf("its directories can't be made: %w", err))
+		in.kit.problems.Set("instance "+in.id, fmt.Errorf("its directories can't be made: %w", err))
 		in.hold()
 		return
 	}
@@ -129,7 +131,7 @@ func (in *instance) start(ctx context.Context, o wire.Order) {
 			in.show(wire.PhasePending, "starting", &o)
 		}
 		var task runtime.Task
-		task, err = in.kit.drivers[runtimeOf(&o)].Start(ctx, spec)
+		task, err = in.kit.drivers[state.RuntimeOf(&o)].Start(ctx, spec)
 		in.rec.Starting = false
 		if err == nil {
 			in.rec.Started, in.rec.Clock = time.Now(), in.kit.uptime()
@@ -181,25 +183,25 @@ func (in *instance) makeDirs(o *wire.Order, u *runtime.User) error {
 		if len(o.Spec.Files) == 0 {
 			return nil
 		}
-		return os.MkdirAll(in.place.work(), 0o700)
+		return os.MkdirAll(in.place.Work(), 0o700)
 	}
 	// What the last run left in its temporary directory is nobody's now.
-	if err := os.RemoveAll(in.place.tmp()); err != nil {
+	if err := os.RemoveAll(in.place.Tmp()); err != nil {
 		return err
 	}
-	for _, dir := range []string{in.place.work(), in.place.tmp(), in.place.log()} {
+	for _, dir := range []string{in.place.Work(), in.place.Tmp(), in.place.Log()} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return err
 		}
 	}
-	if in.kit.users == nil || elsewhere(o) {
+	if in.kit.users == nil || state.Sandboxed(o) {
 		return nil
 	}
 	// It passes through this one, but does not see what the engine has in it.
-	if err := os.Chmod(in.place.dir, 0o711); err != nil {
+	if err := os.Chmod(in.place.Dir, 0o711); err != nil {
 		return err
 	}
-	return errors.Join(own(in.place.work(), u), own(in.place.tmp(), u))
+	return errors.Join(own(in.place.Work(), u), own(in.place.Tmp(), u))
 }
 
 // prepare gives a start its ports and environment.
@@ -236,7 +238,7 @@ func (in *instance) prepare(o *wire.Order, known secrets, u *runtime.User) (runt
 		spec.User, spec.View = u, in.view(o, volumes)
 	}
 	if spec.Wasm != nil && len(o.Spec.Ports) > 0 {
-		spec.Wasm.Listen = net.JoinHostPort(listenOn(""), strconv.Itoa(ports[portName(&o.Spec.Ports[0])]))
+		spec.Wasm.Listen = net.JoinHostPort(listenOn(""), strconv.Itoa(ports[state.PortName(&o.Spec.Ports[0])]))
 	}
 	if spec.Container != nil {
 		spec.Container.Mounts = mounts
@@ -252,7 +254,7 @@ func (in *instance) surroundings(s snapshot) (surroundings, error) {
 	o := &s.run
 	around := surroundings{
 		path: in.kit.config.Path, cluster: in.kit.config.Cluster, worker: in.kit.config.Worker,
-		engine: in.kit.mark, listen: listenOn(s.netns), work: in.place.work(), tmp: in.place.tmp(), ports: s.ports,
+		engine: in.kit.mark, listen: listenOn(s.netns), work: in.place.Work(), tmp: in.place.Tmp(), ports: s.ports,
 		objects: in.kit.stock.url(wire.OrderNamespace(o), s.objectsAt()),
 		addrs:   make(map[string]map[string]string, len(o.Peers)),
 		devices: in.kit.devices(),
@@ -282,7 +284,7 @@ func (in *instance) took(task runtime.Task) {
 		// Nobody adopts it, and who woke it waits: a successor that reads of no start
 		// lets it sleep, as it would let what it reads of.
 		in.owe()
-		if in.rec.Up && readinessOf(order.Spec) == nil {
+		if in.rec.Up && health.ReadinessOf(order.Spec) == nil {
 			return // it is shown when it is ready, which it is at once
 		}
 	} else {
@@ -311,13 +313,13 @@ func (in *instance) watch(ctx context.Context) {
 	in.draining = false // it may have been to be stopped, which failed
 	checks, err := in.checks()
 	if err != nil {
-		in.tell(verdict{kind: readinessCheck, why: "its checks: " + err.Error()})
+		in.tell(health.Result{Kind: health.Readiness, Why: "its checks: " + err.Error()})
 	}
-	verdicts := make(chan verdict)
+	verdicts := make(chan health.Result)
 	checking, enough := context.WithCancel(ctx)
 	defer enough()
 	ends, finish := in.await(ctx, func(ctx context.Context) {
-		checks.run(checking, func(v verdict) {
+		checks.Run(checking, func(v health.Result) {
 			select {
 			case verdicts <- v:
 			case <-checking.Done():
@@ -327,8 +329,8 @@ func (in *instance) watch(ctx context.Context) {
 	})
 	defer finish()
 	defer enough() // before finish waits for them
-	if in.rec.Up && checks.readiness == nil && err == nil {
-		in.tell(verdict{kind: readinessCheck, pass: true})
+	if in.rec.Up && checks.Readiness == nil && err == nil {
+		in.tell(health.Result{Kind: health.Readiness, Pass: true})
 	}
 	in.rotate(ctx)
 	for {
@@ -352,14 +354,14 @@ func (in *instance) watch(ctx context.Context) {
 			in.exited(exit)
 		case v := <-verdicts:
 			stop()
-			if v.final {
+			if v.Final {
 				enough()
-				in.condemn(ctx, ends, v.why)
+				in.condemn(ctx, ends, v.Why)
 				return
 			}
 			in.tell(v)
-			if v.kind == startupCheck && v.pass && checks.readiness == nil && err == nil {
-				in.tell(verdict{kind: readinessCheck, pass: true})
+			if v.Kind == health.Startup && v.Pass && checks.Readiness == nil && err == nil {
+				in.tell(health.Result{Kind: health.Readiness, Pass: true})
 			}
 			continue
 		case <-retry:
@@ -406,24 +408,24 @@ func (in *instance) await(ctx context.Context, beside func(context.Context)) (en
 }
 
 // tell shows what a check has found and lets the router know.
-func (in *instance) tell(v verdict) {
+func (in *instance) tell(v health.Result) {
 	was := in.ready
 	switch {
-	case v.kind == livenessCheck: // it lives, which is what was assumed
+	case v.Kind == health.Liveness: // it lives, which is what was assumed
 		return
-	case v.kind == startupCheck && !v.pass:
-		in.why = v.why
-	case v.kind == startupCheck:
+	case v.Kind == health.Startup && !v.Pass:
+		in.why = v.Why
+	case v.Kind == health.Startup:
 		in.why = ""
 		in.rec.Up, in.rec.Phase = true, wire.PhaseRunning
 		in.save()
 		in.log.Info("its startup check passed")
 	default:
-		in.ready, in.why = v.pass, ""
-		if v.pass {
+		in.ready, in.why = v.Pass, ""
+		if v.Pass {
 			in.answered()
 		} else {
-			in.why = v.why
+			in.why = v.Why
 		}
 	}
 	in.display(in.why)
@@ -450,7 +452,7 @@ func (in *instance) condemn(ctx context.Context, ends <-chan wire.Exit, why stri
 
 // exited handles a task that ended without being asked to.
 func (in *instance) exited(exit wire.Exit) {
-	exit.Attempt = in.rec.attempt()
+	exit.Attempt = in.rec.Attempt()
 	in.rec.LastExit = &exit
 	in.trouble = ended(exit)
 	in.log.Info("exited", "code", exit.Code, "signal", exit.Signal, "oom", exit.OOM, "why", exit.Why)
@@ -475,7 +477,7 @@ func (in *instance) age() time.Duration {
 
 // lost handles a task that ended while no engine was there.
 func (in *instance) lost() {
-	exit := wire.Exit{Code: -1, Unknown: true, At: time.Now(), Attempt: in.rec.attempt()}
+	exit := wire.Exit{Code: -1, Unknown: true, At: time.Now(), Attempt: in.rec.Attempt()}
 	rebooted := in.rec.Handle.Boot != in.kit.boot
 	in.rec.LastExit = &exit
 	in.log.Info("ended while no engine was there", "rebooted", rebooted)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/engine/state"
 	"github.com/verge-edge/verge/internal/runtime"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -68,7 +69,7 @@ func (e *Engine) Top(ctx context.Context) (wire.WorkerTop, error) {
 		case <-ctx.Done():
 			return wire.WorkerTop{}, ctx.Err()
 		case <-e.ended:
-			return wire.WorkerTop{}, ErrStopped
+			return wire.WorkerTop{}, state.ErrStopped
 		}
 	}
 	now := e.sample()

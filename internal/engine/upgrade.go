@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/internal/atomicfile"
+	"github.com/verge-edge/verge/internal/engine/state"
 	"github.com/verge-edge/verge/internal/unixsock"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -65,7 +66,7 @@ func (e *Engine) Upgrade(ctx context.Context, q wire.EngineUpgrade) (wire.Engine
 		return wire.EngineUpgraded{}, wire.Problemf(http.StatusConflict, "no-process", "start the worker with verge worker", "this engine cannot be upgraded", "it is part of another process")
 	}
 	if q.Drain < 0 || q.Drain > int64(longestDrain) {
-		return wire.EngineUpgraded{}, fmt.Errorf("%w: connections cannot be kept for %s, but for up to %s", errBadQuery, time.Duration(q.Drain), longestDrain)
+		return wire.EngineUpgraded{}, fmt.Errorf("%w: connections cannot be kept for %s, but for up to %s", state.ErrBadQuery, time.Duration(q.Drain), longestDrain)
 	}
 	version, takes, err := tryProgram(ctx, q.Program, q.SHA256)
 	if err != nil {
@@ -75,13 +76,13 @@ func (e *Engine) Upgrade(ctx context.Context, q wire.EngineUpgrade) (wire.Engine
 	halting := e.halting
 	e.mu.Unlock()
 	if halting {
-		return wire.EngineUpgraded{}, ErrStopped
+		return wire.EngineUpgraded{}, state.ErrStopped
 	}
 	u := &upgrade{EngineUpgrade: q, version: version, takes: takes, done: make(chan outcome, 1)}
 	select {
 	case e.upgrades <- u:
 	case <-e.ended:
-		return wire.EngineUpgraded{}, ErrStopped
+		return wire.EngineUpgraded{}, state.ErrStopped
 	case <-ctx.Done():
 		return wire.EngineUpgraded{}, ctx.Err()
 	}
@@ -146,7 +147,7 @@ func checksum(path string) (string, error) {
 // the program of this process is started in its place, and the error says why; without a
 // PID neither works. Nothing of this engine runs any more but its router, which goes on.
 func (e *Engine) handOver(u *upgrade, lock *os.File) (wire.EngineUpgraded, error) {
-	before, _, _ := e.board.since(0)
+	before, _, _ := e.board.Since(0)
 	done, err := e.succeed(u.Program, lock, before)
 	if err == nil {
 		done.From = e.opts.Version
@@ -219,7 +220,7 @@ func askState(ctx context.Context, c *http.Client) (s wire.EngineState, err erro
 	if err != nil {
 		return s, err
 	}
-	b, err := atomicfile.ReadAllBounded(resp.Body, maxOrderBytes)
+	b, err := atomicfile.ReadAllBounded(resp.Body, state.MaxOrderBytes)
 	err = errors.Join(err, resp.Body.Close())
 	if err == nil && resp.StatusCode != http.StatusOK {
 		err = fmt.Errorf("it answers with %s: %.200s", resp.Status, bytes.TrimSpace(b))
@@ -319,7 +320,7 @@ func (e *Engine) postUpgrade(w http.ResponseWriter, r *http.Request) {
 		err = json.Unmarshal(b, &q)
 	}
 	if err != nil {
-		e.refuse(w, fmt.Errorf("%w: %w", errBadQuery, err))
+		e.refuse(w, fmt.Errorf("%w: %w", state.ErrBadQuery, err))
 		return
 	}
 	done, err := e.Upgrade(r.Context(), q)

@@ -16,6 +16,7 @@ import (
 	"syscall"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/engine/state"
 	"github.com/verge-edge/verge/internal/runtime"
 	"github.com/verge-edge/verge/internal/runtime/container"
 	"github.com/verge-edge/verge/internal/runtime/process"
@@ -176,16 +177,16 @@ func (e *Engine) openUsers(k *kit) {
 		why = d.CannotIsolate()
 	}
 	if why == "" {
-		k.users = newUsers(claimsDir, filepath.Join(k.dir, instancesDir))
+		k.users = newUsers(claimsDir, filepath.Join(k.dir, state.InstancesDir))
 	}
-	e.board.setInfo(func(i *wire.EngineInfo) {
+	e.board.SetInfo(func(i *wire.EngineInfo) {
 		i.Isolation = &wire.Isolation{Users: why == "", Why: why, HostUsers: k.config.HostUsers}
 	})
 }
 
 // userOf is who an order runs as; nil is the user of this engine.
 func (in *instance) userOf(o *wire.Order) (*runtime.User, error) {
-	if in.kit.users == nil || elsewhere(o) {
+	if in.kit.users == nil || state.Sandboxed(o) {
 		return nil, nil //nolint:nilnil // see above
 	}
 	u := &runtime.User{}
@@ -212,8 +213,8 @@ func (in *instance) noteUser() {
 		return
 	}
 	o := &in.rec.Order
-	asRoot := in.task != nil && o.Spec != nil && !elsewhere(o) && in.task.Handle().User == nil && !api.IsRoot(o.Spec.User)
-	in.kit.problems.tell("users of instances", in.kit.users.note(in.id, asRoot))
+	asRoot := in.task != nil && o.Spec != nil && !state.Sandboxed(o) && in.task.Handle().User == nil && !api.IsRoot(o.Spec.User)
+	in.kit.problems.Tell("users of instances", in.kit.users.note(in.id, asRoot))
 }
 
 // machineUser finds a user of this machine by NAME or UID, with :GROUP or without; nil is
@@ -268,9 +269,9 @@ func number(text string) uint32 {
 func (in *instance) view(o *wire.Order, volumes []string) runtime.View {
 	v := runtime.View{
 		Hide:     append([]string{in.kit.dir, filepath.Dir(claimsDir), filepath.Dir(container.DefaultAddress)}, in.kit.hide...),
-		Show:     append([]string{in.place.dir}, volumes...),
+		Show:     append([]string{in.place.Dir}, volumes...),
 		Programs: filepath.SplitList(in.kit.config.Path),
-		Tmp:      in.place.tmp(),
+		Tmp:      in.place.Tmp(),
 		Devices:  pathsOf(nodesOf(o, in.kit.devices())),
 	}
 	if own := in.kit.config.Containerd; own != "" {

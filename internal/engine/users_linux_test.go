@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/engine/state"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -39,7 +40,7 @@ func TestInstancesHaveUsers(t *testing.T) {
 	b.ready(0)
 	b.until("the other is ready", func() bool { return b.status("shop.web.1").Ready })
 	uid := func(id string) uint32 {
-		st, err := os.Stat(filepath.Join(b.dir, instancesDir, id, "work", "user"))
+		st, err := os.Stat(filepath.Join(b.dir, state.InstancesDir, id, "work", "user"))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -110,13 +110,3 @@ func (s secrets) fill(o *wire.Order, vars map[string]string) (hidden [][]byte, e
 	}
 	return hidden, nil
 }
-
-// hide takes the values of secrets out of a text.
-func hide(text []byte, hidden [][]byte) []byte {
-	for _, value := range hidden {
-		if len(value) > 0 {
-			text = bytes.ReplaceAll(text, value, []byte("[secret]"))
-		}
-	}
-	return text
-}

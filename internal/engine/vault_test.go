@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/engine/state"
 	"github.com/verge-edge/verge/internal/runtime"
 	"github.com/verge-edge/verge/internal/seal"
 	"github.com/verge-edge/verge/internal/wire"
@@ -71,7 +72,7 @@ func TestSecretsOfAnInstance(t *testing.T) {
 			if env := r.driver.last().Env; !slices.Contains(env, "DB_PASSWORD="+want) {
 				t.Errorf("the environment lacks it: %d variables", len(env))
 			}
-			path := filepath.Join(r.dir, instancesDir, web0, "work", "tls", "key.pem")
+			path := filepath.Join(r.dir, state.InstancesDir, web0, "work", "tls", "key.pem")
 			if b, err := os.ReadFile(path); err != nil || string(b) != tlsKey {
 				t.Errorf("file: %d bytes, %v", len(b), err)
 			}

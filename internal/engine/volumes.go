@@ -15,6 +15,7 @@ import (
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/atomicfile"
+	"github.com/verge-edge/verge/internal/engine/state"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -158,7 +159,7 @@ func (e *Engine) RemoveVolume(ctx context.Context, r wire.VolumeRef) error {
 		return err
 	}
 	if err := checkVolume(r); err != nil {
-		return fmt.Errorf("%w: %w", errBadQuery, err)
+		return fmt.Errorf("%w: %w", state.ErrBadQuery, err)
 	}
 	base := filepath.Join(e.opts.Dir, volumesDir)
 	aside := filepath.Join(base, removing+wire.NewID())
@@ -206,12 +207,12 @@ func (e *Engine) clearVolumes() {
 			all = append(all, os.RemoveAll(filepath.Join(base, d.Name())))
 		}
 	}
-	e.kit.problems.set("removed volumes", errors.Join(append(all, err)...))
+	e.kit.problems.Set("removed volumes", errors.Join(append(all, err)...))
 }
 
 // checkVolume says whether r can name a volume: nothing of it leads anywhere else.
 func checkVolume(r wire.VolumeRef) error {
-	if !isLabel(r.Namespace) || !validID(r.Instance) || !isLabel(r.Name) {
+	if !state.IsLabel(r.Namespace) || !state.ValidID(r.Instance) || !state.IsLabel(r.Name) {
 		return fmt.Errorf("%.200q is not the name of a volume", r.String())
 	}
 	return nil

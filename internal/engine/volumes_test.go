@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/engine/state"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -42,7 +43,7 @@ func TestVolumesAreRemoved(t *testing.T) {
 			t.Helper()
 			var p *wire.Problem
 			err := r.e.RemoveVolume(ctx, ref)
-			if code == "" && errors.Is(err, errBadQuery) {
+			if code == "" && errors.Is(err, state.ErrBadQuery) {
 				return
 			}
 			if !errors.As(err, &p) || p.Code != code {

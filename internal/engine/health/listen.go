@@ -1,4 +1,4 @@
-package engine
+package health
 
 import (
 	"bufio"
@@ -13,20 +13,21 @@ import (
 	"syscall"
 )
 
-// answersOf probes an instance in the service network at its addresses, in order: a
-// program may take one family alone. The one that answered is asked first from then on.
-func (in *instance) answersOf(ctx context.Context, c *check, pid int) error {
+// ProbeHosts probes an instance in the service network at its addresses, in order: a
+// program may take one family alone. The one that answered, which answered is told, is
+// asked first from then on.
+func ProbeHosts(ctx context.Context, p Prober, c *Check, pid int, answered func(netip.Addr)) error {
 	var first error
-	for i, host := range c.hosts {
+	for i, host := range c.Hosts {
 		one := *c
 		one.host = host.String()
-		err := in.kit.prober.probe(ctx, one)
+		err := p.Probe(ctx, one)
 		if err == nil {
 			if i > 0 {
-				rest := slices.DeleteFunc(slices.Clone(c.hosts), func(a netip.Addr) bool { return a == host })
-				c.hosts = append([]netip.Addr{host}, rest...)
+				rest := slices.DeleteFunc(slices.Clone(c.Hosts), func(a netip.Addr) bool { return a == host })
+				c.Hosts = append([]netip.Addr{host}, rest...)
 			}
-			in.kit.board.answersAt(in.id, host)
+			answered(host)
 			return nil
 		}
 		if first == nil {

@@ -1,4 +1,4 @@
-package engine
+package state
 
 import (
 	"encoding/json"
@@ -17,27 +17,20 @@ import (
 	"github.com/verge-edge/verge/internal/wire"
 )
 
-// Files of an engine, below its directory.
 const (
-	lockFile      = "engine.lock"
-	routerFile    = "router.json"
-	instancesDir  = "instances"
-	recordFile    = "state.json"
-	maxOrderBytes = orders.Max // of a set of orders, on the wire
-	maxRecord     = 4 << 20    // one order with its peers
-	maxConfig     = 1 << 20
+	// RecordName is the file of a Record, in the directory of its instance.
+	RecordName = "state.json"
+	// MaxOrderBytes of a set of orders, on the wire.
+	MaxOrderBytes = orders.Max
+	maxRecord     = 4 << 20 // one order with its peers
 )
 
-// Kinds of files, see package statefile.
-var (
-	recordKind  = &statefile.Kind{What: "the state of an instance", Max: maxRecord, Version: wire.Version}
-	configKind  = &statefile.Kind{What: "the engine's configuration", Max: maxConfig, Version: wire.Version}
-	objectsKind = &statefile.Kind{What: "what instances were told of objects", Max: maxConfig, Version: wire.Version}
-)
+// RecordKind is the kind of file that a Record is, see package statefile.
+var RecordKind = &statefile.Kind{What: "the state of an instance", Max: maxRecord, Version: wire.Version}
 
-// record is what an engine remembers about one instance, so that its successor
+// Record is what an engine remembers about one instance, so that its successor
 // can go on where it was.
-type record struct {
+type Record struct {
 	V int `json:"v"`
 	// Order that the current incarnation was started from.
 	Order wire.Order `json:"order"`
@@ -80,88 +73,88 @@ type record struct {
 	Clock time.Duration `json:"clock,omitempty"`
 }
 
-// restarts in place of the current incarnation.
-func (r *record) restarts() int { return max(r.Starts-1-r.Woken, 0) }
+// Restarts in place of the current incarnation.
+func (r *Record) Restarts() int { return max(r.Starts-1-r.Woken, 0) }
 
-// attempt is the 0-based number of the last start.
-func (r *record) attempt() int { return max(r.Starts-1, 0) }
+// Attempt is the 0-based number of the last start.
+func (r *Record) Attempt() int { return max(r.Starts-1, 0) }
 
-// errEmpty is a record of nothing: the power went while it was written.
-var errEmpty = errors.New("it is empty")
+// ErrEmpty is a record of nothing: the power went while it was written.
+var ErrEmpty = errors.New("it is empty")
 
-// errDamaged is wrapped where a file is there but cannot be used.
-var errDamaged = errors.New("damaged")
+// ErrDamaged is wrapped where a file is there but cannot be used.
+var ErrDamaged = errors.New("damaged")
 
-// readJSON reads a file into v. A file that is there but holds something else is
+// ReadJSON reads a file into v. A file that is there but holds something else is
 // errDamaged, and errEmpty if it holds nothing; one of a newer form is neither.
-func readJSON(kind *statefile.Kind, path string, v any) error {
+func ReadJSON(kind *statefile.Kind, path string, v any) error {
 	_, err := kind.Read(path, v)
 	if err == nil || !statefile.Damaged(err) {
 		return err
 	}
 	if st, serr := os.Stat(path); serr == nil && st.Size() == 0 {
-		err = errEmpty
+		err = ErrEmpty
 	}
-	return fmt.Errorf("%s is %w: %w", path, errDamaged, err)
+	return fmt.Errorf("%s is %w: %w", path, ErrDamaged, err)
 }
 
-// write replaces the file of the record. What it tells of a task that is there is
+// Write replaces the file of the record. What it tells of a task that is there is
 // nothing after a power cut, so that does not wait for the disk: an instance would
 // cost four syncs more at its start. Neither does what sleeps: whatever is read of its
 // earlier days, it sleeps. Everything else does.
-func (r *record) write(path string) error {
+func (r *Record) Write(path string) error {
 	sleeps := r.Order.Sleep != nil && r.Phase == wire.PhasePending && r.Wait == 0
 	if (r.Starting || r.Handle != nil || sleeps) && len(r.Placed) == 0 {
 		b, err := json.Marshal(r)
 		if err != nil {
-			return fmt.Errorf("encode %s: %w", recordFile, err)
+			return fmt.Errorf("encode %s: %w", RecordName, err)
 		}
-		return recordKind.Put(path, b, atomicfile.Replace)
+		return RecordKind.Put(path, b, atomicfile.Replace)
 	}
-	return recordKind.Write(path, r)
+	return RecordKind.Write(path, r)
 }
 
-// readRecord reads the record of the instance whose directory is dir.
-func readRecord(dir string, id wire.InstanceID) (record, error) {
-	var r record
-	path := filepath.Join(dir, recordFile)
-	if err := readJSON(recordKind, path, &r); err != nil {
-		return record{}, err
+// ReadRecord reads the record of the instance whose directory is dir.
+func ReadRecord(dir string, id wire.InstanceID) (Record, error) {
+	var r Record
+	path := filepath.Join(dir, RecordName)
+	if err := ReadJSON(RecordKind, path, &r); err != nil {
+		return Record{}, err
 	}
 	if r.Order.ID != id {
-		return record{}, fmt.Errorf("%s is %w: it is about %q", path, errDamaged, r.Order.ID)
+		return Record{}, fmt.Errorf("%s is %w: it is about %q", path, ErrDamaged, r.Order.ID)
 	}
 	if r.Order.Spec == nil && (r.Handle != nil || r.Starting) {
-		return record{}, fmt.Errorf("%s is %w: it names a process but no service", path, errDamaged)
+		return Record{}, fmt.Errorf("%s is %w: it names a process but no service", path, ErrDamaged)
 	}
 	return r, nil
 }
 
-// readOrders reads the stored orders. A missing file is os.ErrNotExist.
-func readOrders(s *orders.Store) (wire.EngineOrders, error) {
+// ReadOrders reads the stored orders. A missing file is os.ErrNotExist.
+func ReadOrders(s *orders.Store) (wire.EngineOrders, error) {
 	o, err := s.Load()
 	if errors.Is(err, orders.ErrDamaged) {
-		err = fmt.Errorf("%w: %w", errDamaged, err)
+		err = fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
 	if err != nil {
 		return wire.EngineOrders{}, err
 	}
-	if err := checkOrders(&o); err != nil {
-		return wire.EngineOrders{}, fmt.Errorf("%s is %w: %w", s.Path(), errDamaged, err)
+	if err := CheckOrders(&o); err != nil {
+		return wire.EngineOrders{}, fmt.Errorf("%s is %w: %w", s.Path(), ErrDamaged, err)
 	}
 	return o, nil
 }
 
-// checkOrders refuses orders that cannot be acted on as a whole. Ids become
+// CheckOrders refuses orders that cannot be acted on as a whole. Ids become
 // names of directories, so they must be what they claim to be.
-func checkOrders(o *wire.EngineOrders) error {
+func CheckOrders(o *wire.EngineOrders) error {
 	if err := wire.CheckVersion("orders", o.V); err != nil {
 		return err
 	}
 	seen := make(map[wire.InstanceID]bool, len(o.Orders))
 	for i := range o.Orders {
 		order := &o.Orders[i]
-		if !isLabel(order.App) || !isLabel(order.Service) || order.Ordinal < 0 ||
+		if !IsLabel(order.App) || !IsLabel(order.Service) || order.Ordinal < 0 ||
 			order.ID != order.App+"."+order.Service+"."+strconv.Itoa(order.Ordinal) {
 			return fmt.Errorf("order %d: %q is not the id of ordinal %d of service %q of application %q",
 				i, order.ID, order.Ordinal, order.Service, order.App)
@@ -174,22 +167,9 @@ func checkOrders(o *wire.EngineOrders) error {
 	return nil
 }
 
-// isLabel tells whether s is a DNS label in lower case.
-func isLabel(s string) bool {
-	if len(s) == 0 || len(s) > 63 || s[0] == '-' || s[len(s)-1] == '-' {
-		return false
-	}
-	for _, c := range []byte(s) {
-		if (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' {
-			return false
-		}
-	}
-	return true
-}
-
-// moveAside renames a damaged file so that it is kept for whoever looks into
+// MoveAside renames a damaged file so that it is kept for whoever looks into
 // it and does not stand in the way, and returns its new name.
-func moveAside(path string) (string, error) {
+func MoveAside(path string) (string, error) {
 	for n := 1; n < 1000; n++ {
 		to := fmt.Sprintf("%s.corrupt-%d", path, n)
 		if _, err := os.Lstat(to); err == nil {

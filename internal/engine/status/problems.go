@@ -1,9 +1,8 @@
-package engine
+package status
 
 import (
 	"log/slog"
 	"maps"
-	"path/filepath"
 	"slices"
 	"sync"
 
@@ -13,31 +12,31 @@ import (
 // maxProblems that are shown; a worker with more has one cause for most.
 const maxProblems = 50
 
-// problems are the things that are wrong now, by what they are about. Each is
+// Problems are the things that are wrong now, by what they are about. Each is
 // logged when it comes and when it goes, not while it lasts.
-type problems struct {
+type Problems struct {
 	log   *slog.Logger
-	board *board
+	board *Board
 
 	mu  sync.Mutex        // taken before the board's
 	now map[string]string // sentences
 }
 
-func newProblems(log *slog.Logger, b *board) *problems {
-	return &problems{log: log, board: b, now: make(map[string]string)}
+func NewProblems(log *slog.Logger, b *Board) *Problems {
+	return &Problems{log: log, board: b, now: make(map[string]string)}
 }
 
-// set says what is wrong with a subject; nil is nothing (any more).
-func (p *problems) set(subject string, err error) {
+// Set says what is wrong with a subject; nil is nothing (any more).
+func (p *Problems) Set(subject string, err error) {
 	sentence := ""
 	if err != nil {
 		sentence = subject + ": " + err.Error()
 	}
-	p.tell(subject, sentence)
+	p.Tell(subject, sentence)
 }
 
-// tell is set with a sentence that names the subject itself; "" is nothing wrong.
-func (p *problems) tell(subject, sentence string) {
+// Tell is set with a sentence that names the subject itself; "" is nothing wrong.
+func (p *Problems) Tell(subject, sentence string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.now[subject] == sentence {
@@ -58,20 +57,13 @@ func (p *problems) tell(subject, sentence string) {
 		}
 		list = append(list, p.now[s])
 	}
-	p.board.setInfo(func(i *wire.EngineInfo) { i.Problems = list })
+	p.board.SetInfo(func(i *wire.EngineInfo) { i.Problems = list })
 }
 
-// has says whether something is wrong with a subject.
-func (p *problems) has(subject string) bool {
+// Has says whether something is wrong with a subject.
+func (p *Problems) Has(subject string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	_, wrong := p.now[subject]
 	return wrong
 }
-
-// fileSubject and logSubject name what a problem is about.
-func fileSubject(path string) string {
-	return "file " + filepath.Join(filepath.Base(filepath.Dir(path)), filepath.Base(path))
-}
-
-func logSubject(id wire.InstanceID) string { return "log of " + id }

@@ -1,4 +1,4 @@
-package engine
+package status
 
 import (
 	"fmt"
@@ -19,9 +19,9 @@ import (
 // maxGone bounds what a board remembers about forgotten instances.
 const maxGone = 4096
 
-// board is what the engine shows to others: the status of every instance, each
+// Board is what the engine shows to others: the status of every instance, each
 // change numbered. Readers ask for what changed after a number.
-type board struct {
+type Board struct {
 	mu     sync.Mutex // guards all below
 	run    string     // names this numbering
 	seq    uint64
@@ -39,7 +39,7 @@ type board struct {
 type entry struct {
 	status wire.InstanceStatus
 	seq    uint64
-	off    *putOff // nil: a request may wait for it
+	off    *Unavailable // nil: a request may wait for it
 }
 
 type goneEntry struct {
@@ -47,8 +47,8 @@ type goneEntry struct {
 	seq uint64
 }
 
-func newBoard(info wire.EngineInfo) *board {
-	return &board{
+func NewBoard(info wire.EngineInfo) *Board {
+	return &Board{
 		run: wire.NewID(), info: info,
 		status:  make(map[wire.InstanceID]entry),
 		answers: make(map[wire.InstanceID]netip.Addr),
@@ -57,29 +57,29 @@ func newBoard(info wire.EngineInfo) *board {
 }
 
 // bumpLocked numbers a change and wakes who waits for one.
-func (b *board) bumpLocked() uint64 {
+func (b *Board) bumpLocked() uint64 {
 	b.seq++
 	close(b.changed)
 	b.changed = make(chan struct{})
 	return b.seq
 }
 
-// put shows the status of an instance, and why requests do not wait for it (nil: they
+// Put shows the status of an instance, and why requests do not wait for it (nil: they
 // may), which is for the router alone. The same one again is no change.
-func (b *board) put(s wire.InstanceStatus, off *putOff) {
+func (b *Board) Put(s wire.InstanceStatus, off *Unavailable) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	s.V = wire.Version
 	e, ok := b.status[s.ID]
 	if !ok || !reflect.DeepEqual(e.status, s) {
-		e.status, e.seq = s, b.bumpLocked()
+		e.status, e.seq = clone(s), b.bumpLocked()
 	}
 	e.off = off
 	b.status[s.ID] = e
 }
 
-// awaited says that requests may wait for an instance again: it is being started.
-func (b *board) awaited(id wire.InstanceID) {
+// Awaited says that requests may wait for an instance again: it is being started.
+func (b *Board) Awaited(id wire.InstanceID) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if e, ok := b.status[id]; ok {
@@ -88,37 +88,37 @@ func (b *board) awaited(id wire.InstanceID) {
 	}
 }
 
-// get returns what is shown of an instance.
-func (b *board) get(id wire.InstanceID) (wire.InstanceStatus, bool) {
+// Get returns what is shown of an instance.
+func (b *Board) Get(id wire.InstanceID) (wire.InstanceStatus, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	e, ok := b.status[id]
 	return e.status, ok
 }
 
-// unprobed says whether an instance runs of which nobody knows yet whether it is ready.
-func (b *board) unprobed(id wire.InstanceID) bool {
-	s, ok := b.get(id)
+// Unprobed says whether an instance runs of which nobody knows yet whether it is ready.
+func (b *Board) Unprobed(id wire.InstanceID) bool {
+	s, ok := b.Get(id)
 	return ok && s.Phase == wire.PhaseRunning && !s.Ready && !s.Draining && !s.Asleep && s.Why == ""
 }
 
-// runtimes that this engine has.
-func (b *board) runtimes() []string {
+// Runtimes that this engine has.
+func (b *Board) Runtimes() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.info.Runtimes
 }
 
-// isolation is what is said of it; nil: nothing yet.
-func (b *board) isolation() *wire.Isolation {
+// Isolation is what is said of it; nil: nothing yet.
+func (b *Board) Isolation() *wire.Isolation {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.info.Isolation
 }
 
-// running returns the instances that have a task, and a channel that is closed
+// Running returns the instances that have a task, and a channel that is closed
 // at the next change of anything.
-func (b *board) running() ([]wire.InstanceID, <-chan struct{}) {
+func (b *Board) Running() ([]wire.InstanceID, <-chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var ids []wire.InstanceID
@@ -130,9 +130,9 @@ func (b *board) running() ([]wire.InstanceID, <-chan struct{}) {
 	return ids, b.changed
 }
 
-// target returns where a port of an instance listens, or why nothing new may be
+// Target returns where a port of an instance listens, or why nothing new may be
 // sent there.
-func (b *board) target(id wire.InstanceID, port string) (string, error) {
+func (b *Board) Target(id wire.InstanceID, port string) (string, error) {
 	b.mu.Lock()
 	e, ok := b.status[id]
 	b.mu.Unlock()
@@ -162,15 +162,15 @@ func (b *board) target(id wire.InstanceID, port string) (string, error) {
 	return net.JoinHostPort(host, strconv.Itoa(n)), nil
 }
 
-// answersAt notes at which of its addresses an instance answered.
-func (b *board) answersAt(id wire.InstanceID, a netip.Addr) {
+// AnswersAt notes at which of its addresses an instance answered.
+func (b *Board) AnswersAt(id wire.InstanceID, a netip.Addr) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.answers[id] = a
 }
 
 // answering is the address at which an instance that has some is asked.
-func (b *board) answering(s wire.InstanceStatus) netip.Addr {
+func (b *Board) answering(s wire.InstanceStatus) netip.Addr {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if a := b.answers[s.ID]; slices.Contains(s.Addrs, a) {
@@ -179,8 +179,8 @@ func (b *board) answering(s wire.InstanceStatus) netip.Addr {
 	return s.Addrs[0]
 }
 
-// forget removes an instance and remembers that it is gone.
-func (b *board) forget(id wire.InstanceID) {
+// Forget removes an instance and remembers that it is gone.
+func (b *Board) Forget(id wire.InstanceID) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.status, id)
@@ -195,8 +195,8 @@ func (b *board) forget(id wire.InstanceID) {
 	b.gone = append(b.gone, goneEntry{id: id, seq: seq})
 }
 
-// setHave shows the revision of the stored orders.
-func (b *board) setHave(r wire.Rev) {
+// SetHave shows the revision of the stored orders.
+func (b *Board) SetHave(r wire.Rev) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.have != r {
@@ -205,16 +205,16 @@ func (b *board) setHave(r wire.Rev) {
 	}
 }
 
-// setInfo changes what the engine says about itself.
-func (b *board) setInfo(change func(*wire.EngineInfo)) {
+// SetInfo changes what the engine says about itself.
+func (b *Board) SetInfo(change func(*wire.EngineInfo)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	change(&b.info)
 	b.bumpLocked()
 }
 
-// setAddrs shows where the router listens. The same again is no change.
-func (b *board) setAddrs(data, gateway string) {
+// SetAddrs shows where the router listens. The same again is no change.
+func (b *Board) SetAddrs(data, gateway string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.info.DataAddr != data || b.info.GatewayAddr != gateway {
@@ -223,9 +223,9 @@ func (b *board) setAddrs(data, gateway string) {
 	}
 }
 
-// since returns what changed after a number, and a channel that is closed at
+// Since returns what changed after a number, and a channel that is closed at
 // the next change. news is false if there is nothing to tell.
-func (b *board) since(after uint64) (s wire.EngineState, news bool, changed <-chan struct{}) {
+func (b *Board) Since(after uint64) (s wire.EngineState, news bool, changed <-chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	// A number from the future is another engine's.
@@ -259,4 +259,65 @@ func clone(s wire.InstanceStatus) wire.InstanceStatus {
 		s.LastExit = &e
 	}
 	return s
+}
+
+// SetNetworkReason changes what is said of the reason for the mode.
+func (b *Board) SetNetworkReason(why string) {
+	b.SetInfo(func(i *wire.EngineInfo) {
+		if i.Network != nil && i.Network.Why != why {
+			said := *i.Network
+			said.Why = why
+			i.Network = &said
+		}
+	})
+}
+
+// SetPublished shows what the gateway does. The same again is no change.
+func (b *Board) SetPublished(info *wire.GatewayInfo) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !reflect.DeepEqual(b.info.Published, info) {
+		b.info.Published = info
+		b.bumpLocked()
+	}
+}
+
+// Published is what the gateway does, nil where there is none.
+func (b *Board) Published() *wire.GatewayInfo {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.info.Published
+}
+
+// Counts is what the board shows in numbers.
+func (b *Board) Counts() (phases map[string]int, ready, draining, restarts, problems int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	phases = map[string]int{string(wire.PhaseRunning): 0}
+	for _, e := range b.status {
+		phases[string(e.status.Phase)]++
+		if e.status.Ready {
+			ready++
+		}
+		if e.status.Draining {
+			draining++
+		}
+		restarts += e.status.Restarts
+	}
+	return phases, ready, draining, restarts, len(b.info.Problems)
+}
+
+// Unavailable is why requests do not wait for an instance that starts with them.
+type Unavailable struct {
+	Why  string
+	Due  time.Time // when it is tried again, monotonic; zero where nobody knows
+	Full bool      // there is no room
+}
+
+func (p *Unavailable) error(now time.Time) *proxy.StartError {
+	e := &proxy.StartError{Why: p.Why, Full: p.Full}
+	if !p.Due.IsZero() {
+		e.Again = max(p.Due.Sub(now), time.Millisecond)
+	}
+	return e
 }

@@ -1,6 +1,7 @@
-package engine
+package health
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -15,6 +16,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/verge-edge/verge/internal/engine/state"
 	"github.com/verge-edge/verge/internal/runtime"
 )
 
@@ -29,19 +31,19 @@ const (
 	// an answer over HTTP.
 	maxShown = 256
 	maxSaid  = 100
-	// maxCommands run at a time, so that a worker full of slow ones does not
+	// MaxCommands run at a time, so that a worker full of slow ones does not
 	// become slow by its checks.
-	maxCommands = 8
+	MaxCommands = 8
 )
 
-// prober probes local ports. probe returns nil if the check passed.
-type prober interface {
-	probe(ctx context.Context, c check) error
+// Prober probes local ports. probe returns nil if the check passed.
+type Prober interface {
+	Probe(ctx context.Context, c Check) error
 }
 
-// commandCheck runs the command of a check beside a task; nil if it passed. The
+// ProbeCommand runs the command of a check beside a task; nil if it passed. The
 // values in hidden do not show in the error.
-func commandCheck(ctx context.Context, task runtime.Task, c *check, env []string) error {
+func ProbeCommand(ctx context.Context, task runtime.Task, c *Check, env []string) error {
 	r, w, err := os.Pipe()
 	if err != nil {
 		return err
@@ -52,15 +54,15 @@ func commandCheck(ctx context.Context, task runtime.Task, c *check, env []string
 		_, _ = io.CopyN(io.Discard, r, maxDrained)
 		said <- out
 	}()
-	exit, err := task.Exec(ctx, runtime.Exec{Command: c.command, Env: env, Stdout: w, Stderr: w})
+	exit, err := task.Exec(ctx, runtime.Exec{Command: c.Command, Env: env, Stdout: w, Stderr: w})
 	_ = w.Close() // nothing of ours was written
 	// Whoever might still have the pipe open is not waited for.
 	_ = r.SetReadDeadline(time.Now().Add(lastWords))
-	out := hide(<-said, c.hidden)
+	out := redact(<-said, c.Hidden)
 	_ = r.Close() // read only
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
-		return fmt.Errorf("no exit within %s%s", c.timeout, ending(out))
+		return fmt.Errorf("no exit within %s%s", c.Timeout, ending(out))
 	case err != nil:
 		return err
 	case exit.Signal != "":
@@ -115,7 +117,7 @@ type netProber struct {
 	client *http.Client
 }
 
-func newNetProber() *netProber {
+func NewNetProber() *netProber {
 	return &netProber{client: &http.Client{
 		// A connection that is kept would count as one more in the instance, and
 		// hide that it does not accept new ones.
@@ -124,17 +126,17 @@ func newNetProber() *netProber {
 	}}
 }
 
-// probe makes one check.
-func (p *netProber) probe(ctx context.Context, c check) error {
+// Probe makes one check.
+func (p *netProber) Probe(ctx context.Context, c Check) error {
 	addr := net.JoinHostPort(cmp.Or(c.host, "127.0.0.1"), strconv.Itoa(c.port))
-	if c.path == "" {
+	if c.Path == "" {
 		conn, err := p.dialer.DialContext(ctx, "tcp", addr)
 		if err != nil {
 			return unanswered(err, &c)
 		}
 		return conn.Close()
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+c.path, nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+c.Path, nil)
 	if err != nil {
 		return err
 	}
@@ -151,21 +153,21 @@ func (p *netProber) probe(ctx context.Context, c check) error {
 	said, _ := io.ReadAll(io.LimitReader(resp.Body, maxOutput)) // what came must do
 	_, _ = io.CopyN(io.Discard, resp.Body, maxBody-maxOutput)   // politeness only, its end does not matter
 	_ = resp.Body.Close()
-	if c.mute {
+	if c.Mute {
 		said = nil
 	}
 	if resp.StatusCode < 200 || resp.StatusCode > 399 {
-		return fmt.Errorf("%d%s", resp.StatusCode, beginning(hide(said, c.hidden)))
+		return fmt.Errorf("%d%s", resp.StatusCode, beginning(redact(said, c.Hidden)))
 	}
 	return nil
 }
 
 // unanswered is the error of a probe that got no answer.
-func unanswered(err error, c *check) error {
+func unanswered(err error, c *Check) error {
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) {
-		return fmt.Errorf("no answer within %s", c.timeout)
+		return fmt.Errorf("no answer within %s", c.Timeout)
 	}
-	return plain(err)
+	return state.WithoutAddress(err)
 }
 
 // bracketed is a host as it stands in a URL.
@@ -176,11 +178,12 @@ func bracketed(host string) string {
 	return host
 }
 
-// plain strips the addresses off a network error: the message names the port.
-func plain(err error) error {
-	var op *net.OpError
-	if errors.As(err, &op) {
-		return op.Err
+// redact takes the values of secrets out of a text.
+func redact(text []byte, hidden [][]byte) []byte {
+	for _, value := range hidden {
+		if len(value) > 0 {
+			text = bytes.ReplaceAll(text, value, []byte("[secret]"))
+		}
 	}
-	return err
+	return text
 }

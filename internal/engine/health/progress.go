@@ -1,4 +1,4 @@
-package engine
+package health
 
 import (
 	"context"
@@ -35,25 +35,25 @@ const (
 // not change any more while all of them fail.
 const recently = 60
 
-// stallSlack is how much later than expected something may be over before this
+// StallSlack is how much later than expected something may be over before this
 // process takes itself, and not the instance, for the cause: it was stopped, or
 // the machine was asleep or overloaded.
-const stallSlack = time.Second
+const StallSlack = time.Second
 
-// verdict is what became known by a check. why names the check and says what the last
+// Result is what became known by a check. why names the check and says what the last
 // probe found: `readiness http /healthz: 503 "no data" (60 of 60)`.
-type verdict struct {
-	kind checkKind
-	pass bool
-	// final: it failed as often in a row as its instance may.
-	final bool
-	why   string
+type Result struct {
+	Kind Kind
+	Pass bool
+	// Final: it failed as often in a row as its instance may.
+	Final bool
+	Why   string
 }
 
-// course is how a check goes: what its probes have found so far. It is not safe
+// progress is how a check goes: what its probes have found so far. It is not safe
 // for concurrent use.
-type course struct {
-	c       check
+type progress struct {
+	c       Check
 	passing bool
 	failed  int           // probes in a row
 	began   time.Time     // of the time in which it has not passed
@@ -69,60 +69,60 @@ type course struct {
 	probes int
 }
 
-// newCourse begins a check, of which is known whether it passed before.
-func newCourse(c check, passing bool, now time.Time) *course {
-	return &course{c: c, passing: passing || c.kind == livenessCheck, began: now}
+// newProgress begins a check, of which is known whether it passed before.
+func newProgress(c Check, passing bool, now time.Time) *progress {
+	return &progress{c: c, passing: passing || c.Kind == Liveness, began: now}
 }
 
 // first is how long to wait before the first probe.
-func (s *course) first() time.Duration {
+func (s *progress) first() time.Duration {
 	if s.passing {
 		return s.c.interval
 	}
 	return 0
 }
 
-// took takes over what a probe found, nil if it passed. It returns what is to be
+// add takes over what a probe found, nil if it passed. It returns what is to be
 // told, if anything, and when to probe again.
-func (s *course) took(err error, now time.Time) (v verdict, tell bool, next time.Duration) {
-	v.kind = s.c.kind
+func (s *progress) add(err error, now time.Time) (v Result, tell bool, next time.Duration) {
+	v.Kind = s.c.Kind
 	s.note(err != nil)
 	if err == nil {
 		s.failed, s.pause, s.told, s.retell, s.gap = 0, 0, "", time.Time{}, 0
 		tell = !s.passing
-		s.passing, v.pass = true, true
+		s.passing, v.Pass = true, true
 		return v, tell, s.c.interval
 	}
-	v.why = fmt.Sprintf("%s: %v (%d of %d)", s.c.name(), err, bits.OnesCount64(s.recent), s.probes)
+	v.Why = fmt.Sprintf("%s: %v (%d of %d)", s.c.name(), err, bits.OnesCount64(s.recent), s.probes)
 	if s.failed == 0 && s.passing {
 		s.began = now
 	}
 	s.failed++
 	switch {
-	case s.c.kind == startupCheck:
+	case s.c.Kind == Startup:
 		// It is probed more often than once per interval, but has the time that so
 		// many intervals take.
-		v.final = s.failed >= s.c.failures && now.Sub(s.began) >= time.Duration(s.c.failures)*s.c.interval
+		v.Final = s.failed >= s.c.failures && now.Sub(s.began) >= time.Duration(s.c.failures)*s.c.interval
 	case s.passing && s.failed >= s.c.failures:
-		s.passing = s.c.kind == livenessCheck
-		v.final = s.passing
-		if v.final {
-			v.why = fmt.Sprintf("%s: %v (%d in a row)", s.c.name(), err, s.failed)
+		s.passing = s.c.Kind == Liveness
+		v.Final = s.passing
+		if v.Final {
+			v.Why = fmt.Sprintf("%s: %v (%d in a row)", s.c.name(), err, s.failed)
 		}
-		s.tells(v.why, now)
+		s.toldAt(v.Why, now)
 		return v, true, s.unsettled()
 	case s.passing:
 		return v, false, s.c.interval
 	}
-	if v.final || now.Sub(s.began) >= tellAfter && v.why != s.told && !now.Before(s.retell) {
-		s.tells(v.why, now)
+	if v.Final || now.Sub(s.began) >= tellAfter && v.Why != s.told && !now.Before(s.retell) {
+		s.toldAt(v.Why, now)
 		tell = true
 	}
 	return v, tell, s.unsettled()
 }
 
 // note keeps whether a probe failed.
-func (s *course) note(failed bool) {
+func (s *progress) note(failed bool) {
 	s.recent <<= 1
 	if failed {
 		s.recent |= 1
@@ -131,28 +131,28 @@ func (s *course) note(failed bool) {
 	s.probes = min(s.probes+1, recently)
 }
 
-// tells notes that a reason is told.
-func (s *course) tells(why string, now time.Time) {
+// toldAt notes that a reason is told.
+func (s *progress) toldAt(why string, now time.Time) {
 	s.gap = min(max(2*s.gap, retellFirst), retellMost)
 	s.told, s.retell = why, now.Add(s.gap)
 }
 
 // limit is the longest pause while a check does not pass.
-func (s *course) limit() time.Duration {
-	if s.c.command != nil {
+func (s *progress) limit() time.Duration {
+	if s.c.Command != nil {
 		return s.c.interval
 	}
 	return slowest
 }
 
 // unsettled is the pause before the next probe while the check does not pass.
-func (s *course) unsettled() time.Duration {
+func (s *progress) unsettled() time.Duration {
 	if s.pause == 0 {
 		s.pause = firstProbe
-		if s.c.quick {
+		if s.c.Quick {
 			s.pause = quickProbe
 		}
-		if s.c.command != nil {
+		if s.c.Command != nil {
 			s.pause = min(firstCommand, s.limit())
 		}
 	} else {
@@ -163,8 +163,8 @@ func (s *course) unsettled() time.Duration {
 
 // stalled notes that this process was not there for a while. What failed before
 // is too old to be in a row with what fails now.
-func (s *course) stalled(d time.Duration) (next time.Duration) {
-	if s.c.kind == startupCheck {
+func (s *progress) stalled(d time.Duration) (next time.Duration) {
+	if s.c.Kind == Startup {
 		s.began = s.began.Add(d)
 		return s.unsettled()
 	}
@@ -185,7 +185,7 @@ type clock struct{ began time.Time }
 func (c clock) stall(expected time.Duration) time.Duration {
 	now := time.Now()
 	passed := max(now.Sub(c.began), now.Round(0).Sub(c.began.Round(0)))
-	if passed <= 2*expected+stallSlack {
+	if passed <= 2*expected+StallSlack {
 		return 0
 	}
 	return passed - expected
@@ -199,9 +199,9 @@ func (e *stallError) Error() string {
 	return fmt.Sprintf("nobody was there for %s to see it", e.d.Round(time.Millisecond))
 }
 
-// timed runs a probe that has no longer than timeout. The error is a *stallError
+// Timed runs a probe that has no longer than timeout. The error is a *stallError
 // where that says nothing about the instance.
-func timed(ctx context.Context, timeout time.Duration, probe func(context.Context) error) error {
+func Timed(ctx context.Context, timeout time.Duration, probe func(context.Context) error) error {
 	tctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	asking, late := clock{time.Now()}, make(chan time.Duration, 1)
@@ -216,10 +216,10 @@ func timed(ctx context.Context, timeout time.Duration, probe func(context.Contex
 	return err
 }
 
-// checking probes until ctx is done, or tell says that it has heard enough. tell
+// probeUntil probes until ctx is done, or tell says that it has heard enough. tell
 // is called with every change. passing says whether the check passed before.
-func checking(ctx context.Context, c check, passing bool, probe func(context.Context) error, tell func(verdict) (enough bool)) {
-	s := newCourse(c, passing, time.Now())
+func probeUntil(ctx context.Context, c Check, passing bool, probe func(context.Context) error, tell func(Result) (enough bool)) {
+	s := newProgress(c, passing, time.Now())
 	pause := s.first()
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
@@ -245,9 +245,9 @@ func checking(ctx context.Context, c check, passing bool, probe func(context.Con
 			timer.Reset(pause)
 			continue
 		}
-		var v verdict
+		var v Result
 		var news bool
-		v, news, pause = s.took(err, time.Now())
+		v, news, pause = s.add(err, time.Now())
 		if news && tell(v) {
 			return
 		}
