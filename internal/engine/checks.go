@@ -80,11 +80,11 @@ func (in *instance) environment() ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	known, err := in.kit.vault.open(&in.rec.Order)
+	known, err := in.kit.vault.OpenOrder(&in.rec.Order)
 	if err != nil {
 		in.log.Info("a command beside it goes without a secret", "why", err)
 	}
-	in.hidden, err = known.fill(&in.rec.Order, vars)
+	in.hidden, err = known.Fill(&in.rec.Order, vars)
 	return environ(vars), err
 }
 

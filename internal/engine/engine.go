@@ -192,7 +192,7 @@ func (e *Engine) Apply(ctx context.Context, o wire.EngineOrders) error {
 	o.Routes = e.route()
 	placed := e.setNetwork(&o)
 	e.uses.set(e.told.Routes)
-	unlocked := e.kit.vault.set(o.Secrets)
+	unlocked := e.kit.vault.Set(o.Secrets)
 	if unlocked {
 		e.kit.router.SecretsChanged()
 	}

@@ -91,7 +91,7 @@ func (in *instance) login(o *wire.Order, s *runtime.Spec) error {
 	if s.Container == nil || o.Spec.PullSecret == "" {
 		return nil
 	}
-	known, err := in.kit.vault.openAll(wire.OrderNamespace(o), []string{o.Spec.PullSecret})
+	known, err := in.kit.vault.OpenAll(wire.OrderNamespace(o), []string{o.Spec.PullSecret})
 	if err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/atomicfile"
+	"github.com/verge-edge/verge/internal/engine/secrets"
 	"github.com/verge-edge/verge/internal/engine/state"
 	"github.com/verge-edge/verge/internal/runtime"
 	"github.com/verge-edge/verge/internal/runtime/workdir"
@@ -42,7 +43,7 @@ func (in *instance) workplace() workdir.Place {
 // are the variables that files may refer to, which are no secrets. A container gets
 // them as mounts instead, its files from the working directory. All but directories of the
 // machine is given to the user. dirs are those of the volumes.
-func (in *instance) furnish(o *wire.Order, env map[string]string, known secrets, u *runtime.User) (mounts []runtime.Mount, dirs []string, err error) {
+func (in *instance) furnish(o *wire.Order, env map[string]string, known secrets.Values, u *runtime.User) (mounts []runtime.Mount, dirs []string, err error) {
 	files, err := in.files(o, env, known)
 	if err != nil {
 		return nil, nil, err
@@ -132,7 +133,7 @@ func (in *instance) mounts(o *wire.Order, files []workdir.File, volumes []workdi
 }
 
 // files of an order, with their variables filled in.
-func (in *instance) files(o *wire.Order, env map[string]string, known secrets) ([]workdir.File, error) {
+func (in *instance) files(o *wire.Order, env map[string]string, known secrets.Values) ([]workdir.File, error) {
 	var out []workdir.File
 	for _, path := range slices.Sorted(maps.Keys(o.Spec.Files)) {
 		f := o.Spec.Files[path]

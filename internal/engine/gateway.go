@@ -101,19 +101,6 @@ func (e *Engine) showGateway(told map[string]bool) {
 // gatewayChanged has it shown. It does not block.
 func (e *Engine) gatewayChanged() { loop.Poke(e.gatewayNews) }
 
-// Version implements certs.Secrets.
-func (v *vault) Version(namespace, name string) string {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return v.sealed[wire.SecretID(namespace, name)].Version
-}
-
-// Open implements certs.Secrets.
-func (v *vault) Open(namespace, name string) ([]byte, error) {
-	values, err := v.openAll(namespace, []string{name})
-	return values[name], err
-}
-
 // certificates are the figures of those that a gateway shows.
 func certificates(g *wire.GatewayInfo) (out []obs.Sample) {
 	if g == nil {

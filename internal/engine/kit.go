@@ -11,6 +11,7 @@ import (
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/engine/health"
+	"github.com/verge-edge/verge/internal/engine/secrets"
 	"github.com/verge-edge/verge/internal/engine/state"
 	"github.com/verge-edge/verge/internal/engine/status"
 	"github.com/verge-edge/verge/internal/policy/life"
@@ -119,7 +120,7 @@ type kit struct {
 	problems *status.Problems
 	ports    *portPool
 	stock    *stock
-	vault    *vault
+	vault    *secrets.Vault
 	volumes  volumeStore
 	strays   sweeper
 	prober   health.Prober

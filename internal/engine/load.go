@@ -17,6 +17,8 @@ import (
 
 	"github.com/verge-edge/verge/internal/atomicfile"
 	"github.com/verge-edge/verge/internal/engine/health"
+	"github.com/verge-edge/verge/internal/engine/identity"
+	"github.com/verge-edge/verge/internal/engine/secrets"
 	"github.com/verge-edge/verge/internal/engine/state"
 	"github.com/verge-edge/verge/internal/engine/status"
 	"github.com/verge-edge/verge/internal/overlay/peer"
@@ -82,7 +84,7 @@ func (e *Engine) assemble() error {
 		strays: p.strays, prober: p.prober, restart: p.restart,
 		released: e.replan, forgotten: e.forgotten, hurry: e.hurry, makeRoom: e.makeRoom,
 		local:       make(chan struct{}, 1),
-		vault:       &vault{dir: filepath.Join(e.opts.Dir, wire.IdentityDir)},
+		vault:       secrets.New(filepath.Join(e.opts.Dir, wire.IdentityDir)),
 		commands:    make(chan struct{}, health.MaxCommands),
 		cannotMount: workdir.CannotMount(),
 		kept:        newKeptLogs(e.opts.Dir),
@@ -166,7 +168,7 @@ func newRouter(e *Engine, k *kit) (*distances, error) {
 	// A board without a battery starts in 1970, where no peer's certificate is
 	// valid; the agent keeps the last known time beside the identity.
 	c, idDir := k.config, filepath.Join(k.dir, wire.IdentityDir)
-	id := &identity{dir: idDir, log: e.log, clock: pki.ReadClock(idDir)}
+	id := identity.New(idDir, nil, e.log)
 	acme, err := acmeServer(c.Gateway.ACME)
 	k.problems.Set("ACME", err)
 	return newDistances(k.dir, proxy.Options{
@@ -177,7 +179,7 @@ func newRouter(e *Engine, k *kit) (*distances, error) {
 		GatewayProxyFrom: c.Gateway.ProxyFrom,
 		CertDir:          filepath.Join(k.dir, gatewayDir), Secrets: k.vault, ACME: acme, CertsAbove: k.stock.above, SelfSigned: c.Gateway.SelfSigned,
 		Ask: e.uses.await, Listeners: e.opts.Sockets, Public: e.opts.Public,
-		TLS: id.config, Away: id.away, PeerName: peerName, PeerAllowed: peerAllowed(&e.revoked),
+		TLS: id.ServerTLS, Away: id.AwayTLS, PeerName: pki.WorkerName, PeerAllowed: identity.PeerAllowed(&e.revoked),
 		Protocols: map[string]func(context.Context, *tls.Conn){peer.Protocol: e.serveOffer, wire.ImageProtocol: e.serveImages},
 	})
 }
@@ -196,7 +198,7 @@ func (e *Engine) load(ctx context.Context) error {
 		e.orders, e.known = orders.Orders, true
 		e.board.SetHave(orders.Have)
 		e.revoke(orders.Revoked)
-		e.kit.vault.set(orders.Secrets)
+		e.kit.vault.Set(orders.Secrets)
 		e.kit.router.SetRoutes(orders.Routes)
 		e.uses.load(orders.Routes, time.Now())
 		network = &orders

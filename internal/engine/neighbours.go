@@ -94,11 +94,11 @@ type neighbour struct {
 }
 
 func (n *neighbours) neighbour(s wire.ImageSource) *neighbour {
-	name := peerName(n.engine.opts.Config.Cluster, s.Worker)
+	name := pki.WorkerName(n.engine.opts.Config.Cluster, s.Worker)
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
 		ctx, cancel := context.WithTimeout(ctx, reachWithin)
 		defer cancel()
-		given, err := n.engine.kit.stock.id.towards(name)
+		given, err := n.engine.kit.stock.id.ClientTLS(name)
 		if err != nil {
 			return nil, err
 		}

@@ -5,6 +5,7 @@ import (
 	"net"
 	"path/filepath"
 
+	"github.com/verge-edge/verge/internal/engine/identity"
 	"github.com/verge-edge/verge/internal/hostnet"
 	"github.com/verge-edge/verge/internal/overlay"
 	"github.com/verge-edge/verge/internal/overlay/names"
@@ -57,7 +58,7 @@ func (k *kit) rulesChanged(base bool) {
 func newNetwork(e *Engine, k *kit) (network, error) {
 	// An identity of its own: the router's is asked in its handshakes alone.
 	dir := filepath.Join(k.dir, wire.IdentityDir)
-	id := &identity{dir: dir, log: k.log, clock: pki.ReadClock(dir), revoked: &e.revoked}
+	id := identity.New(dir, &e.revoked, k.log)
 	var far overlay.Distances // a nil *distances is no nil Distances
 	if k.far != nil {
 		far = overlayDistances{k.far}
@@ -81,7 +82,7 @@ func newNetwork(e *Engine, k *kit) (network, error) {
 		MTU: k.config.Tunnel.MTU,
 		Paths: &overlay.PathOptions{
 			Port: k.config.Tunnel.Port, MTU: k.config.Tunnel.MTU, Rate: uint64(k.config.Tunnel.Shaped()), //nolint:gosec // never negative
-			TLS: id.config, Away: id.away, Hidden: id.hidden, PeerName: peerName, RelayName: relayName, Verify: id.verify, Refused: e.revoked.Refuses, Changed: e.pathsChanged,
+			TLS: id.ServerTLS, Away: id.AwayTLS, Hidden: id.Hidden, PeerName: pki.WorkerName, RelayName: relayName, Verify: id.Verify, Refused: e.revoked.Refuses, Changed: e.pathsChanged,
 		},
 	})
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/internal/distance"
+	"github.com/verge-edge/verge/internal/pki"
 	"github.com/verge-edge/verge/internal/proxy"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -64,7 +65,7 @@ func mustRouter(t *testing.T) *proxy.Router {
 	t.Helper()
 	r, err := proxy.New(proxy.Options{
 		Worker: "w1", Cluster: "edge", Local: &Engine{}, Log: slog.New(slog.DiscardHandler), StateFile: filepath.Join(t.TempDir(), "state"),
-		TLS: func() (*tls.Config, error) { return &tls.Config{MinVersion: tls.VersionTLS13}, nil }, PeerName: peerName,
+		TLS: func() (*tls.Config, error) { return &tls.Config{MinVersion: tls.VersionTLS13}, nil }, PeerName: pki.WorkerName,
 	})
 	if err != nil {
 		t.Fatal(err)

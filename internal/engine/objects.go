@@ -17,6 +17,7 @@ import (
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/atomicfile/statefile"
+	"github.com/verge-edge/verge/internal/engine/identity"
 	"github.com/verge-edge/verge/internal/engine/state"
 	"github.com/verge-edge/verge/internal/engine/status"
 	"github.com/verge-edge/verge/internal/enroll"
@@ -51,7 +52,7 @@ type stock struct {
 	dir      string
 	log      *slog.Logger
 	problems *status.Problems
-	id       *identity
+	id       *identity.Identity
 	above    *remote.Remote
 	cache    *cache.Cache
 	spawn    func(func(context.Context)) // runs until the engine ends
@@ -67,7 +68,7 @@ type stock struct {
 
 func newStock(dir string, problems *status.Problems, revoked *pki.Revoked, log *slog.Logger) *stock {
 	idDir := filepath.Join(dir, wire.IdentityDir)
-	s := &stock{dir: dir, log: log, problems: problems, id: &identity{dir: idDir, log: log, clock: pki.ReadClock(idDir), revoked: revoked}}
+	s := &stock{dir: dir, log: log, problems: problems, id: identity.New(idDir, revoked, log)}
 	s.above = remote.New(s.tls, s.addrs)
 	s.cache = cache.New(cache.Options{Dir: filepath.Join(dir, objectsDir), Above: s.above, Log: log})
 	return s
@@ -75,20 +76,20 @@ func newStock(dir string, problems *status.Problems, revoked *pki.Revoked, log *
 
 // tls proves that this is the worker, to its cluster alone.
 func (s *stock) tls() (*tls.Config, error) {
-	joined, err := enroll.Joined(s.id.dir)
+	joined, err := enroll.Joined(filepath.Join(s.dir, wire.IdentityDir))
 	if err != nil {
 		return nil, err
 	}
-	return s.id.towards(joined.LinkName)
+	return s.id.ClientTLS(joined.LinkName)
 }
 
 // addrs are those of the cluster's HTTP interface, as the agent knows them now.
 func (s *stock) addrs() []string {
-	joined, err := enroll.Joined(s.id.dir)
+	joined, err := enroll.Joined(filepath.Join(s.dir, wire.IdentityDir))
 	if err != nil {
 		return nil
 	}
-	_, _ = s.id.config() // takes up a renewed certificate; what is wrong with it the handshake says
+	_, _ = s.id.ServerTLS() // takes up a renewed certificate; what is wrong with it the handshake says
 	return enroll.APIAddrs(joined, joined.Link, clusterAPIPort)
 }
 

@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/verge-edge/verge/internal/pki"
+	"github.com/verge-edge/verge/internal/engine/identity"
 	"github.com/verge-edge/verge/internal/relay"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -23,13 +23,13 @@ const relayAgain = 10 * time.Second
 func (e *Engine) relay(ctx context.Context) {
 	k := e.kit
 	dir := filepath.Join(k.dir, wire.IdentityDir)
-	id := &identity{dir: dir, log: k.log, clock: pki.ReadClock(dir), revoked: &e.revoked}
+	id := identity.New(dir, &e.revoked, k.log)
 	for {
 		s, err := relay.Start(relay.Options{
 			Listen: k.config.Relay.Listen, Ports: k.config.Relay.Ports, Rate: uint64(k.config.Relay.Rate), //nolint:gosec // never negative
-			Name: k.config.Cluster + "/" + k.config.Worker, KeyFile: filepath.Join(k.dir, relayKeyFile), TLS: id.config,
+			Name: k.config.Cluster + "/" + k.config.Worker, KeyFile: filepath.Join(k.dir, relayKeyFile), TLS: id.ServerTLS,
 			Worker: func(cs tls.ConnectionState, l wire.SignedLease) (wire.Lease, error) {
-				return id.verify(cs.PeerCertificates, l)
+				return id.Verify(cs.PeerCertificates, l)
 			},
 			Refused: e.revoked.Refuses,
 			Log:     k.log.With("part", "relay"),

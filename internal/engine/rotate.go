@@ -39,7 +39,7 @@ func (in *instance) held(o *wire.Order) []wire.SecretHeld {
 	}
 	slices.Sort(names)
 	names = slices.Compact(names)
-	versions := in.kit.vault.versions(wire.OrderNamespace(o), names)
+	versions := in.kit.vault.Versions(wire.OrderNamespace(o), names)
 	out := make([]wire.SecretHeld, len(names))
 	for i, name := range names {
 		out[i] = wire.SecretHeld{Name: name, Version: versions[name], At: time.Now().Round(0)}
@@ -118,7 +118,7 @@ func filesOf(o *wire.Order, secret string) (places []int) {
 
 // replaceFiles puts the value that a secret has now into the files of the task.
 func (in *instance) replaceFiles(ctx context.Context, o *wire.Order, secret string, places []int) error {
-	known, err := in.kit.vault.openAll(wire.OrderNamespace(o), []string{secret})
+	known, err := in.kit.vault.OpenAll(wire.OrderNamespace(o), []string{secret})
 	if err != nil {
 		return err
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/engine/health"
+	"github.com/verge-edge/verge/internal/engine/secrets"
 	"github.com/verge-edge/verge/internal/engine/state"
 	"github.com/verge-edge/verge/internal/policy/life"
 	"github.com/verge-edge/verge/internal/runtime"
@@ -72,9 +73,9 @@ func (in *instance) start(ctx context.Context, o wire.Order) {
 	in.rec.Order = o // its peers may be others than at the last start
 	in.rec.Phase, in.rec.Why, in.rec.Wait, in.due = wire.PhasePending, "", 0, time.Time{}
 	held := in.held(&o) // before they are opened: what comes meanwhile is exchanged
-	known, err := in.kit.vault.open(&o)
+	known, err := in.kit.vault.OpenOrder(&o)
 	switch {
-	case errors.Is(err, errNoKey): // nobody says when it can be read again
+	case errors.Is(err, secrets.ErrNoKey): // nobody says when it can be read again
 		in.rec.Why = err.Error()
 		in.wait(&o, "its worker cannot open secrets", func() { in.pause(ctx, retryAfter) })
 		return
@@ -205,7 +206,7 @@ func (in *instance) makeDirs(o *wire.Order, u *runtime.User) error {
 }
 
 // prepare gives a start its ports and environment.
-func (in *instance) prepare(o *wire.Order, known secrets, u *runtime.User) (runtime.Spec, error) {
+func (in *instance) prepare(o *wire.Order, known secrets.Values, u *runtime.User) (runtime.Spec, error) {
 	ports := ownPorts(o.Spec.Ports)
 	if in.netns == "" {
 		var err error
@@ -232,7 +233,7 @@ func (in *instance) prepare(o *wire.Order, known secrets, u *runtime.User) (runt
 	if err != nil {
 		return runtime.Spec{}, err
 	}
-	_, err = known.fill(o, vars)
+	_, err = known.Fill(o, vars)
 	spec.Command, spec.Env = argv, environ(vars)
 	if u != nil {
 		spec.User, spec.View = u, in.view(o, volumes)

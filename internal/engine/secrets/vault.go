@@ -1,4 +1,4 @@
-package engine
+package secrets
 
 import (
 	"bytes"
@@ -11,18 +11,21 @@ import (
 	"github.com/verge-edge/verge/internal/wire"
 )
 
-// vault has the secrets that the orders brought, as they came: sealed for this
+// Vault has the secrets that the orders brought, as they came: sealed for this
 // worker. One is opened when an instance starts that needs it, and at no other
 // time.
-type vault struct {
+type Vault struct {
 	dir string // with the key of the worker
 
 	mu     sync.Mutex // guards below
 	sealed map[string]wire.SealedSecret
 }
 
-// set takes over the secrets of orders. It reports whether any is another.
-func (v *vault) set(list []wire.SealedSecret) (changed bool) {
+// New is an empty vault; dir has the key of the worker.
+func New(dir string) *Vault { return &Vault{dir: dir} }
+
+// Set takes over the secrets of orders. It reports whether any is another.
+func (v *Vault) Set(list []wire.SealedSecret) (changed bool) {
 	next := make(map[string]wire.SealedSecret, len(list))
 	for _, s := range list {
 		next[s.ID()] = s
@@ -34,8 +37,8 @@ func (v *vault) set(list []wire.SealedSecret) (changed bool) {
 	return changed
 }
 
-// versions names the values that there are of secrets of a namespace.
-func (v *vault) versions(namespace string, names []string) map[string]string {
+// Versions names the values that there are of secrets of a namespace.
+func (v *Vault) Versions(namespace string, names []string) map[string]string {
 	out := make(map[string]string, len(names))
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -47,29 +50,29 @@ func (v *vault) versions(namespace string, names []string) map[string]string {
 	return out
 }
 
-// errNoKey is wrapped by errors that have nothing to do with a secret: its key cannot be read
+// ErrNoKey is wrapped by errors that have nothing to do with a secret: its key cannot be read
 // now, for want of descriptors or by a disk that fails, and can be another time.
-var errNoKey = errors.New("this worker cannot open secrets")
+var ErrNoKey = errors.New("this worker cannot open secrets")
 
-// secrets are values of secrets, by their names.
-type secrets map[string][]byte
+// Values are values of secrets, by their names.
+type Values map[string][]byte
 
-// open opens the secrets that an order needs. With an error, which names the first
+// OpenOrder opens the secrets that an order needs. With an error, which names the first
 // that cannot be had and why, it returns those that can.
-func (v *vault) open(o *wire.Order) (secrets, error) {
-	return v.openAll(wire.OrderNamespace(o), o.Spec.Secrets())
+func (v *Vault) OpenOrder(o *wire.Order) (Values, error) {
+	return v.OpenAll(wire.OrderNamespace(o), o.Spec.Secrets())
 }
 
-// openAll is open of secrets of a namespace.
-func (v *vault) openAll(namespace string, names []string) (secrets, error) {
+// OpenAll is open of secrets of a namespace.
+func (v *Vault) OpenAll(namespace string, names []string) (Values, error) {
 	if len(names) == 0 {
 		return nil, nil
 	}
 	key, err := seal.Load(v.dir)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errNoKey, err)
+		return nil, fmt.Errorf("%w: %w", ErrNoKey, err)
 	}
-	out := make(secrets, len(names))
+	out := make(Values, len(names))
 	var first error
 	for _, name := range names {
 		v.mu.Lock()
@@ -94,9 +97,9 @@ func (v *vault) openAll(namespace string, names []string) (secrets, error) {
 	return out, first
 }
 
-// fill adds the variables of an order that are secrets to those of an instance,
+// Fill adds the variables of an order that are secrets to those of an instance,
 // and returns their values, which no text for people may have in it.
-func (s secrets) fill(o *wire.Order, vars map[string]string) (hidden [][]byte, err error) {
+func (s Values) Fill(o *wire.Order, vars map[string]string) (hidden [][]byte, err error) {
 	for variable, name := range o.Spec.EnvSecrets {
 		value, ok := s[name]
 		if !ok {
@@ -109,4 +112,17 @@ func (s secrets) fill(o *wire.Order, vars map[string]string) (hidden [][]byte, e
 		hidden = append(hidden, value)
 	}
 	return hidden, nil
+}
+
+// Version implements certs.Secrets.
+func (v *Vault) Version(namespace, name string) string {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.sealed[wire.SecretID(namespace, name)].Version
+}
+
+// Open implements certs.Secrets.
+func (v *Vault) Open(namespace, name string) ([]byte, error) {
+	values, err := v.OpenAll(namespace, []string{name})
+	return values[name], err
 }

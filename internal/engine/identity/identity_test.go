@@ -1,4 +1,4 @@
-package engine
+package identity
 
 import (
 	"crypto/tls"
@@ -56,20 +56,20 @@ func newAuthorities(t *testing.T) (*pki.Authority, *pki.ClusterAuthority) {
 
 // greet lets client connect to server as a worker's router does, and returns
 // what either side says.
-func greet(t *testing.T, client, server *identity, name string) error {
+func greet(t *testing.T, client, server *Identity, name string) error {
 	t.Helper()
-	sc, err := server.config()
+	sc, err := server.ServerTLS()
 	if err != nil {
 		t.Fatal(err)
 	}
-	sc.VerifyConnection = peerAllowed(nil)
-	cc, err := client.config()
+	sc.VerifyConnection = PeerAllowed(nil)
+	cc, err := client.ServerTLS()
 	if err != nil {
 		t.Fatal(err)
 	}
 	cc = cc.Clone()
 	cc.ServerName = name
-	cc.VerifyConnection = peerAllowed(nil)
+	cc.VerifyConnection = PeerAllowed(nil)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -96,21 +96,21 @@ func greet(t *testing.T, client, server *identity, name string) error {
 func TestRoutersKnowEachOther(t *testing.T) {
 	t.Parallel()
 	root, cluster := newAuthorities(t)
-	id := func(s pki.Subject) *identity {
-		i := &identity{dir: filepath.Join(t.TempDir(), "identity"), log: slog.New(slog.DiscardHandler)}
+	id := func(s pki.Subject) *Identity {
+		i := &Identity{dir: filepath.Join(t.TempDir(), "identity"), log: slog.New(slog.DiscardHandler)}
 		join(t, i.dir, root, cluster, s)
 		return i
 	}
 	w1 := id(pki.Subject{Role: pki.RoleWorker, Cluster: "edge", Name: "w1"})
 	w2 := id(pki.Subject{Role: pki.RoleWorker, Cluster: "edge", Name: "w2"})
 	admin := id(pki.Subject{Role: pki.RoleCluster, Cluster: "edge"})
-	if err := greet(t, w1, w2, peerName("edge", "w2")); err != nil {
+	if err := greet(t, w1, w2, pki.WorkerName("edge", "w2")); err != nil {
 		t.Errorf("two workers: %v", err)
 	}
-	if err := greet(t, w1, w2, peerName("edge", "w3")); err == nil {
+	if err := greet(t, w1, w2, pki.WorkerName("edge", "w3")); err == nil {
 		t.Error("w2 passed for w3")
 	}
-	if err := greet(t, admin, w1, peerName("edge", "w1")); err == nil {
+	if err := greet(t, admin, w1, pki.WorkerName("edge", "w1")); err == nil {
 		t.Error("one that is no worker was let in")
 	}
 }
@@ -118,14 +118,14 @@ func TestRoutersKnowEachOther(t *testing.T) {
 func TestIdentityIsReadAgain(t *testing.T) {
 	t.Parallel()
 	root, cluster := newAuthorities(t)
-	i := &identity{dir: filepath.Join(t.TempDir(), "identity"), log: slog.New(slog.DiscardHandler)}
-	if _, err := i.config(); err == nil {
+	i := &Identity{dir: filepath.Join(t.TempDir(), "identity"), log: slog.New(slog.DiscardHandler)}
+	if _, err := i.ServerTLS(); err == nil {
 		t.Fatal("an identity without files")
 	}
 	worker := pki.Subject{Role: pki.RoleWorker, Cluster: "edge", Name: "w1"}
 	serial := func() string {
 		t.Helper()
-		if _, err := i.config(); err != nil {
+		if _, err := i.ServerTLS(); err != nil {
 			t.Fatal(err)
 		}
 		return i.current.Leaf().SerialNumber.String()

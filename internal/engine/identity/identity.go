@@ -1,4 +1,4 @@
-package engine
+package identity
 
 import (
 	"crypto/tls"
@@ -13,10 +13,10 @@ import (
 	"github.com/verge-edge/verge/internal/wire"
 )
 
-// identity is the worker's certificate as the agent keeps it in a directory. It
+// Identity is the worker's certificate as the agent keeps it in a directory. It
 // is read again when the directory has changed, which every replacement of a
 // file in it does; one stat per handshake.
-type identity struct {
+type Identity struct {
 	dir string
 	log *slog.Logger
 	// clock by which certificates are judged; nil is the machine's.
@@ -28,6 +28,12 @@ type identity struct {
 	current *pki.Identity
 	read    time.Time // of the directory, when current was read; zero: it is to be read again
 	failed  time.Time // of the directory, when that failed last
+}
+
+// New is the identity in a directory, judged by the clock that the agent keeps there;
+// revoked are keys that no lease may have, nil for none.
+func New(dir string, revoked *pki.Revoked, log *slog.Logger) *Identity {
+	return &Identity{dir: dir, log: log, clock: pki.ReadClock(dir), revoked: revoked}
 }
 
 // settles is how long after a change of the directory there may be another one with the same
@@ -43,8 +49,8 @@ func noted(changed, now time.Time) time.Time {
 	return changed
 }
 
-// config is what the router's handshakes use.
-func (i *identity) config() (*tls.Config, error) {
+// ServerTLS is what the router's handshakes use.
+func (i *Identity) ServerTLS() (*tls.Config, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	fi, err := os.Stat(i.dir)
@@ -57,11 +63,11 @@ func (i *identity) config() (*tls.Config, error) {
 			return nil, err
 		}
 		i.current.Clock, i.current.Revoked = i.clock, i.revoked
-		i.own()
+		i.reloadClock()
 		i.read = noted(fi.ModTime(), time.Now())
 	case !fi.ModTime().Equal(i.read):
 		err := i.current.Reload()
-		i.own()
+		i.reloadClock()
 		if err == nil {
 			i.read = noted(fi.ModTime(), time.Now())
 			break
@@ -75,9 +81,9 @@ func (i *identity) config() (*tls.Config, error) {
 	return i.current.ServerTLS(tls.RequireAndVerifyClientCert), nil
 }
 
-// towards is what connections to the server of a name use.
-func (i *identity) towards(name string) (*tls.Config, error) {
-	if _, err := i.config(); err != nil {
+// ClientTLS is what connections to the server of a name use.
+func (i *Identity) ClientTLS(name string) (*tls.Config, error) {
+	if _, err := i.ServerTLS(); err != nil {
 		return nil, err
 	}
 	i.mu.Lock()
@@ -85,9 +91,9 @@ func (i *identity) towards(name string) (*tls.Config, error) {
 	return i.current.ClientTLS(name), nil
 }
 
-// away is config for connections to nodes beyond the cluster.
-func (i *identity) away() (*tls.Config, error) {
-	if _, err := i.config(); err != nil {
+// AwayTLS is config for connections to nodes beyond the cluster.
+func (i *Identity) AwayTLS() (*tls.Config, error) {
+	if _, err := i.ServerTLS(); err != nil {
 		return nil, err
 	}
 	i.mu.Lock()
@@ -95,9 +101,9 @@ func (i *identity) away() (*tls.Config, error) {
 	return i.current.AwayTLS(tls.RequireAndVerifyClientCert), nil
 }
 
-// hidden says whether nodes beyond the cluster see another name than the worker's.
-func (i *identity) hidden() bool {
-	if _, err := i.config(); err != nil {
+// Hidden says whether nodes beyond the cluster see another name than the worker's.
+func (i *Identity) Hidden() bool {
+	if _, err := i.ServerTLS(); err != nil {
 		return false
 	}
 	i.mu.Lock()
@@ -106,9 +112,9 @@ func (i *identity) hidden() bool {
 	return ok
 }
 
-// verify returns the lease of the worker with a certificate chain.
-func (i *identity) verify(chain []*x509.Certificate, s wire.SignedLease) (wire.Lease, error) {
-	if _, err := i.config(); err != nil {
+// Verify returns the lease of the worker with a certificate chain.
+func (i *Identity) Verify(chain []*x509.Certificate, s wire.SignedLease) (wire.Lease, error) {
+	if _, err := i.ServerTLS(); err != nil {
 		return wire.Lease{}, err
 	}
 	i.mu.Lock()
@@ -117,21 +123,18 @@ func (i *identity) verify(chain []*x509.Certificate, s wire.SignedLease) (wire.L
 	return id.VerifyLease(chain, s)
 }
 
-// own tells the clock what has changed in the folder: the certificate, or the
+// reloadClock tells the clock what has changed in the folder: the certificate, or the
 // time that the agent has settled on. The mutex is held.
-func (i *identity) own() {
+func (i *Identity) reloadClock() {
 	if i.clock != nil {
 		i.clock.Reload()
 		i.clock.Own(i.current.Leaf())
 	}
 }
 
-// peerName is the name that a worker's certificate is for.
-func peerName(cluster, worker string) string { return pki.WorkerName(cluster, worker) }
-
-// peerAllowed refuses peers that are not workers: users and orchestrators have
+// PeerAllowed refuses peers that are not workers: users and orchestrators have
 // certificates of the same authority; and workers whose keys were revoked.
-func peerAllowed(revoked *pki.Revoked) func(tls.ConnectionState) error {
+func PeerAllowed(revoked *pki.Revoked) func(tls.ConnectionState) error {
 	return func(cs tls.ConnectionState) error {
 		s, err := pki.PeerSubject(cs)
 		if err != nil {
