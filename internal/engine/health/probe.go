@@ -117,6 +117,7 @@ type netProber struct {
 	client *http.Client
 }
 
+// NewNetProber is a prober that opens connections, one for each probe.
 func NewNetProber() *netProber {
 	return &netProber{client: &http.Client{
 		// A connection that is kept would count as one more in the instance, and

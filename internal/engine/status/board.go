@@ -47,6 +47,7 @@ type goneEntry struct {
 	seq uint64
 }
 
+// NewBoard is a board without instances; its numbering has a name of its own.
 func NewBoard(info wire.EngineInfo) *Board {
 	return &Board{
 		run: wire.NewID(), info: info,

@@ -22,6 +22,7 @@ type Problems struct {
 	now map[string]string // sentences
 }
 
+// NewProblems shows problems on a board.
 func NewProblems(log *slog.Logger, b *Board) *Problems {
 	return &Problems{log: log, board: b, now: make(map[string]string)}
 }
