@@ -10,6 +10,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/verge-edge/verge/internal/hostnet"
+	"github.com/verge-edge/verge/internal/wire"
 )
 
 // TestDevServiceNetwork: where the machine can have the service network, verge dev has it. Two
@@ -29,22 +32,7 @@ func TestDevServiceNetwork(t *testing.T) {
 	wantWords(t, "the greeting", d.greeting, "each worker is in the service network", "http://"+gateway)
 	context := filepath.Join(data, "context.yaml")
 	for _, app := range []string{"one", "two"} {
-		file := filepath.Join(tmp, app+".yaml")
-		text := strings.ReplaceAll(`application: APP
-services:
-  db:
-    command: [testprogram]
-    env: {MARK: APP}
-    affinity: {cluster: [edge]}
-    ports: [{name: http, number: 5432, ingress: {host: APP.test}}]
-  user: {command: [sleep, "100000"], affinity: {cluster: [fog]}}
-`, "APP", app)
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if r := verge(t, context, "apply", file); r.code != 0 {
-			t.Fatalf("apply: exit code %d\n%s%s", r.code, r.out, r.err)
-		}
+		d.applyMarked(app)
 	}
 	d.answers(context, gateway)
 
@@ -86,6 +74,74 @@ services:
 	}
 	if mounts, err := os.ReadFile("/proc/self/mounts"); err != nil || strings.Contains(string(mounts), " "+data+"/") {
 		t.Errorf("mounts are left (%v)", err)
+	}
+}
+
+// applyMarked applies an application whose instances say its name.
+func (d *devRun) applyMarked(app string) {
+	d.t.Helper()
+	file := filepath.Join(d.tmp, app+".yaml")
+	text := strings.ReplaceAll(`application: APP
+services:
+  db:
+    command: [testprogram]
+    env: {MARK: APP}
+    affinity: {cluster: [edge]}
+    ports: [{name: http, number: 5432, ingress: {host: APP.test}}]
+  user: {command: [sleep, "100000"], affinity: {cluster: [fog]}}
+`, "APP", app)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		d.t.Fatal(err)
+	}
+	if r := verge(d.t, filepath.Join(d.dir, "context.yaml"), "apply", file); r.code != 0 {
+		d.t.Fatalf("apply: exit code %d\n%s%s", r.code, r.out, r.err)
+	}
+}
+
+// Two verge dev on one machine have each a network of its own, and the end of one is nothing to
+// the other. One that can have none goes on without where it was told to.
+func TestTwoDevsAndOneWithout(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts processes")
+	}
+	if os.Geteuid() != 0 {
+		t.Skip("NOT TESTED: the service network of verge dev needs root")
+	}
+	tmp := devDir(t)
+	start := func(name, network string) (d *devRun, gateway string) {
+		gateway = freeAddr(t)
+		return startDev(t, tmp, gateway, "--data-dir", filepath.Join(tmp, name), "--clusters", "edge,fog", "--workers", "1", "--network", network), gateway
+	}
+	apply := func(d *devRun) {
+		for _, app := range []string{"one", "two"} {
+			d.applyMarked(app)
+		}
+	}
+	first, _ := start("first", "overlay")
+	second, gateway := start("second", "overlay")
+	for _, d := range []*devRun{first, second} {
+		wantWords(t, "the greeting", d.greeting, "each worker is in the service network")
+		apply(d)
+	}
+	if n := strings.Count(devTraces(t), "table ip verge-dev-"); n != 2 {
+		t.Errorf("%d tables of two: %s", n, devTraces(t))
+	}
+	first.interrupt()
+	second.answers(filepath.Join(tmp, "second", "context.yaml"), gateway)
+
+	// Something else has the name of its bridge.
+	dir := filepath.Join(tmp, "third")
+	bridge := hostnet.Devices + wire.Mark(dir)[:5] + hostnet.DevBridge
+	if out, err := exec.Command("ip", "link", "add", bridge, "type", "bridge").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	defer func() { _ = exec.Command("ip", "link", "del", bridge).Run() }()
+	third, _ := start("third", "auto")
+	wantWords(t, "the greeting", third.greeting, "there is no service network (making a bridge", "instances share the ports")
+	third.interrupt()
+	second.interrupt()
+	if left := devTraces(t); strings.Count(left, "\n") != 1 || !strings.Contains(left, bridge) {
+		t.Errorf("left in the kernel: %s", left)
 	}
 }
 

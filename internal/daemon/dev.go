@@ -55,6 +55,7 @@ type devWorkers struct {
 	// public and apart are those of engine.Options.
 	public func(open func() error) error
 	apart  bool
+	ended  func() // is called when a part ends by itself; may be nil
 
 	all     sync.WaitGroup
 	mu      sync.Mutex
@@ -256,6 +257,10 @@ func (d *dev) reached() string {
 	return netip.AddrPortFrom(d.network.addr(), 0).String()
 }
 
+// devRange has the networks of workers, one for each verge dev: addresses that nothing else
+// uses (RFC 2544).
+var devRange = netip.MustParsePrefix("198.18.0.0/15")
+
 // devWorker is what a worker of verge dev is started with.
 type devWorker struct {
 	Dir, Name, Token string
@@ -322,6 +327,9 @@ func (d *devWorkers) fail(err error) {
 	defer d.mu.Unlock()
 	if d.failed == nil {
 		d.failed = err
+	}
+	if d.ended != nil {
+		d.ended()
 	}
 }
 

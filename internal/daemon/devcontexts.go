@@ -40,7 +40,7 @@ func register(p cli.Process, order []string, files map[string]string) (names []s
 		if err != nil {
 			return names, forget, err
 		}
-		if old, err := rest.ReadContext(path); err == nil && !onLoopback(old.Server) {
+		if old, err := rest.ReadContext(path); err == nil && !ofDev(old.Server) {
 			continue
 		}
 		e, err := rest.ReadContext(files[name])
@@ -59,12 +59,13 @@ func register(p cli.Process, order []string, files map[string]string) (names []s
 	return names, forget, nil
 }
 
-// onLoopback says whether a server is on this machine's loopback, as those of verge dev.
-func onLoopback(server string) bool {
+// ofDev says whether a server is where those of verge dev are: on this machine's loopback, or
+// at a bridge of its own.
+func ofDev(server string) bool {
 	u, err := url.Parse(server)
 	if err != nil {
 		return false
 	}
 	a, err := netip.ParseAddr(u.Hostname())
-	return err == nil && a.IsLoopback()
+	return err == nil && (a.IsLoopback() || devRange.Contains(a))
 }

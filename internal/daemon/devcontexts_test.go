@@ -30,7 +30,8 @@ func TestDevRegistersItsContexts(t *testing.T) {
 		"dev": write(made, "root", "https://127.0.0.1:8470"), "dev-edge": write(made, "edge", "https://127.0.0.1:1"), "dev-fog": write(made, "fog", "https://127.0.0.1:2"),
 	}
 	write(dir, "dev", "https://dev.example.org:8470") // a context of the user's own
-	write(dir, "dev-fog", "https://127.0.0.1:3")      // of an earlier verge dev
+	write(dir, "dev-edge", "https://198.18.16.1:3")   // of an earlier verge dev with the service network
+	write(dir, "dev-fog", "https://127.0.0.1:3")      // of one without
 	names, forget, err := register(p, []string{"dev", "dev-edge", "dev-fog"}, files)
 	if err != nil || !slices.Equal(names, []string{"dev-edge", "dev-fog"}) {
 		t.Fatalf("%q, %v", names, err)

@@ -2,13 +2,12 @@ package daemon
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/binary"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"net"
 	"net/netip"
@@ -16,7 +15,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -33,16 +31,15 @@ import (
 	"github.com/verge-edge/verge/internal/cli"
 	"github.com/verge-edge/verge/internal/hostnet"
 	"github.com/verge-edge/verge/internal/leftover"
+	"github.com/verge-edge/verge/internal/onthread"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
 const (
 	// devUplink is the device of a worker in its network namespace.
 	devUplink = "eth0"
-	// devForwards is in the label of the bridge where the machine did not forward packets before.
-	devForwards = "verge dev, which lets this machine forward IPv4"
-	devLabel    = "verge dev"
-	ipForward   = "/proc/sys/net/ipv4/ip_forward"
+	// devLabel begins the labels of bridges, as hostnet.DevForwards does.
+	devLabel = "verge dev"
 	// devAsk bounds how long a worker has to say how it is.
 	devAsk = 5 * time.Second
 	// maxDevLabel is what the kernel takes as the label of a device.
@@ -51,10 +48,7 @@ const (
 	devHostNet = 3
 )
 
-// devRange has the networks of workers, one of devBits bits for each verge dev: addresses that
-// nothing else uses (RFC 2544).
-var devRange = netip.MustParsePrefix("198.18.0.0/15")
-
+// devBits are those of the network of a verge dev, in devRange.
 const devBits = 20
 
 // devNetwork connects the workers of a verge dev, which are processes in network namespaces of
@@ -63,8 +57,9 @@ const devBits = 20
 type devNetwork struct {
 	dir, mark string
 	bridge    *netlink.Bridge
-	prefix    netip.Prefix // of the bridge, with its address
-	forwards  bool         // it let the machine forward packets
+	runs      *hostnet.Claim // says that the bridge is in use
+	prefix    netip.Prefix   // of the bridge, with its address
+	forwards  bool           // it let the machine forward packets
 
 	mu       sync.Mutex
 	children []*devChild
@@ -81,10 +76,7 @@ type devChild struct {
 }
 
 // devMark is in the names of what a verge dev makes in the kernel, as that of workers is.
-func devMark(dir string) string {
-	sum := sha256.Sum256([]byte(dir))
-	return hex.EncodeToString(sum[:])[:5]
-}
+func devMark(dir string) string { return wire.Mark(dir)[:5] }
 
 func devBridgeName(mark string) string { return hostnet.Devices + mark + hostnet.DevBridge }
 
@@ -94,7 +86,7 @@ func devTable(mark string) *nftables.Table {
 
 // openDevNetwork makes the network. An error says why there can be none, and nothing is left.
 // optional: rules of others that are in the way are a reason as well.
-func openDevNetwork(dir string, optional bool) (_ *devNetwork, err error) {
+func openDevNetwork(dir string, optional bool) (made *devNetwork, err error) {
 	if os.Geteuid() != 0 {
 		return nil, errors.New("verge dev is not run by root")
 	}
@@ -115,9 +107,12 @@ func openDevNetwork(dir string, optional bool) (_ *devNetwork, err error) {
 	if n.prefix, err = freeNetwork(n.mark); err != nil {
 		return nil, err
 	}
+	if n.runs, err = hostnet.TakeDev(n.mark); err != nil {
+		return nil, err
+	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, n.remove())
+			made, err = nil, errors.Join(err, n.remove())
 		}
 	}()
 	if err := n.makeBridge(); err != nil {
@@ -126,23 +121,16 @@ func openDevNetwork(dir string, optional bool) (_ *devNetwork, err error) {
 	if err := n.makeTable(); err != nil {
 		return nil, fmt.Errorf("nftables: %w", err)
 	}
-	if err := tryNamespace(); err != nil {
+	if err := onthread.Do(func() error { return unix.Unshare(unix.CLONE_NEWNET) }); err != nil {
 		return nil, fmt.Errorf("making a network namespace: %w", err)
 	}
 	if n.forwards {
-		return n, os.WriteFile(ipForward, []byte("1"), 0o644) //nolint:gosec // the kernel's
+		if err := hostnet.BeginForwarding(); err != nil {
+			n.forwards = false // there is nothing to undo
+			return nil, err
+		}
 	}
 	return n, nil
-}
-
-// tryNamespace makes a network namespace, which ends with the thread.
-func tryNamespace() error {
-	done := make(chan error)
-	go func() {
-		runtime.LockOSThread() // and never unlocks it: the thread ends
-		done <- unix.Unshare(unix.CLONE_NEWNET)
-	}()
-	return <-done
 }
 
 // freeNetwork is a network of devRange that this machine has no route to, with its first
@@ -204,8 +192,8 @@ func (n *devNetwork) makeBridge() error {
 	}
 	n.bridge = b
 	label := devLabel
-	if v, err := os.ReadFile(ipForward); err == nil && strings.TrimSpace(string(v)) == "0" {
-		n.forwards, label = true, devForwards
+	if !hostnet.Forwards() || hostnet.ForwardsForDev() { // the last verge dev undoes it
+		n.forwards, label = true, hostnet.DevForwards
 	}
 	label += ", in " + n.dir
 	if err := netlink.LinkSetAlias(b, label[:min(len(label), maxDevLabel)]); err != nil {
@@ -420,28 +408,26 @@ func (n *devNetwork) stop() {
 
 // remove removes the network.
 func (n *devNetwork) remove() error {
-	if n == nil || n.bridge == nil {
+	if n == nil {
 		return nil
 	}
-	return removeDev(n.mark, n.bridge, n.forwards)
-}
-
-func removeDev(mark string, bridge netlink.Link, forwards bool) error {
-	errs := []error{removePorts(mark)}
+	defer func() { _ = n.runs.Close() }() // nothing was written
+	if n.bridge == nil {
+		return nil
+	}
+	errs := []error{removePorts(n.mark)}
+	if n.forwards {
+		errs = append(errs, hostnet.EndForwarding(devTable(n.mark).Name))
+	}
 	if conn, err := nftables.New(); err != nil {
 		errs = append(errs, err)
 	} else {
-		conn.DelTable(devTable(mark))
+		conn.DelTable(devTable(n.mark))
 		if err := conn.Flush(); err != nil && !errors.Is(err, unix.ENOENT) {
 			errs = append(errs, err)
 		}
 	}
-	if forwards {
-		if others, err := hostnet.Forwarders(); err != nil || !others {
-			errs = append(errs, err, os.WriteFile(ipForward, []byte("0"), 0o644)) //nolint:gosec // the kernel's
-		}
-	}
-	if err := netlink.LinkDel(bridge); err != nil && !errors.Is(err, unix.ENODEV) {
+	if err := netlink.LinkDel(n.bridge); err != nil && !errors.Is(err, unix.ENODEV) {
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
@@ -451,6 +437,7 @@ var devLabelled = regexp.MustCompile(`^` + devLabel + `.*?, in (/.*)$`)
 
 // cleanDev removes what a verge dev with the service network left that was killed: the one of
 // dir, which is not running any more, and others. What is left of their workers ends before.
+// It is an error only if a worker in dir still runs.
 func cleanDev(ctx context.Context, dir string, log *slog.Logger) error {
 	if hostnet.Rights() != nil {
 		return nil //nolint:nilerr // whoever has made it has more rights
@@ -464,9 +451,13 @@ func cleanDev(ctx context.Context, dir string, log *slog.Logger) error {
 		if m == nil || l.Attrs().Name != devBridgeName(devMark(m[1])) {
 			continue
 		}
-		forwards := strings.HasPrefix(l.Attrs().Alias, devForwards)
-		if err := cleanOne(ctx, m[1], m[1] == dir, l, forwards, log); err != nil {
+		own := m[1] == dir
+		err := cleanOne(ctx, m[1], own, log)
+		if own && isRunning(err) {
 			return err
+		}
+		if err != nil {
+			log.Warn("not all that a verge dev left could be removed", "dir", m[1], "error", err)
 		}
 	}
 	return nil
@@ -474,33 +465,44 @@ func cleanDev(ctx context.Context, dir string, log *slog.Logger) error {
 
 // cleanOne removes what the verge dev of a directory left; not where it runs. own: the caller
 // has its lock.
-func cleanOne(ctx context.Context, dir string, own bool, bridge netlink.Link, forwards bool, log *slog.Logger) error {
-	if _, err := os.Stat(dir); err == nil && !own {
-		unlock, err := atomicfile.Lock(filepath.Join(dir, "dev.lock"))
-		if err != nil {
-			return nil // it runs
+func cleanOne(ctx context.Context, dir string, own bool, log *slog.Logger) error {
+	if !own {
+		// Where the directory is gone, or is not to be seen from here, its lock says nothing.
+		if _, err := leftover.Find(ctx, leftover.Options{Dir: dir}); isRunning(err) {
+			return nil
 		}
-		defer unlock()
+		unlock, err := atomicfile.Lock(filepath.Join(dir, "dev.lock"))
+		if err == nil {
+			defer unlock()
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return nil // it has just been started
+		}
 	}
 	log.Info("removing what a verge dev left that was killed", "dir", dir)
-	workers, err := filepath.Glob(filepath.Join(dir, "workers", "*"))
+	dirs, err := filepath.Glob(filepath.Join(dir, "workers", "*"))
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, devStop+devStop/4)
 	defer cancel()
-	for _, w := range workers {
-		list, err := leftWhenEnded(ctx, w)
-		if err != nil {
+	var errs []error
+	for _, d := range append(dirs, dir) {
+		list, err := leftWhenEnded(ctx, d)
+		if isRunning(err) {
 			return err
 		}
+		errs = append(errs, err)
 		for i := range list {
-			if err := leftover.Remove(ctx, leftover.Options{}, &list[i]); err != nil {
-				return err
-			}
+			errs = append(errs, leftover.Remove(ctx, leftover.Options{}, &list[i]))
 		}
 	}
-	return removeDev(devMark(dir), bridge, forwards)
+	return errors.Join(errs...)
+}
+
+// isRunning says whether an error of leftover is that what was asked for runs.
+func isRunning(err error) bool {
+	p := (*wire.Problem)(nil)
+	return errors.As(err, &p)
 }
 
 // leftWhenEnded waits until a worker has ended: it does so by itself when its verge dev was
@@ -508,7 +510,7 @@ func cleanOne(ctx context.Context, dir string, own bool, bridge netlink.Link, fo
 func leftWhenEnded(ctx context.Context, dir string) ([]leftover.Worker, error) {
 	for {
 		list, err := leftover.Find(ctx, leftover.Options{Dir: dir})
-		if p := (*wire.Problem)(nil); !errors.As(err, &p) {
+		if !isRunning(err) {
 			return list, err
 		}
 		select {
@@ -536,16 +538,9 @@ func runDevWorker(ctx context.Context, f cli.DevWorkerFlags) error {
 	if err := joinDevNetwork(&w); err != nil {
 		return fmt.Errorf("setting up the network of worker %s: %w", w.Name, err)
 	}
-	own, err := os.Open("/proc/self/ns/net")
-	if err != nil {
-		return err
-	}
-	defer func() { _ = own.Close() }() // nothing was written
-	d := &devWorkers{log: s.log, hide: w.Hide, apart: true, public: func(open func() error) error {
-		return within(devHostNet, int(own.Fd()), open)
-	}}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	d := &devWorkers{log: s.log, hide: w.Hide, apart: true, ended: cancel, public: inHostNetwork}
 	ready := make(chan struct{})
 	run, end := context.WithCancel(context.WithoutCancel(ctx))
 	d.start(run, &w, func() { close(ready) })
@@ -621,17 +616,13 @@ func joinDevNetwork(w *devWorker) error {
 	return netlink.RouteAdd(&netlink.Route{LinkIndex: up.Attrs().Index, Gw: w.Via.AsSlice()})
 }
 
-// within calls f in another network namespace, which sockets that it makes belong to.
-func within(there, here int, f func() error) error {
-	runtime.LockOSThread()
-	if err := unix.Setns(there, unix.CLONE_NEWNET); err != nil {
-		runtime.UnlockOSThread()
-		return fmt.Errorf("entering the network namespace of verge dev: %w", err)
-	}
-	err := f()
-	if back := unix.Setns(here, unix.CLONE_NEWNET); back != nil {
-		return errors.Join(err, back) // the thread ends with its goroutine, for it stays locked
-	}
-	runtime.UnlockOSThread()
-	return err
+// inHostNetwork calls f in the network namespace of verge dev, which sockets that it makes belong
+// to.
+func inHostNetwork(f func() error) error {
+	return onthread.Do(func() error {
+		if err := unix.Setns(devHostNet, unix.CLONE_NEWNET); err != nil {
+			return fmt.Errorf("entering the network namespace of verge dev: %w", err)
+		}
+		return f()
+	})
 }

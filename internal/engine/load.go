@@ -2,9 +2,7 @@ package engine
 
 import (
 	"context"
-	"crypto/sha256"
 	"crypto/tls"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"maps"
@@ -76,9 +74,8 @@ func probeDrivers(drivers map[string]runtime.Driver) (wire.EngineInfo, error) {
 func (e *Engine) assemble() error {
 	p := e.opts.parts
 	e.shareImages()
-	sum := sha256.Sum256([]byte(e.opts.Dir))
 	k := &kit{
-		dir: e.opts.Dir, config: e.opts.Config, boot: p.boot, uptime: p.uptime, mark: hex.EncodeToString(sum[:8]),
+		dir: e.opts.Dir, config: e.opts.Config, boot: p.boot, uptime: p.uptime, mark: wire.Mark(e.opts.Dir)[:16],
 		drivers: e.opts.Drivers, log: e.log,
 		router: p.router, board: e.board, problems: status.NewProblems(e.log, e.board),
 		strays: p.strays, prober: p.prober, restart: p.restart,

@@ -18,12 +18,16 @@ import (
 // each drop what the other sends.
 const sole = "\x00verge-service-network"
 
+// devName is a name that verge dev has in the network namespace with its bridge while it runs.
+func devName(mark string) string { return "\x00verge-dev-" + mark }
+
 const (
 	answerWithin = time.Second
 	maxWho       = 512
 )
 
-// Claim is the right to the service network in this network namespace.
+// Claim is a name that this process has in its network namespace: Take's is the right to the
+// service network.
 type Claim struct {
 	ln   net.Listener
 	done sync.WaitGroup
@@ -40,15 +44,45 @@ func (e *TakenError) Error() string {
 // Take takes the service network of the network namespace for the one that who names.
 // It is a *TakenError if somebody has it.
 func Take(who string) (*Claim, error) {
-	ln, err := net.Listen("unix", sole)
+	c, err := claim(sole, who)
 	if errors.Is(err, unix.EADDRINUSE) {
 		if other, has := Holder(); has {
 			return nil, &TakenError{other}
 		}
-		ln, err = net.Listen("unix", sole) // it has ended meanwhile
+		c, err = claim(sole, who) // it has ended meanwhile
 	}
 	if err != nil {
 		return nil, fmt.Errorf("take the service network of this machine: %w", err)
+	}
+	return c, nil
+}
+
+// TakeDev says that the verge dev with a mark runs, to whoever removes what is left of others.
+// A lock in its directory does not: the directory may have been deleted, or lie in another
+// mount namespace.
+func TakeDev(mark string) (*Claim, error) {
+	c, err := claim(devName(mark), "verge dev")
+	if err != nil {
+		return nil, fmt.Errorf("verge dev with mark %s: %w", mark, err)
+	}
+	return c, nil
+}
+
+// DevRuns says whether the verge dev with a mark runs; an older one does not say so.
+func DevRuns(mark string) bool {
+	conn, err := net.DialTimeout("unix", devName(mark), answerWithin)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = conn.Close() }() // nothing was written
+	_, uid := peer(conn)
+	return uid == 0
+}
+
+func claim(name, who string) (*Claim, error) {
+	ln, err := net.Listen("unix", name)
+	if err != nil {
+		return nil, err
 	}
 	c := &Claim{ln: ln}
 	c.done.Go(func() {

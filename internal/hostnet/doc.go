@@ -12,7 +12,8 @@ package hostnet
 // Devices and Tables are how the names begin of the devices by which workers connect
 // instances, and of their tables in nftables; a mark of the worker follows. Tables that
 // end in Trial are made to be removed at once. DevTables is how the names of the tables of
-// verge dev begin, and DevBridge how those of its bridges end.
+// verge dev begin, and DevBridge how those of its bridges end; the label of a bridge begins
+// with DevForwards where the machine did not forward IPv4 before.
 const (
 	Devices = "vg"
 	Tables  = "verge-"
@@ -20,4 +21,6 @@ const (
 
 	DevTables = Tables + "dev-"
 	DevBridge = "b"
+
+	DevForwards = "verge dev, which lets this machine forward IPv4"
 )

@@ -191,9 +191,9 @@ func Strangers(own string) ([]string, error) {
 	return out, nil
 }
 
-// Forwarders says whether anybody but workers has rules for what the machine forwards,
-// and so most likely goes by it that it does.
-func Forwarders() (bool, error) {
+// Forwarders says whether anybody but the one with the table own has rules for what the
+// machine forwards, and so most likely goes by it that it does.
+func Forwarders(own string) (bool, error) {
 	conn, err := nftables.New()
 	if err != nil {
 		return false, fmt.Errorf("read the rules of this machine: %w", err)
@@ -203,7 +203,8 @@ func Forwarders() (bool, error) {
 		return false, fmt.Errorf("read the rules of this machine: %w", err)
 	}
 	return slices.ContainsFunc(chains, func(c *nftables.Chain) bool {
-		if c.Hooknum == nil || strings.HasPrefix(c.Table.Name, Tables) {
+		name := c.Table.Name
+		if c.Hooknum == nil || name == own || strings.HasPrefix(name, Tables) && strings.HasSuffix(name, Trial) {
 			return false
 		}
 		nat := c.Type == nftables.ChainTypeNAT && *c.Hooknum == *nftables.ChainHookPostrouting

@@ -57,6 +57,7 @@ var rooms = map[string]layer{
 	"internal/loop":       doers,
 	"internal/objects":    doers,
 	"internal/obs":        doers,
+	"internal/onthread":   doers,
 	"internal/orders":     doers,
 	"internal/overlay":    doers,
 	"internal/ping":       doers,
@@ -104,10 +105,10 @@ var neighbours = map[string]struct {
 	"internal/backup":     {[]string{"internal/atomicfile", "internal/bus"}, "a backup is files and what a store holds"},
 	"internal/bus":        {[]string{"internal/atomicfile"}, "keys, eras and the map of a store are files"},
 	"internal/importer":   {[]string{"internal/k8s"}, "it reads manifests into types that are made elsewhere"},
-	"internal/leftover":   {[]string{"internal/atomicfile", "internal/hostnet"}, "workers register in files; what they leave in the network has names of hostnet"},
+	"internal/leftover":   {[]string{"internal/atomicfile", "internal/hostnet", "internal/runtime"}, "workers register in files; what they leave in the network has names of hostnet, and what they leave in containerd and control groups is removed as drivers do it"},
 	"internal/objects":    {[]string{"internal/accept", "internal/atomicfile", "internal/bus", "internal/obs", "internal/rest"}, "objects are kept in a tier's store, asked for by its HTTP interface, and cached in files; two roles show the same figures of them; its servers wait out what passes"},
 	"internal/orders":     {[]string{"internal/atomicfile"}, "it is one of its files, with a log beside it"},
-	"internal/overlay":    {[]string{"internal/atomicfile", "internal/hostnet", "internal/relay"}, "the addresses given to services outlive the process; one worker of a machine has it; a worker asks its relay"},
+	"internal/overlay":    {[]string{"internal/atomicfile", "internal/hostnet", "internal/onthread", "internal/relay"}, "the addresses given to services outlive the process; one worker of a machine has it; it enters network namespaces; a worker asks its relay"},
 	"internal/distance":   {[]string{"internal/atomicfile"}, "distances outlive the process"},
 	"internal/pki":        {[]string{"internal/atomicfile"}, "keys and certificates are files"},
 	"internal/plugin":     {[]string{"internal/atomicfile"}, "tokens and authorities are files of a bounded size"},
@@ -115,7 +116,7 @@ var neighbours = map[string]struct {
 	"internal/relay":      {[]string{"internal/accept", "internal/atomicfile"}, "its key is a file; who has shown no certificate must not keep others out"},
 	"internal/rest":       {[]string{"internal/accept", "internal/atomicfile", "internal/ranges", "internal/watch"}, "the client's context is a file; what is watched is served, and parts of what is stored; its server waits out what passes"},
 	"internal/seal":       {[]string{"internal/atomicfile"}, "a key is a file"},
-	"internal/runtime":    {[]string{"internal/atomicfile", "internal/filecopy"}, "what an engine re-adopts after a crash is a file; a path within an image goes by the image's links"},
+	"internal/runtime":    {[]string{"internal/atomicfile", "internal/filecopy", "internal/onthread"}, "what an engine re-adopts after a crash is a file; a path within an image goes by the image's links; children are born with what is their thread's"},
 }
 
 // exclusive are folders that only some may use.
@@ -131,7 +132,9 @@ var exclusive = map[string]struct {
 
 // lent are parts of exclusive folders that one other may use.
 var lent = map[string]struct{ user, reason string }{
-	"internal/runtime/logfile": {"internal/agent", "it reads what instances write while there is no engine"},
+	"internal/runtime/logfile":   {"internal/agent", "it reads what instances write while there is no engine"},
+	"internal/runtime/cgroup":    {"internal/leftover", "it removes the groups of an engine that is gone"},
+	"internal/runtime/container": {"internal/leftover", "it removes the containers of an engine that is gone"},
 }
 
 // reserved are modules of others that one folder imports for all.

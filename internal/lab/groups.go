@@ -1,10 +1,10 @@
 package lab
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"io/fs"
 	"path/filepath"
+
+	"github.com/verge-edge/verge/internal/wire"
 )
 
 // Groups lists the control groups that workers with these data directories have made
@@ -13,8 +13,7 @@ import (
 func Groups(dirs ...string) (found []string) {
 	named := map[string]bool{}
 	for _, dir := range dirs {
-		sum := sha256.Sum256([]byte(dir))
-		named[hex.EncodeToString(sum[:6])] = true
+		named[wire.Mark(dir)[:12]] = true
 	}
 	_ = filepath.WalkDir("/sys/fs/cgroup", func(path string, d fs.DirEntry, err error) error {
 		// Groups of others come and go: errors are no news.

@@ -13,6 +13,8 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/verge-edge/verge/internal/onthread"
 )
 
 // Devices of hosts. All who are behind a NAT have the same private addresses, as
@@ -56,28 +58,10 @@ func (l *Lab) makeHosts() error {
 	return nil
 }
 
-// onThread calls f on a thread that ends with it, so that f may do to it what it
-// likes.
-func onThread(f func() error) error {
-	done := make(chan error)
-	go func() {
-		runtime.LockOSThread() // and never unlocked
-		if unix.Gettid() == os.Getpid() {
-			// The first thread does not end before the process, and stands for it in
-			// /proc. While it waits here f gets another.
-			done <- onThread(f)
-			runtime.UnlockOSThread()
-			return
-		}
-		done <- f()
-	}()
-	return <-done
-}
-
 // makeNamespaces makes a network with its loopback, and for a host a table of
 // mounts, in which the lab's hosts have names.
 func (l *Lab) makeNamespaces(host string, mounts bool) error {
-	err := onThread(func() error {
+	err := onthread.Do(func() error {
 		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
 			return fmt.Errorf("make a network namespace: %w", err)
 		}
@@ -112,7 +96,7 @@ func (l *Lab) makeNamespaces(host string, mounts bool) error {
 // makeMounts makes the table of mounts of a host, on a certain processor unless that
 // is negative.
 func (l *Lab) makeMounts(host string, cpu int) error {
-	return onThread(func() error {
+	return onthread.Do(func() error {
 		if cpu >= 0 {
 			var one unix.CPUSet
 			one.Set(cpu)
@@ -246,7 +230,7 @@ func NFT(rules string) error {
 // opens keeps that network. F runs on a thread of its own and must not hand work
 // to other goroutines.
 func (l *Lab) Do(host string, f func() error) error {
-	return onThread(func() error {
+	return onthread.Do(func() error {
 		if err := l.enter(host); err != nil {
 			return err
 		}

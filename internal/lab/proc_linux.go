@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/verge-edge/verge/internal/onthread"
 )
 
 // start starts a program in a host, in a session of its own: it outlives this
@@ -248,7 +250,7 @@ func removeGroups(groups []string) error {
 // Exec replaces this process by a program in a host, with the context of the
 // orchestrator there, or else of the root. It returns only if that fails.
 func (l *Lab) Exec(host string, args, env []string) error {
-	return onThread(func() error {
+	return onthread.Do(func() error {
 		if err := l.enter(host); err != nil {
 			return err
 		}

@@ -14,6 +14,8 @@ import (
 	"strings"
 
 	"github.com/google/nftables"
+	// Reads what the kernel lists of mounts; containerd's client has it anyway.
+	"github.com/moby/sys/mountinfo"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
@@ -44,6 +46,9 @@ const agentLock = "agent.lock"
 type scan struct {
 	o       Options
 	live    []string // whole marks of live workers
+	links   []netlink.Link
+	devs    map[string]bool // marks of verge dev's bridges
+	unknown bool            // who has the service network: any worker may be live
 	daemons map[int]bool
 	workers []*Worker
 	errs    []error
@@ -53,14 +58,14 @@ type scan struct {
 // at is in the error; the rest is listed all the same. With Options.Dir it is a problem if
 // that worker runs.
 func Find(ctx context.Context, o Options) ([]Worker, error) {
-	s := scan{o: o, daemons: map[int]bool{}}
+	s := newScan(o)
 	only := ""
 	if o.Dir != "" {
 		dir, err := realDir(o.Dir)
 		if err != nil {
 			return nil, err
 		}
-		s.o.Dir, only = dir, markOf(dir)
+		s.o.Dir, only = dir, wire.Mark(dir)
 	}
 	s.look(ctx)
 	if only != "" && slices.Contains(s.live, only) {
@@ -78,6 +83,8 @@ func Find(ctx context.Context, o Options) ([]Worker, error) {
 	return out, errors.Join(s.errs...)
 }
 
+func newScan(o Options) *scan { return &scan{o: o, daemons: map[int]bool{}, devs: map[string]bool{}} }
+
 func (s *scan) look(ctx context.Context) {
 	list, err := processes()
 	if err != nil {
@@ -86,7 +93,7 @@ func (s *scan) look(ctx context.Context) {
 	}
 	for i := range list {
 		for _, l := range list[i].locks {
-			if !list[i].orphan(l) {
+			if list[i].live(l) {
 				s.alive(&list[i], l.dir)
 			}
 		}
@@ -102,11 +109,12 @@ func (s *scan) look(ctx context.Context) {
 		}
 	}
 	s.holder(list)
+	s.listLinks()
 	for mark, e := range known {
 		s.worker(mark, e.Dir)
 	}
 	if s.o.Dir != "" {
-		s.worker(markOf(s.o.Dir), s.o.Dir)
+		s.worker(wire.Mark(s.o.Dir), s.o.Dir)
 	}
 	for i := range list {
 		s.process(&list[i])
@@ -123,21 +131,23 @@ func (s *scan) look(ctx context.Context) {
 // alive notes that the worker in dir is live. Engines that were given a relative path have
 // it in the names of their control groups.
 func (s *scan) alive(p *proc, dir string) {
-	s.live = append(s.live, markOf(dir), markOf(dir+"#container"))
+	s.live = append(s.live, wire.Mark(dir), wire.Mark(dir+"#container"))
 	if p.dataDir != "" {
-		s.live = append(s.live, markOf(p.dataDir), markOf(p.dataDir+"#container"))
+		s.live = append(s.live, wire.Mark(p.dataDir), wire.Mark(p.dataDir+"#container"))
 	}
 }
 
 // isLive says whether a mark, or a part of one, may be that of a live worker.
 func (s *scan) isLive(mark string) bool {
-	return slices.ContainsFunc(s.live, func(l string) bool { return strings.HasPrefix(l, mark) })
+	return s.unknown && !s.devs[mark[:min(netMark, len(mark))]] || slices.ContainsFunc(s.live, func(l string) bool {
+		return strings.HasPrefix(l, mark) || strings.HasPrefix(mark, l)
+	})
 }
 
 // worker is the one with a mark; nil if it is live.
 func (s *scan) worker(mark, dir string) *Worker {
 	if dir != "" {
-		mark = markOf(dir)
+		mark = wire.Mark(dir)
 	}
 	if mark == "" || s.isLive(mark) {
 		return nil
@@ -168,6 +178,7 @@ func (w *Worker) add(k Kind, name, detail string, pid int) {
 type proc struct {
 	pid     int
 	hidden  bool // its files may not be looked at
+	verge   bool // it runs a program of that name, or this one
 	command []string
 	dataDir string // value of its flag --data-dir
 	locks   []lock
@@ -184,12 +195,14 @@ type lock struct {
 // orphan says whether a lock that the process holds makes it an engine or agent that nobody
 // can reach any more. Of a verge dev, which has those of all its workers, it does not.
 func (p *proc) orphan(l lock) bool {
-	return l.removed && len(p.command) > 1 && (p.command[1] == "engine" || p.command[1] == "worker")
+	return l.removed && p.verge && len(p.command) > 1 && (p.command[1] == "engine" || p.command[1] == "worker")
 }
 
-func (p *proc) holds() bool {
-	return slices.ContainsFunc(p.locks, func(l lock) bool { return !p.orphan(l) })
-}
+// live says whether a lock that the process holds makes it that of a live worker. Another
+// program may have inherited the descriptor of a lock that was removed.
+func (p *proc) live(l lock) bool { return !l.removed || p.verge && !p.orphan(l) }
+
+func (p *proc) holds() bool { return slices.ContainsFunc(p.locks, p.live) }
 
 // processes are those of the machine that can be seen from here.
 func processes() ([]proc, error) {
@@ -212,6 +225,17 @@ func processes() ([]proc, error) {
 	return out, nil
 }
 
+// isVerge says whether a process runs verge, by the name of its program, or this program.
+func isVerge(proc string) bool {
+	program, err := os.Readlink(filepath.Join(proc, "exe"))
+	if err != nil {
+		return false // it has ended, or is another user's
+	}
+	program = strings.TrimSuffix(program, deleted)
+	self, err := os.Executable()
+	return strings.HasPrefix(filepath.Base(program), "verge") || err == nil && program == strings.TrimSuffix(self, deleted)
+}
+
 // readProc looks at a process. One that has ended meanwhile has nothing.
 func readProc(pid int) proc {
 	at := filepath.Join("/proc", strconv.Itoa(pid))
@@ -219,6 +243,7 @@ func readProc(pid int) proc {
 	if b, err := atomicfile.ReadBounded(filepath.Join(at, "cmdline"), maxEnviron); err == nil {
 		p.command = strings.Split(string(bytes.TrimRight(b, "\x00")), "\x00")
 	}
+	p.verge = isVerge(at)
 	for i, arg := range p.command {
 		if v, ok := strings.CutPrefix(arg, "--data-dir="); ok {
 			p.dataDir = v
@@ -265,7 +290,7 @@ func (s *scan) process(p *proc) {
 		s.daemons[p.pid] = true
 		w := s.worker("", l.dir)
 		if w == nil { // another worker is in its place, and live
-			w = &Worker{Mark: markOf(l.dir), Dir: l.dir}
+			w = &Worker{Mark: wire.Mark(l.dir), Dir: l.dir}
 			s.workers = append(s.workers, w)
 		}
 		w.add(Daemon, strconv.Itoa(p.pid), "verge "+p.command[1], p.pid)
@@ -277,8 +302,8 @@ func (s *scan) process(p *proc) {
 	if w == nil {
 		return
 	}
-	if dir, _, ok := strings.Cut(p.home, "/instances/"); ok && w.Dir == "" && strings.HasPrefix(markOf(dir), p.engine) {
-		w.Dir, w.Mark = dir, markOf(dir)
+	if dir, _, ok := strings.Cut(p.home, "/instances/"); ok && w.Dir == "" && strings.HasPrefix(wire.Mark(dir), p.engine) {
+		w.Dir, w.Mark = dir, wire.Mark(dir)
 	}
 	w.add(Process, strconv.Itoa(p.pid), strings.TrimSpace(p.instance+" "+strings.Join(p.command, " ")), p.pid)
 }
@@ -294,8 +319,8 @@ func (s *scan) holder(list []proc) {
 		return
 	}
 	m := labelled.FindStringSubmatch(who)
-	if m == nil { // somebody has it, and all of it may be theirs
-		s.live = append(s.live, "")
+	if m == nil {
+		s.unknown = true
 		s.errs = append(s.errs, fmt.Errorf("%s has the service network of this machine and does not say where it works", who))
 		return
 	}
@@ -304,29 +329,50 @@ func (s *scan) holder(list []proc) {
 		return p.pid == pid && len(p.locks) > 0 && !p.holds()
 	})
 	if !orphan {
-		s.live = append(s.live, markOf(m[1]))
+		s.live = append(s.live, wire.Mark(m[1]))
 	}
+}
+
+// listLinks lists the devices of the machine, and notes which verge dev are live.
+func (s *scan) listLinks() {
+	var err error
+	if s.links, err = netlink.LinkList(); err != nil && !errors.Is(err, netlink.ErrDumpInterrupted) {
+		s.errs = append(s.errs, fmt.Errorf("list devices: %w", err))
+	}
+	for _, l := range s.links {
+		mark, ok := cutMark(l.Attrs().Name, hostnet.Devices)
+		if !ok || l.Attrs().Name != hostnet.Devices+mark+hostnet.DevBridge {
+			continue
+		}
+		s.devs[mark] = true
+		if hostnet.DevRuns(mark) {
+			s.live = append(s.live, mark)
+			if dir := labelDir(l, mark); dir != "" {
+				s.live = append(s.live, wire.Mark(dir))
+			}
+		}
+	}
+}
+
+// labelDir is the directory of the worker that made a device, "" where its label does not say.
+func labelDir(l netlink.Link, mark string) string {
+	if m := labelled.FindStringSubmatch(l.Attrs().Alias); m != nil && strings.HasPrefix(wire.Mark(m[1]), mark) {
+		return m[1]
+	}
+	return ""
 }
 
 // network lists devices and tables.
 func (s *scan) network() {
-	links, err := netlink.LinkList()
-	if err != nil && !errors.Is(err, netlink.ErrDumpInterrupted) {
-		s.errs = append(s.errs, fmt.Errorf("list devices: %w", err))
-	}
-	for _, l := range links {
+	for _, l := range s.links {
 		mark, ok := cutMark(l.Attrs().Name, hostnet.Devices)
 		if !ok {
 			continue
 		}
-		dir := ""
-		if m := labelled.FindStringSubmatch(l.Attrs().Alias); m != nil && strings.HasPrefix(markOf(m[1]), mark) {
-			dir = m[1]
-		}
-		w := s.worker(mark, dir)
+		w := s.worker(mark, labelDir(l, mark))
 		w.add(Device, l.Attrs().Name, "", 0)
 		if w != nil && l.Attrs().Name == hostnet.Devices+mark+hostnet.DevBridge {
-			w.Dev = true
+			w.Dev, w.forwards = true, strings.HasPrefix(l.Attrs().Alias, hostnet.DevForwards)
 		}
 	}
 	tables, err := hostnet.Strangers("")
@@ -376,37 +422,19 @@ func (s *scan) mounts(w *Worker) {
 	if w.Dir == "" || s.isLive(w.Mark) {
 		return
 	}
-	info, err := os.ReadFile("/proc/self/mountinfo")
+	list, err := mountinfo.GetMounts(nil)
 	if err != nil {
 		s.errs = append(s.errs, fmt.Errorf("list mounts: %w", err))
 		return
 	}
-	for line := range strings.Lines(string(info)) {
-		f := strings.Fields(line) // 31 23 0:28 root point options …
-		if len(f) < 5 {
-			continue
-		}
-		point := unescape(f[4])
+	for _, m := range list {
 		for _, below := range []string{"netns", "instances"} {
-			if strings.HasPrefix(point, filepath.Join(w.Dir, below)+"/") {
-				w.add(Mount, point, "", 0)
+			if strings.HasPrefix(m.Mountpoint, filepath.Join(w.Dir, below)+"/") {
+				w.add(Mount, m.Mountpoint, "", 0)
 			}
 		}
 	}
 }
-
-// unescape undoes what the kernel does to spaces and the like in its lists of mounts.
-func unescape(s string) string {
-	return octal.ReplaceAllStringFunc(s, func(m string) string {
-		n, err := strconv.ParseUint(m[1:], 8, 8)
-		if err != nil {
-			return m
-		}
-		return string([]byte{byte(n)})
-	})
-}
-
-var octal = regexp.MustCompile(`\\[0-7]{3}`)
 
 // groups lists the control groups of workers that are known not to be live.
 func (s *scan) groups() {
@@ -416,23 +444,18 @@ func (s *scan) groups() {
 			wanted[w.Mark[:groupMark]] = w
 		}
 		if w.Dir != "" && !s.isLive(w.Mark) {
-			wanted[markOf(w.Dir + "#container")[:groupMark]] = w
+			wanted[wire.Mark(w.Dir + "#container")[:groupMark]] = w
 		}
 	}
 	if len(wanted) == 0 {
 		return
 	}
-	info, err := os.ReadFile("/proc/self/mountinfo")
+	list, err := mountinfo.GetMounts(mountinfo.FSTypeFilter("cgroup", "cgroup2"))
 	if err != nil {
 		return // said of the mounts already
 	}
-	for line := range strings.Lines(string(info)) {
-		before, after, ok := strings.Cut(line, " - ")
-		f := strings.Fields(before)
-		if kind, _, _ := strings.Cut(after, " "); !ok || len(f) < 5 || kind != "cgroup" && kind != "cgroup2" {
-			continue
-		}
-		_ = filepath.WalkDir(unescape(f[4]), func(path string, d fs.DirEntry, err error) error {
+	for _, m := range list {
+		_ = filepath.WalkDir(m.Mountpoint, func(path string, d fs.DirEntry, err error) error {
 			if err != nil || !d.IsDir() {
 				return nil //nolint:nilerr // it has ended meanwhile
 			}

@@ -1,8 +1,6 @@
 package leftover
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -55,6 +53,8 @@ type Worker struct {
 	// Dev says that it is no worker but the network of the workers of a verge dev.
 	Dev   bool
 	Items []Item
+
+	forwards bool // the machine forwards IPv4 because of this verge dev
 }
 
 // String names the worker.
@@ -113,12 +113,6 @@ type Options struct {
 	Dir string
 	// AgentLocked says to Remove that the caller holds the lock of the agent.
 	AgentLocked bool
-}
-
-// markOf is the whole mark of a worker.
-func markOf(dir string) string {
-	sum := sha256.Sum256([]byte(dir))
-	return hex.EncodeToString(sum[:])
 }
 
 // hasWorker says whether a directory is that of a worker.

@@ -15,6 +15,8 @@ import (
 
 	"github.com/verge-edge/verge/internal/hostnet"
 	"github.com/verge-edge/verge/internal/overlay/nstest"
+	"github.com/verge-edge/verge/internal/runtime/container"
+	"github.com/verge-edge/verge/internal/runtime/container/containertest"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -40,10 +42,35 @@ func (b *bed) newDir(intact bool) string {
 	return dir
 }
 
+// verge is a shell by that name.
+func (b *bed) verge() string {
+	b.t.Helper()
+	shell, err := exec.LookPath("sh")
+	if err == nil {
+		shell, err = filepath.EvalSymlinks(shell)
+	}
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	program, err := os.ReadFile(shell)
+	file := filepath.Join(b.t.TempDir(), "verge")
+	if err == nil {
+		err = os.WriteFile(file, program, 0o700)
+	}
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return file
+}
+
 // run starts a shell script that says when it is set up, and returns its process.
 func (b *bed) run(script string, env []string, args ...string) *exec.Cmd {
+	return b.runBy(b.verge(), script, env, args...)
+}
+
+func (b *bed) runBy(shell, script string, env []string, args ...string) *exec.Cmd {
 	b.t.Helper()
-	cmd := exec.Command("sh", append([]string{filepath.Base(script)}, args...)...)
+	cmd := exec.Command(shell, append([]string{filepath.Base(script)}, args...)...)
 	cmd.Dir = filepath.Dir(script)
 	cmd.Env = append(os.Environ(), env...)
 	out, err := cmd.StdoutPipe()
@@ -78,12 +105,12 @@ func (b *bed) script(text string) string {
 
 // instance starts a process of one.
 func (b *bed) instance(dir string) *exec.Cmd {
-	return b.run(b.script(""), []string{"VERGE_ENGINE=" + markOf(dir)[:envMark], "VERGE_INSTANCE=a.b.0", "HOME=" + dir + "/instances/a.b.0/work"})
+	return b.run(b.script(""), []string{"VERGE_ENGINE=" + wire.Mark(dir)[:envMark], "VERGE_INSTANCE=a.b.0", "HOME=" + dir + "/instances/a.b.0/work"})
 }
 
 // network makes the device and the table of a worker.
 func (b *bed) network(dir string) {
-	mark := markOf(dir)[:netMark]
+	mark := wire.Mark(dir)[:netMark]
 	b.host.Run("ip", "link", "add", hostnet.Devices+mark+"i1", "type", "veth", "peer", "name", "x"+mark)
 	b.host.NFT("table inet " + hostnet.Tables + mark + " { }")
 }
@@ -97,7 +124,7 @@ func (b *bed) find(dir string) *Worker {
 		b.t.Logf("not all was looked at: %v", err)
 	}
 	for i := range list {
-		if strings.HasPrefix(markOf(dir), list[i].Mark) {
+		if strings.HasPrefix(wire.Mark(dir), list[i].Mark) {
 			return &list[i]
 		}
 	}
@@ -175,10 +202,10 @@ func TestRemoveWhatWasLeft(t *testing.T) {
 		t.Errorf("ended: instance %v, engine %v; of others: %v, %v", ended(left), ended(engine), ended(running), ended(waiting))
 	}
 	rules := b.host.Run("nft", "list", "tables")
-	if strings.Contains(rules, markOf(gone)[:netMark]) || !strings.Contains(rules, markOf(live)[:netMark]) {
+	if strings.Contains(rules, wire.Mark(gone)[:netMark]) || !strings.Contains(rules, wire.Mark(live)[:netMark]) {
 		t.Errorf("tables are\n%s", rules)
 	}
-	if _, err := os.Stat(filepath.Join(b.o.Registry, markOf(gone))); !errors.Is(err, os.ErrNotExist) {
+	if _, err := os.Stat(filepath.Join(b.o.Registry, wire.Mark(gone))); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("it is still registered: %v", err)
 	}
 
@@ -208,5 +235,159 @@ func TestAnEngineThatWasFollowed(t *testing.T) {
 	}
 	if ended(instance) {
 		t.Error("the instance of the one that runs has ended")
+	}
+}
+
+// A lock that was removed is no sign of an engine where another program has it open: that
+// program is left alone, and the worker is not live.
+func TestAnotherProgramHasTheLock(t *testing.T) {
+	nstest.Need(t)
+	b := &bed{t: t, o: Options{Registry: t.TempDir(), Containerd: filepath.Join(t.TempDir(), "none")}, host: nstest.New(t)}
+	gone := b.newDir(false)
+	left := b.instance(gone)
+	other := b.runBy("sh", b.script(`exec 9>"$2/engine.lock"; rm "$2/engine.lock"`), nil, "--data-dir", gone)
+	w := b.find(gone)
+	if w == nil || !slices.Equal(kinds(w), []Kind{Process}) {
+		t.Fatalf("found %+v", w)
+	}
+	var err error
+	b.host.Do(func() { err = Remove(t.Context(), b.o, w) })
+	if err != nil || !ended(left) || ended(other) {
+		t.Errorf("%v; ended: instance %v, another program %v", err, ended(left), ended(other))
+	}
+}
+
+// devNet makes what a verge dev has in the kernel that let the machine forward.
+func (b *bed) devNet(dir string) (bridge, table string) {
+	mark := wire.Mark(dir)[:netMark]
+	bridge, table = hostnet.Devices+mark+hostnet.DevBridge, hostnet.DevTables+mark
+	b.host.Run("ip", "link", "add", bridge, "type", "bridge")
+	b.host.Run("ip", "link", "set", bridge, "alias", hostnet.DevForwards+", in "+dir)
+	b.host.NFT("table ip " + table + " { chain forward { type filter hook forward priority 0; }; }")
+	b.host.Run("sh", "-c", "echo 1 > /proc/sys/net/ipv4/ip_forward")
+	return bridge, table
+}
+
+func (b *bed) forwards() string {
+	return strings.TrimSpace(b.host.Run("cat", "/proc/sys/net/ipv4/ip_forward"))
+}
+
+// The network of a verge dev that runs is left alone, also where its directory is gone and its
+// process is not to be seen, and that of another is removed. The machine forwards as long as
+// somebody else has rules for it, a worker or a verge dev among them.
+func TestNetworkOfDev(t *testing.T) {
+	nstest.Need(t)
+	b := &bed{t: t, o: Options{Registry: t.TempDir(), Containerd: filepath.Join(t.TempDir(), "none")}, host: nstest.New(t)}
+	dir := filepath.Join(t.TempDir(), "gone")
+	bridge, _ := b.devNet(dir)
+	var runs *hostnet.Claim
+	var err error
+	b.host.Do(func() { runs, err = hostnet.TakeDev(wire.Mark(dir)[:netMark]) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if w := b.find(dir); w != nil {
+		t.Fatalf("of one that runs: %+v", w)
+	}
+	only := b.o
+	only.Dir = dir
+	b.host.Do(func() { _, err = Find(t.Context(), only) })
+	if p := (*wire.Problem)(nil); !errors.As(err, &p) {
+		t.Errorf("one that runs, by its name: %v", err)
+	}
+	if err := runs.Close(); err != nil {
+		t.Fatal(err)
+	}
+	const others = "table inet verge-0aaaa { chain forward { type filter hook forward priority 0; }; }"
+	for _, c := range []struct{ rules, forwards string }{{others, "1"}, {"", "0"}} {
+		if c.rules != "" {
+			b.host.NFT(c.rules)
+		}
+		w := b.find(dir)
+		if w == nil || !w.Dev || !slices.Equal(kinds(w), []Kind{Table, Device}) {
+			t.Fatalf("found %+v", w)
+		}
+		b.host.Do(func() { err = Remove(t.Context(), b.o, w) })
+		if err != nil || b.forwards() != c.forwards {
+			t.Errorf("%v; beside %q the machine forwards: %s, want %s", err, c.rules, b.forwards(), c.forwards)
+		}
+		if links := b.host.Run("ip", "link"); strings.Contains(links, bridge) {
+			t.Errorf("still there:\n%s", links)
+		}
+		if c.rules != "" {
+			b.host.NFT("delete table inet verge-0aaaa")
+			b.devNet(dir)
+		}
+	}
+}
+
+// Where somebody has the service network who does not say who it is, all of a worker may be
+// theirs; what a verge dev has left is not.
+func TestAHolderThatDoesNotSayWhoItIs(t *testing.T) {
+	nstest.Need(t)
+	b := &bed{t: t, o: Options{Registry: t.TempDir(), Containerd: filepath.Join(t.TempDir(), "none")}, host: nstest.New(t)}
+	var c *hostnet.Claim
+	var err error
+	b.host.Do(func() { c, err = hostnet.Take("somebody") })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Close() }()
+	worker, dev := b.newDir(false), filepath.Join(t.TempDir(), "dev")
+	b.network(worker)
+	b.devNet(dev)
+	if w := b.find(worker); w != nil {
+		t.Errorf("of a worker that may run: %+v", w)
+	}
+	w := b.find(dev)
+	if w == nil {
+		t.Fatal("nothing was found of a verge dev")
+	}
+	b.host.Do(func() { err = Remove(t.Context(), b.o, w) })
+	if err != nil && !strings.Contains(err.Error(), "does not say where it works") || b.find(dev) != nil {
+		t.Errorf("%v; left: %+v", err, b.find(dev))
+	}
+}
+
+// Containers are found and removed by their label, with their processes and files.
+func TestContainers(t *testing.T) {
+	ctd := containertest.Need(t)
+	nstest.Need(t)
+	b := &bed{t: t, o: Options{Registry: t.TempDir(), Containerd: ctd.Address}, host: nstest.New(t)}
+	image, err := containertest.Build(containertest.Config{Entrypoint: []string{"/bin/sh", "-c"}, Cmd: []string{"sleep 100000"}})
+	archive := filepath.Join(t.TempDir(), "image.tar")
+	if err == nil {
+		err = containertest.Save(archive, "left:1", image)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone, live := b.newDir(false), b.newDir(true)
+	b.run(b.script(`exec 9>"$2/engine.lock"`), nil, "--data-dir", live)
+	commands := [][]string{{"images", "import", archive}}
+	for _, dir := range []string{gone, live} {
+		commands = append(commands, []string{"run", "-d", "--label", container.LabelEngine + "=" + wire.Mark(dir)[:envMark], "--label", container.LabelInstance + "=a.b.0", "docker.io/library/left:1", "c" + wire.Mark(dir)[:envMark]})
+	}
+	for _, args := range commands {
+		if out, err := ctd.Ctr(args...); err != nil {
+			t.Fatalf("ctr %v: %v\n%s", args, err, out)
+		}
+	}
+	if w := b.find(live); w != nil {
+		t.Errorf("of one that runs: %+v", w)
+	}
+	w := b.find(gone)
+	if w == nil || !slices.Equal(kinds(w), []Kind{Container}) || !strings.Contains(w.Items[0].Detail, "a.b.0") {
+		t.Fatalf("found %+v", w)
+	}
+	b.host.Do(func() { err = Remove(t.Context(), b.o, w) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, kind := range []string{"containers", "tasks", "snapshots"} {
+		out, err := ctd.Ctr(kind, "ls")
+		if err != nil || strings.Contains(out, "c"+wire.Mark(gone)[:envMark]) || !strings.Contains(out, "c"+wire.Mark(live)[:envMark]) {
+			t.Errorf("%s are (%v)\n%s", kind, err, out)
+		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"strconv"
 
 	"github.com/verge-edge/verge/internal/atomicfile"
+	"github.com/verge-edge/verge/internal/wire"
 )
 
 // entry is what an engine registers. It lies in a file system in memory: what it is about
@@ -46,7 +47,7 @@ func register(o Options, dir string) (forget func(), err error) {
 	if err := os.MkdirAll(at, 0o755); err != nil { //nolint:gosec // anybody may know where workers are
 		return nil, fmt.Errorf("register the worker: %w", err)
 	}
-	file := filepath.Join(at, markOf(dir))
+	file := filepath.Join(at, wire.Mark(dir))
 	if err := atomicfile.Write(file, b, 0o644); err != nil {
 		return nil, fmt.Errorf("register the worker: %w", err)
 	}
@@ -67,7 +68,7 @@ func entries(o Options) (map[string]entry, error) {
 	for _, f := range list {
 		var e entry
 		b, err := atomicfile.ReadBounded(filepath.Join(at, f.Name()), maxEntry)
-		if err != nil || json.Unmarshal(b, &e) != nil || markOf(e.Dir) != f.Name() {
+		if err != nil || json.Unmarshal(b, &e) != nil || wire.Mark(e.Dir) != f.Name() {
 			continue // half of it was written, or it is somebody else's
 		}
 		out[f.Name()] = e

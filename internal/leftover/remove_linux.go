@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -17,6 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/verge-edge/verge/internal/atomicfile"
+	"github.com/verge-edge/verge/internal/hostnet"
+	"github.com/verge-edge/verge/internal/runtime/cgroup"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -47,10 +48,11 @@ func Remove(ctx context.Context, o Options, w *Worker) error {
 	}
 	// An engine may have made more until it ended.
 	now, err := w.again(ctx, o)
-	if err != nil || now == nil {
+	if now == nil {
 		return err
 	}
-	err = errors.Join(now.removeContainers(ctx, o), now.end(ctx, Process), now.removeGroups(ctx), now.unmount(), now.removeNetwork())
+	// What could not be looked at keeps nobody from removing the rest.
+	err = errors.Join(err, now.removeContainers(ctx, o), now.end(ctx, Process), now.removeGroups(ctx), now.unmount(), now.removeNetwork())
 	if err != nil {
 		return err
 	}
@@ -66,7 +68,7 @@ func Remove(ctx context.Context, o Options, w *Worker) error {
 
 // again is what is there of a worker now; nil if nothing is.
 func (w *Worker) again(ctx context.Context, o Options) (*Worker, error) {
-	s := scan{o: o, daemons: map[int]bool{}}
+	s := newScan(o)
 	s.o.Dir = w.Dir
 	s.look(ctx)
 	for _, x := range s.workers {
@@ -134,54 +136,18 @@ func (w *Worker) gone(ctx context.Context, k Kind, most time.Duration, pids []in
 	}
 }
 
-// removeGroups ends what is still in the control groups and removes them, the innermost
-// first.
+// removeGroups ends what is still in the control groups and removes them.
 func (w *Worker) removeGroups(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, killWait)
+	defer cancel()
 	var errs []error
 	for i := range w.Items {
 		if w.Items[i].Kind == Cgroup {
-			errs = append(errs, removeGroup(ctx, w.Items[i].Name))
+			errs = append(errs, cgroup.RemoveTree(ctx, w.Items[i].Name))
+			_ = unix.Rmdir(filepath.Dir(w.Items[i].Name)) // other workers may have theirs in it
 		}
 	}
 	return errors.Join(errs...)
-}
-
-func removeGroup(ctx context.Context, top string) error {
-	end := time.NewTimer(killWait)
-	defer end.Stop()
-	tick := time.NewTicker(lookAgain)
-	defer tick.Stop()
-	for {
-		var dirs []string
-		_ = filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {
-			if err == nil && d.IsDir() {
-				dirs = append(dirs, path)
-			}
-			return nil // what is not there any more needs nothing
-		})
-		for _, dir := range slices.Backward(dirs) {
-			_ = unix.Rmdir(dir) // tried again
-		}
-		if _, err := os.Stat(top); errors.Is(err, fs.ErrNotExist) {
-			_ = unix.Rmdir(filepath.Dir(top)) // other workers may have theirs in it
-			return nil
-		}
-		for _, dir := range dirs {
-			b, _ := os.ReadFile(filepath.Join(dir, "cgroup.procs")) // gone, or looked at again
-			for _, line := range strings.Fields(string(b)) {
-				if pid, err := strconv.Atoi(line); err == nil && pid > 0 {
-					_ = unix.Kill(pid, unix.SIGKILL) // it is in a group that nobody else uses
-				}
-			}
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-end.C:
-			return fmt.Errorf("control group %s: what is in it does not end", top)
-		case <-tick.C:
-		}
-	}
 }
 
 // unmount ends mounts, the last first.
@@ -205,6 +171,9 @@ func (w *Worker) unmount() error {
 // removeNetwork removes the devices and the table.
 func (w *Worker) removeNetwork() error {
 	var errs []error
+	if w.forwards { // first: the bridge says so
+		errs = append(errs, hostnet.EndForwarding(hostnet.DevTables+w.Mark[:netMark]))
+	}
 	for _, i := range w.Items {
 		switch i.Kind {
 		case Device:

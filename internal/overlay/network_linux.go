@@ -2,8 +2,6 @@ package overlay
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -134,8 +132,7 @@ func Open(o Options) (_ *Network, err error) {
 	if o.Await == nil {
 		o.Await = func(context.Context, string) error { return nil }
 	}
-	sum := sha256.Sum256([]byte(o.Dir))
-	mark := hex.EncodeToString(sum[:])[:5]
+	mark := wire.Mark(o.Dir)[:5]
 	n := &Network{
 		opts: o, log: o.Log, change: make(chan struct{}, 1),
 		attached: map[wire.InstanceID]*attached{}, routes: map[string]*wire.Route{}, interest: map[addr.Key]bool{},
@@ -325,8 +322,8 @@ func (n *Network) Clear() error {
 		n.paths.close(true)
 	}
 	err := errors.Join(n.table.Remove(), n.links.Clear())
-	routers, oerr := hostnet.Forwarders()
-	return errors.Join(err, oerr, n.links.Restore(routers))
+	others, oerr := hostnet.Forwarders(n.table.Name())
+	return errors.Join(err, oerr, n.links.Restore(others || oerr != nil))
 }
 
 // Set tells the network its lease and the routes.

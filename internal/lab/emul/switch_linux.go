@@ -17,6 +17,8 @@ import (
 	// netlink: addresses, devices and routes without the program ip.
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/verge-edge/verge/internal/onthread"
 )
 
 // Port is where a host is connected to the switch.
@@ -208,36 +210,9 @@ func (s *Switch) Close() {
 	}
 }
 
-// within calls f on a thread of its own in a network namespace.
-func within(namespace string, f func() error) error {
-	done := make(chan error)
-	go func() {
-		runtime.LockOSThread() // and never unlocked: the thread ends with this
-		if unix.Gettid() == os.Getpid() {
-			// The first one does not, and stands for the process in /proc: who ends what
-			// runs in a host would end the switch. While it waits here f gets another.
-			done <- within(namespace, f)
-			runtime.UnlockOSThread()
-			return
-		}
-		done <- func() error {
-			ns, err := os.Open(namespace)
-			if err != nil {
-				return err
-			}
-			defer func() { _ = ns.Close() }() // nothing is lost by it
-			if err := unix.Setns(int(ns.Fd()), unix.CLONE_NEWNET); err != nil {
-				return fmt.Errorf("enter %s: %w", namespace, err)
-			}
-			return f()
-		}()
-	}()
-	return <-done
-}
-
 func openTUN(p Port, v4, v6 netip.Addr) (fd int, err error) {
 	fd = -1
-	err = within(p.Namespace, func() (err error) {
+	err = onthread.InNetwork(p.Namespace, func() (err error) {
 		if fd, err = unix.Open("/dev/net/tun", unix.O_RDWR|unix.O_NONBLOCK|unix.O_CLOEXEC, 0); err != nil {
 			return fmt.Errorf("open /dev/net/tun (is the kernel's TUN driver there?): %w", err)
 		}

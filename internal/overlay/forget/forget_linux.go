@@ -4,14 +4,15 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/netip"
-	"runtime"
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
-	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
+
+	"github.com/verge-edge/verge/internal/onthread"
 )
 
 // What is to be ended of an endpoint.
@@ -125,37 +126,16 @@ func (m *match) MatchConntrackFlow(f *netlink.ConntrackFlow) bool {
 	return true
 }
 
-// destroyIn ends sockets in a network namespace.
+// destroyIn ends sockets in a network namespace; "" is that of this process.
 func destroyIn(path string, flows []flow) error {
-	done := make(chan error, 1)
-	go func() {
-		if path == "" {
-			done <- destroy(flows)
-			return
-		}
-		runtime.LockOSThread() // and never unlocked: the thread ends, it is elsewhere
-		if unix.Gettid() == unix.Getpid() {
-			// The main thread can't end. While it is held, the next is another.
-			err := destroyIn(path, flows)
-			runtime.UnlockOSThread()
-			done <- err
-			return
-		}
-		ns, err := netns.GetFromPath(path)
-		if errors.Is(err, unix.ENOENT) {
-			done <- nil // the client is gone, too
-			return
-		}
-		if err == nil {
-			err = netns.Set(ns)
-			_ = ns.Close() // only read
-		}
-		if err == nil {
-			err = destroy(flows)
-		}
-		done <- err
-	}()
-	return <-done
+	if path == "" {
+		return destroy(flows)
+	}
+	err := onthread.InNetwork(path, func() error { return destroy(flows) })
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // the client is gone, too
+	}
+	return err
 }
 
 // destroy ends sockets of the calling thread's namespace. One that is gone already

@@ -5,12 +5,13 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
-	"runtime"
 
 	"github.com/vishvananda/netlink"
 	// Opens, makes and enters network namespaces; netlink itself is built on it.
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
+
+	"github.com/verge-edge/verge/internal/onthread"
 )
 
 // nsfs is the type of the file system that namespaces' files are of.
@@ -92,7 +93,7 @@ func name(of, path string) error {
 // newSpace makes a namespace with a name.
 func (l *Links) newSpace(id string) (*space, error) {
 	path := l.Path(id)
-	err := onThread(func() error {
+	err := onthread.Do(func() error {
 		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
 			return fmt.Errorf("make a network namespace: %w", err)
 		}
@@ -121,7 +122,7 @@ func (l *Links) drop(id string) error {
 
 // inner sets up the end in the namespace.
 func (l *Links) inner(ns *space, s Spec) error {
-	err := onThread(func() error {
+	err := onthread.Do(func() error {
 		if err := netns.Set(ns.ns); err != nil {
 			return err
 		}
@@ -198,22 +199,4 @@ func connect(h *netlink.Handle, dev netlink.Link, own, gateway netip.Addr) error
 		return fmt.Errorf("default route by %s: %w", gateway, err)
 	}
 	return nil
-}
-
-// onThread runs f on a thread that ends with it: one that has been in another
-// namespace must not be used for anything else.
-func onThread(f func() error) error {
-	done := make(chan error, 1)
-	go func() {
-		runtime.LockOSThread() // and never unlocked
-		if unix.Gettid() == unix.Getpid() {
-			// The main thread can't end. While it is held, the next is another.
-			err := onThread(f)
-			runtime.UnlockOSThread()
-			done <- err
-			return
-		}
-		done <- f()
-	}()
-	return <-done
 }

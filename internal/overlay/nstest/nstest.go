@@ -9,14 +9,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
 
-	"golang.org/x/sys/unix"
+	"github.com/verge-edge/verge/internal/onthread"
 )
 
 // Need skips the test loudly where it cannot make namespaces, and fails it where
@@ -144,21 +143,11 @@ func (h *Host) Forward() {
 // there belong to the host, goroutines that it starts do not.
 func (h *Host) Do(f func()) {
 	h.t.Helper()
-	errs := make(chan error, 1)
-	go func() {
-		// The thread ends with the goroutine: nobody else gets it.
-		runtime.LockOSThread()
-		ns, err := os.Open("/run/netns/" + h.ns)
-		if err == nil {
-			err = unix.Setns(int(ns.Fd()), unix.CLONE_NEWNET)
-			_ = ns.Close()
-		}
-		if err == nil {
-			f()
-		}
-		errs <- err
-	}()
-	if err := <-errs; err != nil {
+	err := onthread.InNetwork("/run/netns/"+h.ns, func() error {
+		f()
+		return nil
+	})
+	if err != nil {
 		h.t.Fatalf("enter %s: %v", h.ns, err)
 	}
 }

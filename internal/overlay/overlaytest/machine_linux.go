@@ -13,8 +13,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
+
+	"github.com/verge-edge/verge/internal/onthread"
 )
 
 // inside is set in the environment of a binary that runs in namespaces of its own.
@@ -132,25 +133,7 @@ func In(t testing.TB, path string, f func() error) error {
 	if path == "" {
 		return f()
 	}
-	done := make(chan error, 1)
-	go func() {
-		runtime.LockOSThread() // and never unlocked: the thread ends
-		if unix.Gettid() == unix.Getpid() {
-			defer runtime.UnlockOSThread()
-			done <- In(t, path, f)
-			return
-		}
-		ns, err := netns.GetFromPath(path)
-		if err == nil {
-			err = netns.Set(ns)
-			_ = ns.Close()
-		}
-		if err == nil {
-			err = f()
-		}
-		done <- err
-	}()
-	return <-done
+	return onthread.InNetwork(path, f)
 }
 
 // Serve answers each TCP connection to addr in the namespace at path with what

@@ -235,6 +235,13 @@ func (g *Group) Remove(ctx context.Context) error {
 	}
 }
 
+// RemoveTree kills what is in the control group at path and in those beneath it, and removes
+// them: those of an engine that is not there any more.
+func RemoveTree(ctx context.Context, path string) error {
+	_, err := os.Stat(filepath.Join(path, "cgroup.controllers"))
+	return (&Group{dirs: []dir{{path: path, v2: err == nil}}}).Remove(ctx)
+}
+
 // tree lists the group's directories and those beneath them, parents first: a
 // program with the right to do so may have made groups of its own.
 func (g *Group) tree() []string {

@@ -1,8 +1,6 @@
 package cgroup
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -13,6 +11,8 @@ import (
 	"sync"
 
 	"golang.org/x/sys/unix" // getxattr: systemd marks a delegated group with one
+
+	"github.com/verge-edge/verge/internal/wire"
 )
 
 // root is the name beneath which everything of Verge lies; leaf is where a
@@ -81,8 +81,7 @@ func Disabled(base string) *Manager {
 }
 
 func newManager(base string) *Manager {
-	sum := sha256.Sum256([]byte(base))
-	return &Manager{hash: hex.EncodeToString(sum[:6]), tops: sync.OnceValue(readTops)}
+	return &Manager{hash: wire.Mark(base)[:12], tops: sync.OnceValue(readTops)}
 }
 
 // use prepares a parent in each hierarchy that has a wanted controller. The

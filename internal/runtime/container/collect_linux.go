@@ -108,7 +108,7 @@ func (d *Driver) endHalves(ctx context.Context, c *containerd.Client, older time
 		options = append(options, leases.SynchronousDelete)
 	}
 	for _, l := range list {
-		ours, age := l.Labels[labelEngine] == d.mark, time.Since(l.CreatedAt)
+		ours, age := l.Labels[LabelEngine] == d.mark, time.Since(l.CreatedAt)
 		if !strings.HasPrefix(l.ID, pullLease) || pulling[l.ID] || age < older || !ours && age < leaseAge {
 			continue
 		}

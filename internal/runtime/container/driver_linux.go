@@ -3,8 +3,6 @@ package container
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -40,8 +38,8 @@ const Namespace = "verge"
 
 // Labels of what is made in containerd.
 const (
-	labelEngine   = "verge.engine"   // whose it is
-	labelInstance = "verge.instance" // of the instance
+	LabelEngine   = "verge.engine"   // whose it is
+	LabelInstance = "verge.instance" // of the instance
 	labelCgroup   = "verge.cgroup"   // as in Handle.Cgroup
 	labelExit     = "verge.exit"     // how it ended, as JSON
 	// labelKeep keeps what nothing else refers to.
@@ -84,7 +82,7 @@ type Options struct {
 // Driver runs tasks as containers.
 type Driver struct {
 	address string
-	mark    string // labelEngine of what is ours
+	mark    string // LabelEngine of what is ours
 	groups  *cgroup.Manager
 	log     *slog.Logger
 	logs    *logfile.Collector
@@ -130,8 +128,7 @@ type Driver struct {
 
 // New makes a driver. It asks containerd nothing.
 func New(o Options) *Driver {
-	sum := sha256.Sum256([]byte(o.Base))
-	d := &Driver{address: o.Address, mark: hex.EncodeToString(sum[:8]), log: o.Logger, known: map[string]bool{}, debts: map[string]func(context.Context) error{}, pictures: map[string]*picture{}, pulls: map[string]*pullTurn{}, shims: map[string]*shim{},
+	d := &Driver{address: o.Address, mark: wire.Mark(o.Base)[:16], log: o.Logger, known: map[string]bool{}, debts: map[string]func(context.Context) error{}, pictures: map[string]*picture{}, pulls: map[string]*pullTurn{}, shims: map[string]*shim{},
 		mirrors: o.Pull.Mirrors, hosts: cmp.Or(o.Pull.Hosts, defaultHosts), pace: newPace(int64(o.Pull.Rate) / 8), stall: stallAfter, patience: wedgedAfter, debtAgain: debtAgain, healthEvery: healthEvery, healthWithin: healthWithin,
 		problem: func(error) {}, changed: func() {}, step: func(string) {}, poke: make(chan struct{}, 1)}
 	d.grounds = grounds{known: map[string][]mount.Mount{}, unfit: map[string]bool{}, turn: make(gate, 1)}

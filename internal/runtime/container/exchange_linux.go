@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	goruntime "runtime"
 	"slices"
 	"strconv"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/verge-edge/verge/internal/onthread"
 	"github.com/verge-edge/verge/internal/runtime"
 )
 
@@ -76,7 +76,7 @@ func (t *task) remount(file, at string, ro bool) error {
 	if t.proc.ended() {  // then the number may be another's, and was it before the namespace was opened
 		return runtime.ErrGone
 	}
-	return onThread(func() error {
+	return onthread.Do(func() error {
 		if err := unix.Unshare(unix.CLONE_FS); err != nil {
 			return err
 		}
@@ -111,21 +111,4 @@ func (t *task) remount(file, at string, ro bool) error {
 		// Older kernels can only put it on top, where it hides the one before.
 		return unix.MoveMount(tree, "", unix.AT_FDCWD, name, unix.MOVE_MOUNT_F_EMPTY_PATH)
 	})
-}
-
-// onThread runs f on a thread of its own, which ends with it, so that f may change what
-// a thread has. It is never the first one, which does not end and in whose place
-// /proc/self is.
-func onThread(f func() error) error {
-	done := make(chan error, 1)
-	go func() {
-		goruntime.LockOSThread()
-		if unix.Gettid() == unix.Getpid() {
-			defer goruntime.UnlockOSThread() // held until another thread has done it
-			done <- onThread(f)
-			return
-		}
-		done <- f()
-	}()
-	return <-done
 }

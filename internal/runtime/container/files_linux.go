@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	goruntime "runtime"
 	"strconv"
 	"strings"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/verge-edge/verge/internal/onthread"
 	"github.com/verge-edge/verge/internal/runtime"
 )
 
@@ -105,16 +105,12 @@ func (r fileRights) do(f func() error) error {
 	if strconv.IntSize < 64 {
 		return errors.New("files of containers are copied on 64-bit systems only")
 	}
-	done := make(chan error, 1)
-	go func() {
-		goruntime.LockOSThread() // and never unlocked
-		err := r.take()
-		if err == nil {
-			err = f()
+	return onthread.Do(func() error {
+		if err := r.take(); err != nil {
+			return err
 		}
-		done <- err
-	}()
-	return <-done
+		return f()
+	})
 }
 
 // take gives these rights to the thread.

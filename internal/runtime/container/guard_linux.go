@@ -417,14 +417,14 @@ func (d *Driver) sweepContainers(ctx context.Context, keep func(instance, path s
 		return err
 	}
 	defer release()
-	ours := fmt.Sprintf("labels.%q==%s", labelEngine, d.mark)
+	ours := fmt.Sprintf("labels.%q==%s", LabelEngine, d.mark)
 	list, err := c.ContainerService().List(ctx, ours)
 	if err != nil {
 		return d.orAway(err)
 	}
 	stray := func(id string, labels map[string]string) bool {
 		// Without control groups nothing tells a stray from one that is named.
-		return !d.knows(id) && labels[labelCgroup] != "" && !keep(labels[labelInstance], labels[labelCgroup])
+		return !d.knows(id) && labels[labelCgroup] != "" && !keep(labels[LabelInstance], labels[labelCgroup])
 	}
 	made := map[string]bool{}
 	for _, x := range list {

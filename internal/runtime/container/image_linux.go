@@ -122,7 +122,7 @@ func (d *Driver) imageUsers(ctx context.Context, c *containerd.Client) (map[stri
 	}
 	used := map[string][]string{}
 	for _, x := range made {
-		used[x.Image] = append(used[x.Image], x.Labels[labelInstance])
+		used[x.Image] = append(used[x.Image], x.Labels[LabelInstance])
 	}
 	return used, nil
 }

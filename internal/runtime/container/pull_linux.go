@@ -164,7 +164,7 @@ func (d *Driver) lease(ctx context.Context, c *containerd.Client, name string) (
 	}
 	// It ends without this engine, too, which may be gone for good; later than by it, since
 	// a pull may go on meanwhile.
-	l, err := c.LeasesService().Create(ctx, leases.WithID(id), leases.WithLabels(map[string]string{labelPulled: name, labelEngine: d.mark}), leases.WithExpiration(2*leaseAge))
+	l, err := c.LeasesService().Create(ctx, leases.WithID(id), leases.WithLabels(map[string]string{labelPulled: name, LabelEngine: d.mark}), leases.WithExpiration(2*leaseAge))
 	if err != nil {
 		return nil, l, d.orAway(err)
 	}

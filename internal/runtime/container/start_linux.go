@@ -268,7 +268,7 @@ type base struct {
 
 // labels of what is made for a task.
 func (d *Driver) labels(h runtime.Handle, s runtime.Spec) map[string]string {
-	return map[string]string{labelEngine: d.mark, labelInstance: s.ID, labelCgroup: h.Cgroup}
+	return map[string]string{LabelEngine: d.mark, LabelInstance: s.ID, labelCgroup: h.Cgroup}
 }
 
 // create makes the container on a snapshot, without anything that runs in it.

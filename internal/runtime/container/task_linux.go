@@ -317,6 +317,13 @@ func (d *Driver) removeThere(ctx context.Context, id string) error {
 		return err
 	}
 	defer release()
+	return d.orAway(Remove(ctx, c, id))
+}
+
+// Remove ends a container and removes all that containerd has of it, in Namespace. One that is
+// not there is no error.
+func Remove(ctx context.Context, c *containerd.Client, id string) error {
+	ctx = namespaces.WithNamespace(ctx, Namespace)
 	made, err := c.LoadContainer(ctx, id)
 	if errdefs.IsNotFound(err) {
 		// A start may have come no further than its snapshot.
@@ -327,25 +334,25 @@ func (d *Driver) removeThere(ctx context.Context, id string) error {
 		return nil
 	}
 	if err != nil {
-		return d.orAway(err)
+		return fmt.Errorf("remove container %s: %w", id, err)
 	}
 	t, err := made.Task(ctx, nil)
 	if err == nil {
 		_, err = t.Delete(ctx, containerd.WithProcessKill)
 	}
 	if err != nil && !isNotFound(err) {
-		return fmt.Errorf("end container %s: %w", id, d.orAway(err))
+		return fmt.Errorf("end container %s: %w", id, err)
 	}
 	info, err := made.Info(ctx, containerd.WithoutRefreshedMetadata)
 	if err != nil {
-		return d.orAway(err)
+		return fmt.Errorf("remove container %s: %w", id, err)
 	}
 	cleanup := []containerd.DeleteOpts{containerd.WithSnapshotCleanup}
 	if strings.HasPrefix(info.SnapshotKey, groundPrefix) { // others may stand on it
 		cleanup = nil
 	}
 	if err := made.Delete(ctx, cleanup...); err != nil && !isNotFound(err) {
-		return fmt.Errorf("remove container %s: %w", id, d.orAway(err))
+		return fmt.Errorf("remove container %s: %w", id, err)
 	}
 	return nil
 }

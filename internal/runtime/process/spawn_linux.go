@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	goruntime "runtime"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/verge-edge/verge/internal/onthread"
 	"github.com/verge-edge/verge/internal/runtime"
 	"github.com/verge-edge/verge/internal/runtime/cgroup"
 )
@@ -23,7 +23,7 @@ const umask = 0o022
 // namespace of that.
 func spawn(ctx context.Context, path string, s runtime.Spec, io stdio, g *cgroup.Group, beside *process) (*process, error) {
 	var pid int
-	err := onOwnThread(func() error {
+	err := onthread.Do(func() error {
 		// The umask belongs to a process's threads together; this one leaves their
 		// company, and the child inherits. Where that is forbidden (a container's
 		// filter) the engine's own umask holds.
@@ -172,23 +172,4 @@ func forkExec(ctx context.Context, path string, argv []string, attr *syscall.Pro
 		}
 	}
 	return err
-}
-
-// onOwnThread runs fn on a thread that ends with it, so that what fn changes of
-// the thread (its control groups, its umask) stays with it and its child.
-func onOwnThread(fn func() error) error {
-	done := make(chan error, 1)
-	go func() {
-		goruntime.LockOSThread() // and never unlocked: the thread ends with us
-		if unix.Gettid() == unix.Getpid() {
-			// The main thread cannot end; Go would park it for ever as it is. While
-			// we hold it, another goroutine must get another thread.
-			err := onOwnThread(fn)
-			goruntime.UnlockOSThread()
-			done <- err
-			return
-		}
-		done <- fn()
-	}()
-	return <-done
 }

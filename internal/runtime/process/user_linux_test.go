@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/verge-edge/verge/internal/onthread"
 	"github.com/verge-edge/verge/internal/runtime"
 )
 
@@ -158,7 +159,7 @@ func TestUserListensAtLowPorts(t *testing.T) {
 	if err := os.WriteFile(netns, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := onOwnThread(func() error {
+	if err := onthread.Do(func() error {
 		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
 			return err
 		}

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/verge-edge/verge/internal/onthread"
 	"github.com/verge-edge/verge/internal/runtime"
 )
 
@@ -22,7 +23,7 @@ func (d *Driver) CannotIsolate() string {
 	if os.Geteuid() != 0 {
 		return "the worker does not run as root"
 	}
-	err := onOwnThread(func() error {
+	err := onthread.Do(func() error {
 		var held [2]unix.CapUserData
 		if err := unix.Capget(&unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, &held[0]); err != nil {
 			return err
