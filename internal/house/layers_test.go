@@ -227,11 +227,15 @@ var common = map[string]string{
 	"internal/runtime/ending":       "every driver tells the end of a task to many",
 	"internal/atomicfile/statefile": "a book is a file with a form, too",
 	"internal/runtime/beside":       "commands end with their task in every driver",
+	"internal/importer/source":      "every format is read from files that know their lines",
+	"internal/importer/report":      "every format notes what becomes of its fields",
+	"internal/importer/draft":       "every format makes the same services",
 }
 
 // assembled are rooms whose outer package puts the parts together, instead of
 // being the contract that they keep.
 var assembled = map[string]string{
+	"internal/importer": "the formats know nothing of each other; the outer package finds out which one a source has",
 	"internal/overlay": "the parts of a worker's network know nothing of each other; one coordinator has them all",
 	"internal/proxy":   "queues, the fast path of HTTP/1.1 and what a gateway matches know nothing of each other; the router has them all",
 }

@@ -1,0 +1,76 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/verge-edge/verge/internal/importer/source"
+)
+
+// Duplicates notes the keys of a document that appear twice with the same value.
+func (r *Report) Duplicates(d *source.Document, level Level) {
+	for _, t := range d.Duplicates {
+		r.Add(Note{Level: level, File: d.File, Line: t.Line,
+			Text: fmt.Sprintf("the key %s is in line %d already, with the same value", source.Quote(t.Name), t.First)})
+	}
+}
+
+// maxNotes bounds what is kept of one import, and maxErrors what is kept besides of that for
+// which it is refused.
+const (
+	maxNotes  = 5000
+	maxErrors = 100
+)
+
+// Report collects notes.
+type Report struct {
+	notes   []Note
+	said    map[Note]bool
+	Refused bool
+	Lost    bool
+	// made are the bytes that were made of references; saidTooMuch is that too many were.
+	made        int
+	SaidTooMuch bool
+	// strange are the places of what the format does not know, by strangeKey.
+	strange map[string]bool
+}
+
+// Add keeps a note, unless there is the same one already or there are too many.
+func (r *Report) Add(n Note) {
+	r.Refused = r.Refused || n.Level == Refused
+	r.Lost = r.Lost || n.Level == Lost
+	if r.said == nil {
+		r.said = map[Note]bool{}
+	}
+	if r.said[n] || r.full(n.Level) {
+		return
+	}
+	r.said[n] = true
+	r.notes = append(r.notes, n)
+}
+
+// full says whether no further note of a level is kept.
+func (r *Report) full(l Level) bool {
+	return len(r.notes) >= maxNotes && (l != Refused || len(r.notes) >= maxNotes+maxErrors)
+}
+
+// At notes something about the value at a path of a document.
+func (r *Report) At(l Level, d *source.Document, path []string, format string, args ...any) {
+	if r.full(l) { // finding the line costs more than the note
+		r.Refused, r.Lost = r.Refused || l == Refused, r.Lost || l == Lost
+		return
+	}
+	file, line := d.Locate(path)
+	r.Add(Note{l, file, line, source.PathText(path), fmt.Sprintf(format, args...)})
+}
+
+// Sorted are the notes in the order of the files, whose names are given.
+func (r *Report) Sorted(files []string) []Note {
+	slices.SortStableFunc(r.notes, func(a, b Note) int {
+		return cmp.Or(cmp.Compare(slices.Index(files, a.File), slices.Index(files, b.File)), strings.Compare(a.File, b.File),
+			cmp.Compare(a.Line, b.Line))
+	})
+	return r.notes
+}
