@@ -37,11 +37,11 @@ func (t *tx) fill(f *place.Fleet, change func(*place.WorkerView)) {
 	for name := range t.m.workers {
 		for key, n := range t.used()[name].same {
 			if n > 0 {
-				t.markUse(f, key, name, false)
+				t.markUse(f, key, name)
 			}
 		}
 	}
-	t.markPorts(f)
+	t.markElsewhere(f)
 }
 
 // refit brings the index up to date with what a worker has of a service.
@@ -49,17 +49,16 @@ func (t *tx) refit(name, app, service string) {
 	if t.fleet == nil && t.room == nil {
 		return
 	}
-	key, used := app+"."+service, t.used()[name].used
-	moved := t.portsMoved(key, name)
+	used := t.used()[name].used
 	if t.fleet != nil {
 		t.fleet.Use(name, used)
-		t.markUse(t.fleet, key, name, moved)
+		t.markUse(t.fleet, app+"."+service, name)
 	}
 	if t.room != nil {
 		v := place.WorkerView{ID: name, Used: used}
 		t.room.view(&v)
 		t.room.coming.Use(name, v.Used)
-		t.markUse(t.room.coming, key, name, moved)
+		t.markUse(t.room.coming, app+"."+service, name)
 		t.room.changed(name)
 	}
 }
@@ -82,30 +81,22 @@ func (t *tx) rehold(name string, w *worker, u *usage) {
 	}
 }
 
-// markFor tells an index what a worker has of a service and what that meets there.
-func (t *tx) markFor(f *place.Fleet, key, name string) {
-	f.Mark(key, name, t.used()[name].same[key], t.conflicting(key, name))
-}
-
-// markUse tells an index what a worker has of a service, and those that are kept apart from
-// it that they meet it there; where the ports of its machine are now taken or free (moved),
-// also those that name the same.
-func (t *tx) markUse(f *place.Fleet, key, name string, moved bool) {
+// markUse tells an index what a worker has of a service, and those that are kept apart
+// from it, or have the same port, that they meet it there.
+func (t *tx) markUse(f *place.Fleet, key, name string) {
 	app, service, _ := strings.Cut(key, ".")
-	t.markFor(f, key, name)
+	mark := func(key, name string) { f.Mark(key, name, t.used()[name].same[key], t.conflicting(key, name)) }
+	mark(key, name)
 	for _, other := range t.keptApart(app, service) {
-		t.markFor(f, app+"."+other, name)
+		mark(app+"."+other, name)
 	}
-	if !moved {
+	rivals := t.portRivals(key)
+	if len(rivals) == 0 {
 		return
 	}
-	x := t.portIndex()
-	machine, _ := t.machineOf(name)
-	for _, n := range x.ports[key] {
-		for _, other := range x.users[n] {
-			for _, mate := range x.portMates(machine) {
-				t.markFor(f, other, mate)
-			}
+	for _, mate := range t.portMates(name) {
+		for _, r := range rivals {
+			mark(r.key, mate)
 		}
 	}
 }
@@ -120,5 +111,18 @@ func (t *tx) conflicting(key, name string) (out []string) {
 		}
 	}
 	out = append(out, t.heldElsewhere(key, name)...)
-	return t.meets(key, name, out)
+	rivals := t.portRivals(key)
+	if len(rivals) == 0 {
+		return out
+	}
+	for _, mate := range t.portMates(name) {
+		for _, r := range rivals {
+			if t.used()[mate].same[r.key] > 0 {
+				if words := place.PortTaken(r.port, r.key); !slices.Contains(out, words) {
+					out = append(out, words)
+				}
+			}
+		}
+	}
+	return out
 }

@@ -240,6 +240,17 @@ var assembled = map[string]string{
 	"internal/proxy":   "queues, the fast path of HTTP/1.1 and what a gateway matches know nothing of each other; the router has them all",
 }
 
+// ordered are rooms whose parts build upon each other: each may use those before it.
+var ordered = map[string]struct {
+	parts  []string
+	reason string
+}{
+	"internal/proxy": {
+		[]string{"counters", "netconn", "h2guard", "http1", "h2client", "httpmsg", "failure"},
+		"connections below messages, messages below the router, the router below what clients meet",
+	},
+}
+
 // inRoom keeps the parts of a doer in order: its outer package is the contract,
 // which knows nothing of the parts below it (drivers, protocols over the bus);
 // parts know the contract and themselves, not each other. Roles and the client
@@ -255,9 +266,17 @@ func inRoom(f *file, room, own string, l layer) string {
 		return fmt.Sprintf("%s lies within this package and implements or uses it: the outer one knows nothing of it", own)
 	case common[own] != "":
 		return ""
+	case below(ordered[room].parts, there, here):
+		return ""
 	default:
 		return fmt.Sprintf("%s is a sibling: move what both need up to %s, or name it in common with the reason", own, room)
 	}
+}
+
+// below reports whether a part comes before another one in the order of a room.
+func below(parts []string, part, other string) bool {
+	i, j := slices.Index(parts, part), slices.Index(parts, other)
+	return i >= 0 && i < j
 }
 
 // part is the name of the first folder below room on the way to pkg.
@@ -328,6 +347,8 @@ func TestImportArrowsFindsViolations(t *testing.T) {
 		}},
 		"assembled":   {files: map[string]string{"internal/overlay/a.go": src("overlay", own("internal/overlay/addr"))}},
 		"parts of it": {map[string]string{"internal/overlay/link/a.go": src("link", own("internal/overlay/addr"))}, []string{"internal/overlay/link/a.go:2 sibling"}},
+		"in order":    {files: map[string]string{"internal/proxy/netconn/a.go": src("netconn", own("internal/proxy/counters"))}},
+		"backwards":   {map[string]string{"internal/proxy/counters/a.go": src("counters", own("internal/proxy/netconn"))}, []string{"internal/proxy/counters/a.go:2 sibling"}},
 		"siblings":    {map[string]string{"internal/runtime/wasm/a.go": src("wasm", own("internal/runtime/process"))}, []string{"internal/runtime/wasm/a.go:2 sibling"}},
 		"suite":       {map[string]string{"internal/root/a.go": src("root", own("internal/bus/bustest"))}, []string{"internal/root/a.go:2 for tests only"}},
 		"outside":     {map[string]string{"internal/root/a.go": src("root", own("tools/x"))}, []string{"internal/root/a.go:2 beside the house"}},

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/internal/proxy/h2client"
+	"github.com/verge-edge/verge/internal/proxy/httpmsg"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -23,7 +24,7 @@ func (r *Router) Ask(id wire.InstanceID, port string, req *http.Request) (status
 	answered := false
 	defer func() { p.leave(answered) }()
 	req.URL.Scheme, req.URL.Host = "http", p.addr
-	grpc := isGRPC(req.Header)
+	grpc := httpmsg.IsGRPC(req.Header)
 	var res *http.Response
 	if t := p.spot.transport(r, port, p.addr, grpc); grpc {
 		res, err = t.h2.Do(req, h2client.Hooks{})

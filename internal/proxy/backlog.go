@@ -7,6 +7,9 @@ import (
 	"net"
 	"os"
 	"time"
+
+	"github.com/verge-edge/verge/internal/proxy/counters"
+	"github.com/verge-edge/verge/internal/proxy/failure"
 )
 
 // An instance that takes few connections at a time lets the others wait in the backlog
@@ -46,10 +49,10 @@ func (r *Router) dialSpot(ctx context.Context, x *spot, addr string) (net.Conn, 
 		cancel()
 		now := time.Now()
 		if err == nil {
-			x.seen.Store(stamp(now))
+			x.seen.Store(counters.Stamp(now))
 			return conn, nil
 		}
-		if cause := context.Cause(ctx); errors.Is(cause, errLate) {
+		if cause := context.Cause(ctx); errors.Is(cause, failure.ErrLate) {
 			return nil, cause
 		}
 		dropped := errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded)
@@ -61,10 +64,10 @@ func (r *Router) dialSpot(ctx context.Context, x *spot, addr string) (net.Conn, 
 				patience = backlogLast
 				continue
 			case alive:
-				return nil, &refusedError{why: refusedFull, err: fmt.Errorf("%s: %w", x.id, errBacklog)}
+				return nil, &failure.RefusedError{Why: failure.RefusedFull, Err: fmt.Errorf("%s: %w", x.id, errBacklog)}
 			}
 		}
-		return nil, &openError{blame: r.blameFor(ctx, blameEndpoint), target: x.id, err: err}
+		return nil, &failure.OpenError{Blame: r.blameFor(ctx, failure.BlameEndpoint), Target: x.id, Err: err}
 	}
 }
 
@@ -74,5 +77,5 @@ func (x *spot) alive(now time.Time) bool {
 	if exec := x.queue.Report(now).Exec; exec > 0 {
 		silence = min(max(3*exec, leastAlive), mostAlive)
 	}
-	return stamp(now)-x.seen.Load() < int64(silence)
+	return counters.Stamp(now)-x.seen.Load() < int64(silence)
 }

@@ -9,6 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/verge-edge/verge/internal/proxy/counters"
+	"github.com/verge-edge/verge/internal/proxy/failure"
 	"github.com/verge-edge/verge/internal/proxy/queue"
 )
 
@@ -23,7 +25,7 @@ func TestBacklog(t *testing.T) {
 			began := time.Now()
 			r := &Router{localDialer: &net.Dialer{ControlContext: func(ctx context.Context, _, _ string, _ syscall.RawConn) error {
 				if answers {
-					x.seen.Store(stamp(time.Now()))
+					x.seen.Store(counters.Stamp(time.Now()))
 				}
 				if time.Since(began) >= takes {
 					return nil
@@ -40,34 +42,34 @@ func TestBacklog(t *testing.T) {
 		}
 		fresh := func() *spot {
 			x := &spot{id: "app.web.0", queue: queue.New(queue.Limits{}, time.Now())}
-			x.seen.Store(stamp(time.Now().Add(-time.Hour)))
+			x.seen.Store(counters.Stamp(time.Now().Add(-time.Hour)))
 			return x
 		}
-		var oe *openError
-		var re *refusedError
+		var oe *failure.OpenError
+		var re *failure.RefusedError
 		if took, err := dial(fresh(), t.Context(), 3*time.Second, true); err != nil || took < 3*time.Second || took > 3*time.Second+backlogTry {
 			t.Errorf("much to do: %v, %v", took, err)
 		}
-		if took, err := dial(fresh(), t.Context(), time.Hour, true); !errors.As(err, &re) || re.why != refusedFull || errors.As(err, &oe) || took < backlogWait {
+		if took, err := dial(fresh(), t.Context(), time.Hour, true); !errors.As(err, &re) || re.Why != failure.RefusedFull || errors.As(err, &oe) || took < backlogWait {
 			t.Errorf("too much to do: %v, %v", took, err)
 		}
-		if took, err := dial(fresh(), t.Context(), time.Hour, false); !errors.As(err, &oe) || oe.blame != blameEndpoint || took != localTimeout {
+		if took, err := dial(fresh(), t.Context(), time.Hour, false); !errors.As(err, &oe) || oe.Blame != failure.BlameEndpoint || took != localTimeout {
 			t.Errorf("gone: %v, %v", took, err)
 		}
 		x := fresh()
-		x.seen.Store(stamp(time.Now()))
+		x.seen.Store(counters.Stamp(time.Now()))
 		if took, err := dial(x, t.Context(), time.Hour, false); !errors.As(err, &re) || took < backlogWait {
 			t.Errorf("began to do something: %v, %v", took, err)
 		}
 		// The machine stands still for longer than one with much to do is waited for.
 		stood, tries := fresh(), 0
-		stood.seen.Store(stamp(time.Now()))
+		stood.seen.Store(counters.Stamp(time.Now()))
 		r := &Router{localDialer: &net.Dialer{ControlContext: func(ctx context.Context, _, _ string, _ syscall.RawConn) error {
 			if tries++; tries > 1 {
 				return nil
 			}
 			time.Sleep(backlogWait + time.Second)
-			stood.seen.Store(stamp(time.Now()))
+			stood.seen.Store(counters.Stamp(time.Now()))
 			return ctx.Err()
 		}}}
 		c, err := r.dialSpot(t.Context(), stood, ln.Addr().String())
@@ -76,14 +78,14 @@ func TestBacklog(t *testing.T) {
 		} else {
 			must(t, c.Close())
 		}
-		ctx, cancel := context.WithTimeoutCause(t.Context(), 500*time.Millisecond, errLate)
+		ctx, cancel := context.WithTimeoutCause(t.Context(), 500*time.Millisecond, failure.ErrLate)
 		defer cancel()
-		if took, err := dial(fresh(), ctx, time.Hour, true); !errors.Is(err, errLate) || took != 500*time.Millisecond {
+		if took, err := dial(fresh(), ctx, time.Hour, true); !errors.Is(err, failure.ErrLate) || took != 500*time.Millisecond {
 			t.Errorf("a deadline: %v, %v", took, err)
 		}
 		ctx, cancel = context.WithCancel(t.Context())
 		time.AfterFunc(time.Second/2, cancel)
-		if _, err := dial(fresh(), ctx, time.Hour, true); !errors.As(err, &oe) || oe.blame != blameSelf {
+		if _, err := dial(fresh(), ctx, time.Hour, true); !errors.As(err, &oe) || oe.Blame != failure.BlameSelf {
 			t.Errorf("the client left: %v", err)
 		}
 	})

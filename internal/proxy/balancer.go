@@ -11,7 +11,11 @@ import (
 	"net"
 	"time"
 
+	// Both versions of the header, and what balancers make of them, are read and
+	// written by it without mistakes.
 	"github.com/pires/go-proxyproto"
+
+	"github.com/verge-edge/verge/internal/proxy/netconn"
 )
 
 // Bounds of the header of the PROXY protocol that a balancer in front sends.
@@ -57,7 +61,7 @@ func (g *gateway) visit(ctx context.Context, c net.Conn) (origin, error) {
 	if !g.trusts(v.client) {
 		return v, nil
 	}
-	defer context.AfterFunc(ctx, func() { cut(c) })()
+	defer context.AfterFunc(ctx, func() { netconn.Cut(c) })()
 	if err := c.SetReadDeadline(time.Now().Add(proxyTimeout)); err != nil {
 		return v, fmt.Errorf("header of the PROXY protocol: %w", err)
 	}
@@ -138,28 +142,28 @@ func told(a *net.TCPAddr) bool { return a != nil && a.AddrPort().Addr().IsValid(
 // admit finds out who a connection is from and counts it, or cuts it where that client
 // or all together have too many. release is to be called once.
 func (g *gateway) admit(ctx context.Context, c net.Conn) (v origin, release func(), ok bool) {
-	if !g.conns.take() {
+	if !g.conns.Take() {
 		g.rejected.Add(1)
-		cut(c)
+		netconn.Cut(c)
 		return v, nil, false
 	}
 	v, err := g.visit(ctx, c)
 	if err != nil {
-		g.conns.give()
+		g.conns.Give()
 		g.badProxy.Add(1)
 		g.r.log.Debug("a balancer's connection is refused", "from", c.RemoteAddr().String(), "why", err)
-		cut(c)
+		netconn.Cut(c)
 		return v, nil, false
 	}
 	give, ok := g.clients.take(v.client)
 	if !ok {
-		g.conns.give()
+		g.conns.Give()
 		g.rejected.Add(1)
-		cut(c)
+		netconn.Cut(c)
 		return v, nil, false
 	}
 	return v, func() {
 		give()
-		g.conns.give()
+		g.conns.Give()
 	}, true
 }

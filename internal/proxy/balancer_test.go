@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 
+	// Both versions of the header, and what balancers make of them, are read and
+	// written by it without mistakes.
 	"github.com/pires/go-proxyproto"
 
 	"github.com/verge-edge/verge/api"

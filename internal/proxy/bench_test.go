@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/verge-edge/verge/internal/proxy/netconn"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -22,7 +23,7 @@ func BenchmarkEntryLocal(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		cut(c)
+		netconn.Cut(c)
 	}
 }
 
@@ -39,7 +40,7 @@ func BenchmarkEntryRemote(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		cut(c)
+		netconn.Cut(c)
 	}
 }
 

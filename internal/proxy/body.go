@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/proxy/httpmsg"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -35,7 +36,7 @@ type boundedBody struct {
 // bounded puts the bounds of an ingress round a request; there are none round one
 // without a body (nil). ok is false where it was answered already.
 func bounded(w http.ResponseWriter, req *http.Request, i *api.Ingress) (_ http.ResponseWriter, _ *http.Request, _ *answerTo, ok bool) {
-	if !hasBody(req) {
+	if !httpmsg.HasBody(req) {
 		return w, req, nil, true
 	}
 	b := &boundedBody{ReadCloser: req.Body, left: -1, control: http.NewResponseController(w), patience: i.BodyTimeout.Std()}
@@ -45,7 +46,7 @@ func bounded(w http.ResponseWriter, req *http.Request, i *api.Ingress) (_ http.R
 	if i.MaxBody > 0 {
 		if req.ContentLength > int64(i.MaxBody) {
 			_ = b.control.SetReadDeadline(time.Now().Add(lingering)) // see finish
-			refuse(w, req, tooLarge(i))
+			httpmsg.Refuse(w, req, tooLarge(i))
 			return nil, nil, nil, false
 		}
 		b.left = int64(i.MaxBody)
@@ -129,7 +130,7 @@ func (a *answerTo) WriteHeader(status int) {
 	} else {
 		_ = a.body.control.SetReadDeadline(time.Now().Add(lingering)) // see finish
 	}
-	refuse(a.ResponseWriter, a.req, p)
+	httpmsg.Refuse(a.ResponseWriter, a.req, p)
 }
 
 // finish is called when the request is over; nil has nothing to do. The server reads

@@ -13,6 +13,9 @@ import (
 	"github.com/verge-edge/verge/internal/orca"
 	"github.com/verge-edge/verge/internal/policy/route"
 	"github.com/verge-edge/verge/internal/policy/scale"
+	"github.com/verge-edge/verge/internal/proxy/counters"
+	"github.com/verge-edge/verge/internal/proxy/failure"
+	"github.com/verge-edge/verge/internal/proxy/httpmsg"
 )
 
 // A call is one request on its way to an instance, whatever carries it. It decides
@@ -64,7 +67,7 @@ type call struct {
 	last     error
 	// unstarted is why an instance that sleeps did not start for it, nil if none was
 	// asked in vain.
-	unstarted *refusedError
+	unstarted *failure.RefusedError
 
 	// slo is the objective of the service until the call was admitted, then 0; hopeless
 	// is when to ask again if it was not.
@@ -78,7 +81,7 @@ const maxFull = 3
 // service's timeout and of what the client said (zero: nothing).
 func (c *call) begin(ctx context.Context, r *Router, s *service, port string, client time.Time) error {
 	now := time.Now()
-	*c = call{r: r, service: s, port: port, began: now, last: errNoEndpoint, body: -1, back: -1}
+	*c = call{r: r, service: s, port: port, began: now, last: failure.ErrNoEndpoint, body: -1, back: -1}
 	c.picker = picker{service: s, distances: r.opts.Distances, request: true}
 	s.requests.Add(1)
 	var timeout time.Duration
@@ -180,40 +183,40 @@ func (c *call) endTrial() {
 func (c *call) failed(err error, unread bool) bool {
 	e := c.endpoint
 	c.last = err
-	var oe *openError
+	var oe *failure.OpenError
 	if errors.As(err, &oe) {
-		c.broken = c.broken || !oe.notNow
+		c.broken = c.broken || !oe.NotNow
 		return unread // no connection took it
 	}
-	var re *refusedError
+	var re *failure.RefusedError
 	if errors.As(err, &re) {
 		return c.refused(re, unread)
 	}
 	c.broken, c.taken = true, true
 	e.failures.Add(1)
-	var ue *unsentError
+	var ue *failure.UnsentError
 	if errors.As(err, &ue) && unread {
 		c.r.eject(e, "a kept connection had ended")
 		return true
 	}
-	if brokenConn(err) {
+	if failure.BrokenConn(err) {
 		c.r.eject(e, "connection broke before an answer")
 	}
 	return unread && c.again()
 }
 
 // refused: its worker let nothing of the request through to the instance.
-func (c *call) refused(re *refusedError, unread bool) bool {
-	switch re.why {
-	case refusedFull:
+func (c *call) refused(re *failure.RefusedError, unread bool) bool {
+	switch re.Why {
+	case failure.RefusedFull:
 		c.full = true
 		return unread && len(c.picker.tried) < maxFull
-	case refusedLate:
+	case failure.RefusedLate:
 		return false
-	case refusedStart, refusedRoom:
+	case failure.RefusedStart, failure.RefusedRoom:
 		// Nothing of it is news to who routes: it starts with a request, and this one is
 		// asked elsewhere if there is an elsewhere.
-		if c.unstarted == nil || re.again > 0 && (c.unstarted.again == 0 || re.again < c.unstarted.again) {
+		if c.unstarted == nil || re.Again > 0 && (c.unstarted.Again == 0 || re.Again < c.unstarted.Again) {
 			c.unstarted = re
 		}
 	}
@@ -235,7 +238,7 @@ func (c *call) again() bool {
 // request is better asked elsewhere instead.
 func (c *call) answered(status int, report *orca.Report, unread bool) (again bool) {
 	e, now := c.endpoint, time.Now()
-	failed := isFailure(status)
+	failed := httpmsg.IsFailure(status)
 	if out := c.service.answeredBy(e, now, failed, report); out {
 		c.r.log.Info("endpoint out of rotation", "service", c.service.key, "instance", e.Instance, "worker", e.Worker,
 			"why", fmt.Sprintf("%d answers in a row were errors, the last %d", route.OutlierAfter, status))
@@ -243,19 +246,14 @@ func (c *call) answered(status int, report *orca.Report, unread bool) (again boo
 	if !failed {
 		c.service.took(e, c.picker.sent, now.Sub(c.asked)-c.waited)
 	}
-	if retriable(status) && unread && c.again() {
+	if httpmsg.Retriable(status) && unread && c.again() {
 		e.requests.Add(1)
 		return true
 	}
 	e.requests.Add(1)
 	e.active.Add(1)
-	e.reached.Store(stamp(now))
+	e.reached.Store(counters.Stamp(now))
 	return false
-}
-
-// retriable: who answers this has not done what was asked.
-func retriable(status int) bool {
-	return status == http.StatusBadGateway || status == http.StatusServiceUnavailable || status == http.StatusGatewayTimeout
 }
 
 // end ends a call; answered says whether a head of an answer was passed on, with its
@@ -269,9 +267,9 @@ func (c *call) end(method string, status int, answered bool) {
 	}
 	if status != http.StatusSwitchingProtocols { // that is a connection from there on
 		if status == 0 {
-			status = statusClosed
+			status = counters.StatusClosed
 		}
-		c.service.answers.observe(method, status, time.Since(c.began))
+		c.service.answers.Observe(method, status, time.Since(c.began))
 	}
 }
 

@@ -8,6 +8,10 @@ import (
 	"net"
 	"sync/atomic"
 	"time"
+
+	"github.com/verge-edge/verge/internal/proxy/counters"
+	"github.com/verge-edge/verge/internal/proxy/failure"
+	"github.com/verge-edge/verge/internal/proxy/netconn"
 )
 
 // maxHandshakes at the data port at a time: a handshake is the most expensive
@@ -18,30 +22,30 @@ const maxHandshakes = 64
 type dataPort struct {
 	r          *Router
 	handshakes chan struct{} // a slot per handshake
-	conns      limiter
+	conns      netconn.Limiter
 
 	accepted atomic.Uint64
 	served   atomic.Uint64
 	rejected atomic.Uint64 // handshake or preamble failed, or over a limit
 	refused  atomic.Uint64 // answered with another status than ok
-	traffic  traffic
+	traffic  counters.Bytes
 }
 
 // serve handles one connection.
 func (d *dataPort) serve(ctx context.Context, raw *net.TCPConn) {
 	d.accepted.Add(1)
-	if !d.conns.take() {
+	if !d.conns.Take() {
 		d.rejected.Add(1)
-		cut(raw)
+		netconn.Cut(raw)
 		return
 	}
 	held := true
 	defer func() {
 		if held {
-			d.conns.give()
+			d.conns.Give()
 		}
 	}()
-	keepPeer(raw)
+	netconn.KeepPeer(raw)
 	conn, p, other, err := d.admit(ctx, raw)
 	if other != nil {
 		d.served.Add(1)
@@ -52,7 +56,7 @@ func (d *dataPort) serve(ctx context.Context, raw *net.TCPConn) {
 	if err != nil {
 		d.rejected.Add(1)
 		d.r.log.Debug("data port: connection rejected", "from", raw.RemoteAddr().String(), "why", err)
-		cut(raw)
+		netconn.Cut(raw)
 		return
 	}
 	if p.http && !p.probe {
@@ -78,7 +82,7 @@ func (d *dataPort) serve(ctx context.Context, raw *net.TCPConn) {
 		// The peer may belong to another operator: it is told what is wrong, not
 		// how things are arranged here.
 		st, why := statusRefused, "the instance accepts no connection"
-		if notNow(err) {
+		if failure.NotNow(err) {
 			st, why = statusOf(err), err.Error()
 		}
 		d.answer(conn, st, why)
@@ -93,10 +97,10 @@ func (d *dataPort) serve(ctx context.Context, raw *net.TCPConn) {
 	}
 	d.served.Add(1)
 	if p.datagrams {
-		d.r.relayDatagrams(ctx, conn, target, &d.traffic)
+		netconn.RelayDatagrams(ctx, conn, target, &d.traffic)
 		return
 	}
-	d.r.relay(ctx, conn, target, &d.traffic)
+	netconn.RelayUntil(ctx, conn, target, &d.traffic)
 }
 
 // targetOf says why nothing new may go to an instance, nil if it may.
@@ -122,7 +126,7 @@ func (d *dataPort) serveStream(conn *tls.Conn, p preamble) bool {
 	done := d.r.paths.add(conn, "")
 	d.r.serveFast(conn, &frontConn{id: p.instance, port: p.port, release: func() {
 		done()
-		d.conns.give()
+		d.conns.Give()
 	}}, &d.traffic)
 	return true
 }
@@ -184,19 +188,3 @@ func (d *dataPort) answer(conn *tls.Conn, s status, reason string) bool {
 	}
 	return true
 }
-
-// limiter counts what is open against a maximum.
-type limiter struct {
-	max int64
-	n   atomic.Int64
-}
-
-func (l *limiter) take() bool {
-	if l.n.Add(1) > l.max {
-		l.n.Add(-1)
-		return false
-	}
-	return true
-}
-
-func (l *limiter) give() { l.n.Add(-1) }

@@ -39,7 +39,7 @@ func (r *Router) Drain(ctx context.Context) error {
 
 // Connections is how many are open, of clients here and of other routers.
 func (r *Router) Connections() int {
-	return int(r.entries.conns.n.Load() + r.data.conns.n.Load() + r.gateway.conns.n.Load())
+	return r.entries.conns.Open() + r.data.conns.Open() + r.gateway.conns.Open()
 }
 
 // lastOf lets a client's connection end after the answer, if the router drains.

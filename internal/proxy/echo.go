@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/verge-edge/verge/internal/proxy/failure"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -120,7 +121,7 @@ func (r *Router) Measure(ctx context.Context, w Worker, say []byte) (rtt time.Du
 	begin := time.Now()
 	conn, err := r.connectRemote(ctx, e, preamble{instance: echoInstance, port: echoPort, measure: true})
 	if err != nil {
-		if notNow(err) {
+		if failure.NotNow(err) {
 			return 0, nil, fmt.Errorf("measure: worker %s is too old to be measured (its answer took %v with everything)", w.Name, time.Since(begin).Round(time.Millisecond))
 		}
 		return 0, nil, fmt.Errorf("measure: %w", err)

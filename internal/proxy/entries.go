@@ -3,7 +3,6 @@ package proxy
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -14,6 +13,8 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/proxy/failure"
+	"github.com/verge-edge/verge/internal/proxy/netconn"
 )
 
 // Waiting before an address that something else holds is tried again.
@@ -22,17 +23,15 @@ const (
 	rebindMax   = 10 * time.Second
 )
 
-var errClosed = errors.New("the router is closed")
-
 // entries owns the loopback listeners and the book of their ports.
 type entries struct {
 	host   string
-	listen func(lc net.ListenConfig, name string) listener
+	listen func(lc net.ListenConfig, name string) netconn.Listener
 	log    *slog.Logger
 	spawn  func(func(context.Context)) bool // false before Start and after Close
 	handle func(context.Context, entryKey, *net.TCPConn)
 	takes  func(k entryKey, c *net.TCPConn, release func()) bool // routed by request
-	conns  limiter
+	conns  netconn.Limiter
 
 	mu   sync.Mutex // guards below; held while listening and storing
 	book *ports
@@ -45,7 +44,7 @@ type entries struct {
 type entry struct {
 	key   entryKey
 	addr  string
-	opens listener
+	opens netconn.Listener
 
 	// Guarded by entries.mu.
 	routed   bool // in the current routes
@@ -123,7 +122,7 @@ func (s *entries) ensureLocked(k entryKey) (*entry, error) {
 		return e, nil
 	}
 	if s.over {
-		return nil, errClosed
+		return nil, failure.ErrClosed
 	}
 	var e *entry
 	if n, known := s.book.Get(k); known {
@@ -265,16 +264,16 @@ func (s *entries) serve(ctx context.Context, e *entry) {
 			return
 		}
 		if ln != nil {
-			acceptAll(ln, e.wait, s.log, func(c *net.TCPConn) {
-				if !s.conns.take() {
-					cut(c)
+			netconn.AcceptAll(ln, e.wait, s.log, func(c *net.TCPConn) {
+				if !s.conns.Take() {
+					netconn.Cut(c)
 					return
 				}
-				if s.takes(e.key, c, s.conns.give) {
+				if s.takes(e.key, c, s.conns.Give) {
 					return
 				}
 				conns.Go(func() {
-					defer s.conns.give()
+					defer s.conns.Give()
 					s.handle(ctx, e.key, c)
 				})
 			})
@@ -288,27 +287,5 @@ func (s *entries) serve(ctx context.Context, e *entry) {
 		if e.listen() == nil {
 			s.log.Info("loopback address is listened on", "service", e.key.app+"."+e.key.service, "port", e.key.port, "addr", e.addr)
 		}
-	}
-}
-
-// acceptAll accepts until wait says that it is over. An error (too many open
-// files, a connection that is gone already) is waited out.
-func acceptAll(ln net.Listener, wait func(time.Duration) bool, log *slog.Logger, handle func(*net.TCPConn)) {
-	const most = time.Second
-	delay := time.Duration(0)
-	for {
-		c, err := ln.Accept()
-		if err == nil {
-			delay = 0
-			if tcp, ok := c.(*net.TCPConn); ok {
-				handle(tcp)
-			}
-			continue
-		}
-		delay = min(max(2*delay, 5*time.Millisecond), most)
-		if !wait(delay) {
-			return
-		}
-		log.Warn("cannot accept connections, trying again", "addr", ln.Addr().String(), "why", err)
 	}
 }

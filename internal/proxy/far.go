@@ -9,6 +9,7 @@ import (
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/policy/route"
+	"github.com/verge-edge/verge/internal/proxy/counters"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -99,7 +100,7 @@ func (m *minute) add(now time.Time) {
 
 // turn empties what is older than a minute.
 func (m *minute) turn(now time.Time) {
-	t := stamp(now) / int64(tenth)
+	t := counters.Stamp(now) / int64(tenth)
 	for k := max(m.tenth+1, t-int64(len(m.counts))+1); k <= t; k++ {
 		m.counts[k%int64(len(m.counts))] = 0
 	}

@@ -16,7 +16,12 @@ import (
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/orca"
 	"github.com/verge-edge/verge/internal/policy/route"
+	"github.com/verge-edge/verge/internal/proxy/counters"
+	"github.com/verge-edge/verge/internal/proxy/failure"
+	"github.com/verge-edge/verge/internal/proxy/h2guard"
 	"github.com/verge-edge/verge/internal/proxy/http1"
+	"github.com/verge-edge/verge/internal/proxy/httpmsg"
+	"github.com/verge-edge/verge/internal/proxy/netconn"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -29,9 +34,9 @@ type fast struct {
 	to   frontConn // what it is for, without a connection
 	name string    // of the service
 
-	gate    *visitor // of a client of the gateway; else nil
-	quiet   bool     // the load report is not for the client
-	traffic *traffic // nil where it is counted elsewhere
+	gate    *visitor        // of a client of the gateway; else nil
+	quiet   bool            // the load report is not for the client
+	traffic *counters.Bytes // nil where it is counted elsewhere
 	marks   http1.Marks
 	trace   [55]byte
 	extra   []byte
@@ -56,7 +61,7 @@ const foreign = "the port of the service is declared with protocol http or grpc:
 
 // serveFast serves a connection until it or the Router ends, and releases it. It returns
 // at once.
-func (r *Router) serveFast(c net.Conn, to *frontConn, t *traffic) {
+func (r *Router) serveFast(c net.Conn, to *frontConn, t *counters.Bytes) {
 	f := &fast{r: r, to: frontConn{key: to.key, id: to.id, port: to.port}, traffic: t, made: -1}
 	f.conn = http1.NewConn(c, to.release)
 	if to.id == "" {
@@ -80,9 +85,9 @@ func (r *Router) serveFast(c net.Conn, to *frontConn, t *traffic) {
 // handOver gives the connection to the driver for all of HTTP.
 func (f *fast) handOver(c net.Conn) {
 	h2 := http1.IsHTTP2(c)
-	c = &countedConn{Conn: c, traffic: f.traffic}
+	c = &netconn.CountedConn{Conn: c, Traffic: f.traffic}
 	if h2 && f.to.id == "" { // other routers are trusted
-		c = f.r.guardH2(c)
+		c = h2guard.Client(c, f.r.opts.HeaderTimeout, &f.r.flooded)
 	}
 	f.r.front.give(&frontConn{Conn: c, key: f.to.key, id: f.to.id, port: f.to.port, release: func() {}})
 }
@@ -121,8 +126,8 @@ func (f *fast) count() {
 		return
 	}
 	in, out := f.conn.Traffic()
-	f.traffic.received.Add(uint64(in))
-	f.traffic.sent.Add(uint64(out))
+	f.traffic.Received.Add(uint64(in))
+	f.traffic.Sent.Add(uint64(out))
 }
 
 // Names of headers as http1 looks for them.
@@ -155,7 +160,7 @@ func (f *fast) forward(ctx context.Context, x *http1.Exchange, s *service, port 
 		status, w := 0, &reply{h: http.Header{}}
 		switch {
 		case ctx.Err() == nil && f.gate != nil && errors.Is(err, http1.ErrSlow):
-			problem(w, slowBody(api.DefaultBodyTimeout.Std()))
+			httpmsg.WriteProblem(w, slowBody(api.DefaultBodyTimeout.Std()))
 			status = w.status
 		case errors.Is(err, http1.ErrClient) || ctx.Err() != nil:
 		default:
@@ -196,7 +201,7 @@ func (f *fast) ask(ctx context.Context, x *http1.Exchange) error {
 		}
 		f.marks.Extra = f.marks.Extra[:0]
 		if left, bounded := c.left(); bounded {
-			f.marks.Extra = append(append(f.marks.Extra, headerTimeLeft...), ": "...)
+			f.marks.Extra = append(append(f.marks.Extra, httpmsg.HeaderTimeLeft...), ": "...)
 			f.marks.Extra = strconv.AppendInt(f.marks.Extra, max(left, 0).Milliseconds(), 10)
 			f.marks.Extra = append(f.marks.Extra, "\r\n"...)
 		}
@@ -219,7 +224,7 @@ func (f *fast) ask(ctx context.Context, x *http1.Exchange) error {
 			f.leave(false)
 			continue
 		}
-		if errors.Is(err, http1.ErrClient) || errors.Is(err, errLate) || ctx.Err() != nil {
+		if errors.Is(err, http1.ErrClient) || errors.Is(err, failure.ErrLate) || ctx.Err() != nil {
 			return err // the client's doing, or nobody's any more
 		}
 		if !c.failed(err, x.Repeatable()) {
@@ -230,7 +235,7 @@ func (f *fast) ask(ctx context.Context, x *http1.Exchange) error {
 
 // drop is the end of an answer that is not passed on.
 func (f *fast) drop(x *http1.Exchange) {
-	if _, again := x.Take(f.up, smallBuffer); again {
+	if _, again := x.Take(f.up, netconn.SmallBuffer); again {
 		f.keep()
 	}
 }
@@ -285,7 +290,7 @@ func (f *fast) askHere(ctx context.Context, x *http1.Exchange, id wire.InstanceI
 		if err == nil {
 			err = f.sent(x)
 		}
-		if try == maxKept || !errors.As(err, new(*unsentError)) {
+		if try == maxKept || !errors.As(err, new(*failure.UnsentError)) {
 			break
 		}
 	}
@@ -315,7 +320,7 @@ func (f *fast) kept(x *http1.Exchange, try int) *http1.Conn {
 func (f *fast) dialHere(ctx context.Context, deadline time.Time) (*http1.Conn, error) {
 	if !deadline.IsZero() {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadlineCause(ctx, deadline, errLate)
+		ctx, cancel = context.WithDeadlineCause(ctx, deadline, failure.ErrLate)
 		defer cancel()
 	}
 	conn, err := f.r.dialSpot(ctx, f.place.spot, f.place.addr)
@@ -333,11 +338,11 @@ func (f *fast) sent(x *http1.Exchange) error {
 	if err := x.Ask(f.up, &f.marks); err != nil {
 		f.up.Cut()
 		if errors.Is(err, http1.ErrUnsent) {
-			return &unsentError{err}
+			return &failure.UnsentError{Err: err}
 		}
 		return err
 	}
-	f.report = f.r.reportedBy(&x.Response)
+	f.report = f.r.reports.FromResponse(&x.Response)
 	return nil
 }
 
@@ -378,14 +383,14 @@ func isEvents(contentType []byte) bool {
 func (f *fast) serveStream(ctx context.Context, x *http1.Exchange) {
 	x.Own, x.Strict = lowRefused, true
 	h := http.Header{}
-	for name, low := range map[string]string{headerTimeLeft: lowTimeLeft, headerGRPCTimeout: lowGRPCTimeout} {
+	for name, low := range map[string]string{httpmsg.HeaderTimeLeft: lowTimeLeft, httpmsg.HeaderGRPCTimeout: lowGRPCTimeout} {
 		if v := x.Request.Get(low); v != nil {
 			h[name] = []string{string(v)}
 		}
 	}
 	deadline := time.Time{}
 	if len(h) > 0 {
-		deadline = clientDeadline(h, time.Now())
+		deadline = httpmsg.ClientDeadline(h, time.Now())
 	}
 	f.until(x, deadline)
 	err := f.askHere(ctx, x, f.to.id, f.to.port, deadline)
@@ -399,25 +404,25 @@ func (f *fast) serveStream(ctx context.Context, x *http1.Exchange) {
 		return
 	}
 	refuse := func(status int, why, detail string, again time.Duration) {
-		fields := headerRefused + ": " + why + "\r\n"
+		fields := httpmsg.HeaderRefused + ": " + why + "\r\n"
 		if again > 0 {
-			fields += "Retry-After: " + retrySeconds(again) + "\r\n"
+			fields += "Retry-After: " + httpmsg.RetryAfterSeconds(again) + "\r\n"
 		}
 		x.Refuse(status, "text/plain; charset=utf-8", []byte(fields), []byte(detail))
 	}
-	var re *refusedError
-	var oe *openError
+	var re *failure.RefusedError
+	var oe *failure.OpenError
 	switch {
 	case errors.Is(err, http1.ErrClient) || ctx.Err() != nil:
 		x.Abandon()
-	case errors.Is(err, errLate):
-		refuse(http.StatusGatewayTimeout, refusedLate, err.Error(), 0)
+	case errors.Is(err, failure.ErrLate):
+		refuse(http.StatusGatewayTimeout, failure.RefusedLate, err.Error(), 0)
 	case errors.As(err, &re):
-		refuse(http.StatusServiceUnavailable, re.why, err.Error(), re.again)
+		refuse(http.StatusServiceUnavailable, re.Why, err.Error(), re.Again)
 	case errors.As(err, &oe):
-		refuse(http.StatusServiceUnavailable, refusedConnect, "the instance accepts no connection", 0)
+		refuse(http.StatusServiceUnavailable, failure.RefusedConnect, "the instance accepts no connection", 0)
 	default:
-		refuse(http.StatusBadGateway, refusedBroken, "the instance broke the connection", 0)
+		refuse(http.StatusBadGateway, failure.RefusedBroken, "the instance broke the connection", 0)
 	}
 }
 
@@ -557,7 +562,7 @@ func (w *reply) send(x *http1.Exchange) {
 func refusal503(err error, s *service) *reply {
 	w := &reply{h: http.Header{}}
 	w.h.Set("Retry-After", "1")
-	fail(w, &http.Request{Header: http.Header{}}, http.StatusServiceUnavailable, "not-told",
+	httpmsg.Fail(w, &http.Request{Header: http.Header{}}, http.StatusServiceUnavailable, "not-told",
 		"try again in a moment; \"verge get clusters\" says whether it answers", "service "+s.key+": "+err.Error())
 	return w
 }

@@ -7,7 +7,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/verge-edge/verge/internal/proxy/failure"
 	"github.com/verge-edge/verge/internal/proxy/http1"
+	"github.com/verge-edge/verge/internal/proxy/httpmsg"
+	"github.com/verge-edge/verge/internal/proxy/netconn"
 )
 
 // fastWait is what a request of the fast driver waits with for another worker.
@@ -27,7 +30,7 @@ type fastWait struct {
 // taken takes the request back, from any goroutine: see waiter.abandon.
 func (f *fast) taken(why error) {
 	f.wait.back.Store(&why)
-	wake(f.wait.news)
+	netconn.Wake(f.wait.news)
 	if up := f.wait.up.Load(); up != nil {
 		up.Poke()
 	}
@@ -37,7 +40,7 @@ func (f *fast) taken(why error) {
 func (f *fast) Waits(now http1.Instant) error {
 	w := &f.wait
 	if w.deadline != 0 && now >= w.deadline {
-		return errLate
+		return failure.ErrLate
 	}
 	if w.waiter == nil {
 		return nil // its engine looks after it
@@ -76,7 +79,7 @@ func (f *fast) askThere(ctx context.Context, x *http1.Exchange, e *endpoint, mor
 		w.up.Store(f.up)
 		err = f.sent(x)
 		w.up.Store(nil)
-		if !errors.As(err, new(*unsentError)) {
+		if !errors.As(err, new(*failure.UnsentError)) {
 			break
 		}
 		w.waiter.state.Store(waitsForConn) // nobody changes it while it is hasConn
@@ -87,14 +90,14 @@ func (f *fast) askThere(ctx context.Context, x *http1.Exchange, e *endpoint, mor
 	if err != nil {
 		e.settle()
 		switch {
-		case errors.Is(err, http1.ErrClient) || errors.Is(err, errLate) || ctx.Err() != nil:
+		case errors.Is(err, http1.ErrClient) || errors.Is(err, failure.ErrLate) || ctx.Err() != nil:
 			return false, err
-		case state == overtaken && x.Repeatable() && errors.Is(err, errOvertaken):
+		case state == overtaken && x.Repeatable() && errors.Is(err, failure.ErrSlowWorker):
 			f.call.picker.again(e)
 			return true, nil // no connection had taken it
-		case errors.Is(err, errAbandoned):
+		case errors.Is(err, failure.ErrAbandoned):
 			e.failures.Add(1)
-			return false, &openError{blame: blameSelf, target: e.Instance, err: errAbandoned} // nothing but time was lost
+			return false, &failure.OpenError{Blame: failure.BlameSelf, Target: e.Instance, Err: failure.ErrAbandoned} // nothing but time was lost
 		}
 		return false, err
 	}
@@ -112,21 +115,21 @@ func (f *fast) askThere(ctx context.Context, x *http1.Exchange, e *endpoint, mor
 
 // refused is what another router says instead of an answer: exchange.refusal.
 func (f *fast) refused(x *http1.Exchange, e *endpoint, why string) error {
-	later := saidAgain(string(x.Response.Get(lowRetryAfter))) // before Take, which reads over it
-	detail, again := x.Take(f.up, smallBuffer)
+	later := httpmsg.ParseRetryAfter(string(x.Response.Get(lowRetryAfter))) // before Take, which reads over it
+	detail, again := x.Take(f.up, netconn.SmallBuffer)
 	if again {
 		f.keep()
 	}
 	err := errors.New(strings.ToValidUTF8(string(detail[:min(len(detail), 512)]), "?"))
 	switch why {
-	case refusedBroken:
-		return &brokenError{err}
-	case refusedConnect:
-		oe := &openError{blame: blameEndpoint, target: e.Instance, err: err}
+	case failure.RefusedBroken:
+		return &failure.BrokenError{Err: err}
+	case failure.RefusedConnect:
+		oe := &failure.OpenError{Blame: failure.BlameEndpoint, Target: e.Instance, Err: err}
 		f.r.judge(e, oe)
 		return oe
 	}
-	return &refusedError{why, err, later}
+	return &failure.RefusedError{Why: why, Err: err, Again: later}
 }
 
 // stream sets f.up to a stream to the worker of an endpoint.
@@ -164,7 +167,7 @@ func (f *fast) stream(ctx context.Context, x *http1.Exchange, e *endpoint, try i
 		}
 	})
 	if !ok {
-		return errClosed
+		return failure.ErrClosed
 	}
 	f.gone = leaving{Context: ctx, conn: f.conn}
 	defer f.gone.stop()
@@ -186,7 +189,7 @@ func (f *fast) stream(ctx context.Context, x *http1.Exchange, e *endpoint, try i
 			}
 		case <-late:
 			if w.withdraw() {
-				return errLate
+				return failure.ErrLate
 			}
 		case <-left:
 			if w.withdraw() {

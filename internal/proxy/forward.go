@@ -18,8 +18,11 @@ import (
 	"golang.org/x/net/http/httpguts"
 
 	"github.com/verge-edge/verge/internal/orca"
+	"github.com/verge-edge/verge/internal/proxy/failure"
 	"github.com/verge-edge/verge/internal/proxy/h2client"
 	"github.com/verge-edge/verge/internal/proxy/http1"
+	"github.com/verge-edge/verge/internal/proxy/httpmsg"
+	"github.com/verge-edge/verge/internal/proxy/netconn"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -38,30 +41,30 @@ type forwarding struct {
 // instance did, else 0.
 func (r *Router) forward(w http.ResponseWriter, req *http.Request, t hostTarget, f forwarding) int {
 	var c call
-	if refuseMethod(w, req) {
+	if httpmsg.RefuseMethod(w, req) {
 		return http.StatusMethodNotAllowed
 	}
-	if err := c.begin(req.Context(), r, t.service, t.port, clientDeadline(req.Header, time.Now())); err != nil {
+	if err := c.begin(req.Context(), r, t.service, t.port, httpmsg.ClientDeadline(req.Header, time.Now())); err != nil {
 		t.service.failures.Add(1)
 		w.Header().Set("Retry-After", "1")
-		fail(w, req, http.StatusServiceUnavailable, "not-told", "try again in a moment; \"verge get clusters\" says whether it answers",
+		httpmsg.Fail(w, req, http.StatusServiceUnavailable, "not-told", "try again in a moment; \"verge get clusters\" says whether it answers",
 			"service "+t.service.key+": "+err.Error())
 		c.end(req.Method, http.StatusServiceUnavailable, false)
 		return http.StatusServiceUnavailable
 	}
 	// gRPC is nothing else than HTTP/2, whatever the port is declared as.
-	h2 := t.service.speaksH2(t.port) || req.ProtoMajor == 2 && isGRPC(req.Header)
+	h2 := t.service.speaksH2(t.port) || req.ProtoMajor == 2 && httpmsg.IsGRPC(req.Header)
 	x := newExchange(r, w, req, t.service.key, h2)
-	forwarded(x.out.Header, req, f.strangers)
+	httpmsg.AddForwarded(x.out.Header, req, f.strangers)
 	if f.strangers && x.body != nil && len(req.Trailer) > 0 {
-		dropForwarded(req.Trailer) // what is announced, and then what has come
-		x.body.atEnd = func() { dropForwarded(req.Trailer) }
+		httpmsg.DropForwarded(req.Trailer) // what is announced, and then what has come
+		x.body.atEnd = func() { httpmsg.DropForwarded(req.Trailer) }
 	}
 	if f.prefix != "" {
 		x.out.Header["X-Forwarded-Prefix"] = []string{f.prefix}
 	}
-	traced(x.out.Header)
-	c.repeat = x.body == nil && idempotent(req.Method)
+	httpmsg.AddTraceparent(x.out.Header)
+	c.repeat = x.body == nil && httpmsg.Idempotent(req.Method)
 	if c.body = req.ContentLength; x.body == nil {
 		c.body = 0
 	}
@@ -74,7 +77,7 @@ func (r *Router) forward(w http.ResponseWriter, req *http.Request, t hostTarget,
 		switch {
 		case req.ProtoMajor == 1 && malformedBody(broken):
 			status = http.StatusBadRequest
-			failMalformed(w, req, "the body is malformed: "+broken.Error())
+			httpmsg.FailMalformed(w, req, "the body is malformed: "+broken.Error())
 		case req.Context().Err() == nil && broken == nil:
 			status = c.answer(w, req, err)
 		}
@@ -104,13 +107,13 @@ func (r *Router) forward(w http.ResponseWriter, req *http.Request, t hostTarget,
 // worker: the queue, and the instance.
 func (r *Router) serveStream(w http.ResponseWriter, req *http.Request, from *frontConn) {
 	x := newExchange(r, w, req, from.id, req.ProtoMajor == 2)
-	x.asked100 = x.body != nil && req.Header.Get(headerHold) != ""
+	x.asked100 = x.body != nil && req.Header.Get(httpmsg.HeaderHold) != ""
 	defer x.close()
 	refuse := func(status int, why, detail string, again time.Duration) {
 		h := w.Header()
-		h.Set(headerRefused, why)
+		h.Set(httpmsg.HeaderRefused, why)
 		if again > 0 {
-			retryAfter(w, again)
+			httpmsg.SetRetryAfter(w, again)
 		}
 		if x.asked100 && req.ProtoMajor == 1 {
 			h.Set("Connection", "close") // else net/http reads the rest first, which is held back
@@ -119,28 +122,28 @@ func (r *Router) serveStream(w http.ResponseWriter, req *http.Request, from *fro
 		w.WriteHeader(status)
 		_, _ = io.WriteString(w, detail) // the other router may be gone
 	}
-	deadline := clientDeadline(req.Header, time.Now())
+	deadline := httpmsg.ClientDeadline(req.Header, time.Now())
 	x.until(deadline, false)
 	err := x.askHere(from.id, from.port, deadline)
 	if err != nil {
-		var re *refusedError
-		var oe *openError
+		var re *failure.RefusedError
+		var oe *failure.OpenError
 		switch {
 		case req.Context().Err() != nil:
 			panic(http.ErrAbortHandler) // the other router has left: nothing is an answer
-		case errors.Is(err, errLate):
-			refuse(http.StatusGatewayTimeout, refusedLate, err.Error(), 0)
+		case errors.Is(err, failure.ErrLate):
+			refuse(http.StatusGatewayTimeout, failure.RefusedLate, err.Error(), 0)
 		case errors.As(err, &re):
-			refuse(http.StatusServiceUnavailable, re.why, err.Error(), re.again)
+			refuse(http.StatusServiceUnavailable, re.Why, err.Error(), re.Again)
 		case errors.As(err, &oe):
-			refuse(http.StatusServiceUnavailable, refusedConnect, "the instance accepts no connection", 0)
+			refuse(http.StatusServiceUnavailable, failure.RefusedConnect, "the instance accepts no connection", 0)
 		default:
-			refuse(http.StatusBadGateway, refusedBroken, "the instance broke the connection", 0)
+			refuse(http.StatusBadGateway, failure.RefusedBroken, "the instance broke the connection", 0)
 		}
 		return
 	}
 	x.headCame()
-	delete(x.res.Header, headerRefused) // not the instance's to say
+	delete(x.res.Header, httpmsg.HeaderRefused) // not the instance's to say
 	if up := x.body.came(); up.Took > 0 {
 		tellHop(&x.report, up)
 	}
@@ -195,10 +198,10 @@ func newExchange(r *Router, w http.ResponseWriter, req *http.Request, host strin
 		target.Opaque = path // what is not escaped as Go would do it stays so too
 	}
 	out := &http.Request{
-		Method: req.Method, URL: target, Header: outgoing(req), Host: req.Host,
+		Method: req.Method, URL: target, Header: httpmsg.OutgoingHeader(req), Host: req.Host,
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, ContentLength: req.ContentLength, Trailer: req.Trailer,
 	}
-	if hasBody(req) {
+	if httpmsg.HasBody(req) {
 		x.body = newGuardedBody(req.Body)
 	}
 	var ctx context.Context
@@ -207,18 +210,11 @@ func newExchange(r *Router, w http.ResponseWriter, req *http.Request, host strin
 	return x
 }
 
-// hasBody: a body is to be passed on. Of a request of HTTP/2 without one a server knows by
-// its length alone; taken for one of unknown length it would be sent in chunks if it were
-// taken back just then, and who waits for the end of those does not see that it was.
-func hasBody(req *http.Request) bool {
-	return req.Body != nil && req.Body != http.NoBody && req.ContentLength != 0
-}
-
 // until bounds the time until the head of the answer, or that of the whole answer.
 func (x *exchange) until(deadline time.Time, whole bool) {
 	if !deadline.IsZero() {
 		x.deadline, x.whole = deadline, whole
-		x.timer = time.AfterFunc(time.Until(deadline), func() { x.cancel(errLate) })
+		x.timer = time.AfterFunc(time.Until(deadline), func() { x.cancel(failure.ErrLate) })
 	}
 }
 
@@ -261,7 +257,7 @@ func (x *exchange) ask(c *call) error {
 			break
 		}
 		if left, bounded := c.left(); bounded {
-			tellLeft(x.out.Header, left)
+			httpmsg.SetTimeLeft(x.out.Header, left)
 		}
 		var err error
 		if e.local {
@@ -284,7 +280,7 @@ func (x *exchange) ask(c *call) error {
 			x.leave(false)
 			continue
 		}
-		if x.req.Context().Err() != nil || x.body.failed() || errors.Is(err, errLate) {
+		if x.req.Context().Err() != nil || x.body.failed() || errors.Is(err, failure.ErrLate) {
 			return err // the client's doing, or nobody's any more
 		}
 		if !c.failed(err, x.body.unread()) {
@@ -343,7 +339,7 @@ func (x *exchange) askHere(id wire.InstanceID, port string, deadline time.Time) 
 //
 //go:noinline
 func (x *exchange) reportHere() {
-	x.report, _ = x.r.reported(x.res.Header)
+	x.report, _ = x.r.reports.FromHeader(x.res.Header)
 	takeHop(&x.report) // not the instance's to say
 	loadReport(&x.report, x.place.report())
 }
@@ -361,17 +357,17 @@ func (x *exchange) askThere(c *call, e *endpoint, more bool) (moved bool, _ erro
 		case waits.state.Load() == overtaken && x.body.unread():
 			c.picker.again(e)
 			return true, nil // no connection had taken it
-		case abandoned(sent):
+		case failure.Abandoned(sent):
 			e.failures.Add(1)
-			return false, &openError{blame: blameSelf, target: e.Instance, err: errAbandoned} // nothing but time was lost
+			return false, &failure.OpenError{Blame: failure.BlameSelf, Target: e.Instance, Err: failure.ErrAbandoned} // nothing but time was lost
 		}
 		return false, err
 	}
-	if why := res.Header.Get(headerRefused); why != "" && res.StatusCode >= 500 {
+	if why := res.Header.Get(httpmsg.HeaderRefused); why != "" && res.StatusCode >= 500 {
 		return false, x.refusal(e, res, why)
 	}
 	x.res = res
-	x.report, _ = x.r.reported(res.Header)
+	x.report, _ = x.r.reports.FromHeader(res.Header)
 	h, up := takeHop(&x.report), x.body.came()
 	c.uploaded(h, up.Bytes, up.Waited)
 	return false, nil
@@ -383,28 +379,22 @@ func (x *exchange) refusal(e *endpoint, res *http.Response, why string) error {
 	_ = res.Body.Close()
 	err := errors.New(strings.ToValidUTF8(string(detail), "?"))
 	switch why {
-	case refusedBroken:
-		return &brokenError{err}
-	case refusedConnect:
-		oe := &openError{blame: blameEndpoint, target: e.Instance, err: err}
+	case failure.RefusedBroken:
+		return &failure.BrokenError{Err: err}
+	case failure.RefusedConnect:
+		oe := &failure.OpenError{Blame: failure.BlameEndpoint, Target: e.Instance, Err: err}
 		x.r.judge(e, oe)
 		return oe
 	}
-	return &refusedError{why, err, saidAgain(res.Header.Get("Retry-After"))}
+	return &failure.RefusedError{Why: why, Err: err, Again: httpmsg.ParseRetryAfter(res.Header.Get("Retry-After"))}
 }
-
-// brokenError is a connection that broke at the other worker.
-type brokenError struct{ error }
-
-// Unwrap makes it one of brokenConn.
-func (e *brokenError) Unwrap() error { return io.ErrUnexpectedEOF }
 
 // roundTrip sends the request under ctx, for w where it can be overtaken. An
 // unsentError says that nothing of it was sent.
 func (x *exchange) roundTrip(ctx context.Context, t *transport, w *waiter) (res *http.Response, err error) {
 	for range maxKept {
 		// A kept connection that had ended says nothing about who is behind it.
-		if res, err = x.oneTrip(ctx, t, w); err == nil || !errors.Is(err, errEnded) || !x.body.unread() || ctx.Err() != nil {
+		if res, err = x.oneTrip(ctx, t, w); err == nil || !errors.Is(err, failure.ErrEnded) || !x.body.unread() || ctx.Err() != nil {
 			return res, err
 		}
 	}
@@ -449,9 +439,9 @@ func (x *exchange) oneTrip(ctx context.Context, t *transport, w *waiter) (*http.
 	mu.Unlock()
 	switch {
 	case err != nil && x.late():
-		err = errLate
+		err = failure.ErrLate
 	case err != nil && on != nil && on.writes.Load() == before:
-		err = &unsentError{err}
+		err = &failure.UnsentError{Err: err}
 	case err == nil:
 		// Package http1 says the same of it. net/http lets names with a space pass, such
 		// as "Content-Length ", and finds the end of the body otherwise.
@@ -481,9 +471,9 @@ func (x *exchange) overH2(ctx context.Context, cl *h2client.Client, w *waiter) (
 	switch {
 	case err == nil:
 	case x.late():
-		err = errLate
+		err = failure.ErrLate
 	case errors.Is(err, h2client.ErrUnprocessed):
-		err = &unsentError{fmt.Errorf("%w: %w", errEnded, err)}
+		err = &failure.UnsentError{Err: fmt.Errorf("%w: %w", failure.ErrEnded, err)}
 	}
 	return res, err
 }
@@ -495,7 +485,7 @@ func (x *exchange) held100(out *http.Request, w *waiter) (_ *http.Request, done 
 		return out, func() {}
 	}
 	out.Header = out.Header.Clone()
-	out.Header[headerHold] = []string{"1"}
+	out.Header[httpmsg.HeaderHold] = []string{"1"}
 	return out, x.body.hold()
 }
 
@@ -510,7 +500,7 @@ func (x *exchange) interim(code int, h textproto.MIMEHeader) {
 	for name, values := range h {
 		to[name] = values
 	}
-	dropHopByHop(to)
+	httpmsg.DropHopByHop(to)
 	x.w.WriteHeader(code)
 	clear(to) // they are not those of the answer
 }
@@ -520,8 +510,8 @@ func (x *exchange) pass(report bool) bool {
 	defer func() { _ = x.res.Body.Close() }()
 	res, h := x.res, x.w.Header()
 	upgraded := res.StatusCode == http.StatusSwitchingProtocols
-	proto := upgradeOf(res.Header)
-	dropHopByHop(res.Header)
+	proto := httpmsg.UpgradeProtocol(res.Header)
+	httpmsg.DropHopByHop(res.Header)
 	for name, values := range res.Header {
 		h[name] = values
 	}
@@ -534,25 +524,25 @@ func (x *exchange) pass(report bool) bool {
 	}
 	if x.req.ProtoMajor == 2 {
 		if _, dated := h["Date"]; !dated {
-			h["Date"] = dates.now() // the server would write one for each answer
+			h["Date"] = httpmsg.Dates.Now() // the server would write one for each answer
 		}
 		if _, long := h["Content-Length"]; !long && res.ContentLength < 0 {
 			h["Content-Length"] = nil // else net/http would count what comes at once
 		}
 	}
-	dropReports(res.Trailer)
+	httpmsg.DropReports(res.Trailer)
 	announced := len(res.Trailer)
 	for name := range res.Trailer {
 		h.Add("Trailer", name)
 	}
 	x.w.WriteHeader(res.StatusCode)
-	if x.held && endless(res) {
+	if x.held && httpmsg.IsEventStream(res) {
 		x.place.rest()
 	}
 	done := x.copyBody()
 	x.callOutcome(done)
-	if !done && isGRPC(x.req.Header) && x.late() {
-		h[http.TrailerPrefix+"Grpc-Status"] = []string{strconv.Itoa(grpcStatus(http.StatusGatewayTimeout))}
+	if !done && httpmsg.IsGRPC(x.req.Header) && x.late() {
+		h[http.TrailerPrefix+"Grpc-Status"] = []string{strconv.Itoa(httpmsg.GRPCStatus(http.StatusGatewayTimeout))}
 		return false
 	}
 	if !done {
@@ -572,11 +562,6 @@ func (x *exchange) pass(report bool) bool {
 	return true
 }
 
-// endless answers are open without end: events.
-func endless(res *http.Response) bool {
-	return strings.HasPrefix(res.Header.Get("Content-Type"), "text/event-stream")
-}
-
 // copyBody passes the body on as it comes; false where it broke off or nobody reads
 // it.
 func (x *exchange) copyBody() bool {
@@ -592,8 +577,8 @@ func (x *exchange) copyBody() bool {
 	if res.ContentLength < 0 && x.req.Method != http.MethodHead && !ready() {
 		_ = flush() // the head comes before what may come much later
 	}
-	buf := largeBuffers.Get().(*[largeBuffer]byte)
-	defer largeBuffers.Put(buf)
+	buf := netconn.LargeBuffers.Get().(*[netconn.LargeBuffer]byte)
+	defer netconn.LargeBuffers.Put(buf)
 	for rest := res.ContentLength; ; {
 		n, err := res.Body.Read(buf[:])
 		if n > 0 {
@@ -618,9 +603,9 @@ func (x *exchange) copyBody() bool {
 
 // upgrade makes of both connections one, for whatever is spoken from here on.
 func (x *exchange) upgrade(proto string) bool {
-	if want := upgradeOf(x.req.Header); !strings.EqualFold(want, proto) || want == "" {
+	if want := httpmsg.UpgradeProtocol(x.req.Header); !strings.EqualFold(want, proto) || want == "" {
 		clear(x.w.Header())
-		fail(x.w, x.req, http.StatusBadGateway, "upstream-failed", "look at what the instance answers",
+		httpmsg.Fail(x.w, x.req, http.StatusBadGateway, "upstream-failed", "look at what the instance answers",
 			"the instance changes to another protocol than it was asked for: "+strconv.QuoteToASCII(proto))
 		return false
 	}
@@ -644,14 +629,14 @@ func (x *exchange) upgrade(proto string) bool {
 	}
 	unfollow(client)
 	if err := buffered.Flush(); err != nil {
-		cut(client)
+		netconn.Cut(client)
 		return false
 	}
 	_ = client.SetDeadline(time.Time{})
 	// The context of a request ends when its connection is hijacked no more than the
 	// Router: that of the server does.
 	stop := context.AfterFunc(x.req.Context(), func() {
-		cut(client)
+		netconn.Cut(client)
 		_ = upstream.Close()
 	})
 	defer stop()
@@ -660,7 +645,7 @@ func (x *exchange) upgrade(proto string) bool {
 	first := io.LimitReader(buffered.Reader, int64(buffered.Reader.Buffered()))
 	splice(&hijacked{Conn: client, read: io.MultiReader(first, client)}, upstream, func() {
 		if x.conn != nil {
-			closeWrite(x.conn)
+			netconn.CloseWrite(x.conn)
 		}
 	})
 	return true
@@ -671,9 +656,9 @@ func unfollow(c net.Conn) {
 	switch c := c.(type) {
 	case *frontConn:
 		unfollow(c.Conn)
-	case *heldConn:
+	case *netconn.HeldConn:
 		unfollow(c.Conn)
-	case *countedConn:
+	case *netconn.CountedConn:
 		unfollow(c.Conn)
 	default:
 		http1.Unfollow(c)
@@ -702,7 +687,7 @@ func splice(client net.Conn, upstream io.ReadWriteCloser, done func()) {
 		done()
 	}()
 	if err := copyTo(client, upstream); err != nil {
-		cut(client)
+		netconn.Cut(client)
 	}
 	_ = client.Close()
 	_ = upstream.Close()
@@ -710,8 +695,8 @@ func splice(client net.Conn, upstream io.ReadWriteCloser, done func()) {
 }
 
 func copyTo(dst io.Writer, src io.Reader) error {
-	buf := smallBuffers.Get().(*[smallBuffer]byte)
-	defer smallBuffers.Put(buf)
+	buf := netconn.SmallBuffers.Get().(*[netconn.SmallBuffer]byte)
+	defer netconn.SmallBuffers.Put(buf)
 	_, err := io.CopyBuffer(struct{ io.Writer }{dst}, struct{ io.Reader }{src}, buf[:])
 	return err
 }

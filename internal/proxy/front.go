@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/verge-edge/verge/internal/proxy/httpmsg"
+	"github.com/verge-edge/verge/internal/proxy/netconn"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -42,9 +44,15 @@ func (c *frontConn) Close() error {
 	return c.Conn.Close()
 }
 
+// Cut cuts the connection below, and releases it.
+func (c *frontConn) Cut() {
+	netconn.Cut(c.Conn)
+	_ = c.Close()
+}
+
 // CloseWrite passes a half-close on, which upgraded connections use.
 func (c *frontConn) CloseWrite() error {
-	closeWrite(c.Conn)
+	netconn.CloseWrite(c.Conn)
 	return nil
 }
 
@@ -105,7 +113,7 @@ func (f *front) give(c *frontConn) {
 	select {
 	case f.conns <- c:
 	case <-f.over:
-		cut(c.Conn)
+		netconn.Cut(c.Conn)
 		_ = c.Close()
 	}
 }
@@ -134,12 +142,12 @@ func (f *front) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	defer f.busy.add("")()
 	f.r.lastOf(w)
 	c, ok := req.Context().Value(frontKey{}).(*frontConn)
-	if req.Method != http.MethodConnect && refuseMalformed(w, req) {
+	if req.Method != http.MethodConnect && httpmsg.RefuseMalformed(w, req) {
 		return
 	}
 	switch {
 	case !ok:
-		fail(w, req, http.StatusInternalServerError, "no-connection", "try again", "this request belongs to no connection")
+		httpmsg.Fail(w, req, http.StatusInternalServerError, "no-connection", "try again", "this request belongs to no connection")
 	case c.id != "":
 		f.r.serveStream(w, req, c)
 	default:
@@ -152,7 +160,7 @@ func (r *Router) serveRequest(w http.ResponseWriter, req *http.Request, k entryK
 	s := r.table.Load().services[k.app+"."+k.service]
 	if s == nil {
 		r.noRoute.Add(1)
-		fail(w, req, http.StatusServiceUnavailable, "no-service", "\"verge get services\" says what there is",
+		httpmsg.Fail(w, req, http.StatusServiceUnavailable, "no-service", "\"verge get services\" says what there is",
 			"service "+k.app+"."+k.service+" is not there any more")
 		return
 	}

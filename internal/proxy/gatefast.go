@@ -9,13 +9,14 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"syscall"
 	"time"
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/accept"
+	"github.com/verge-edge/verge/internal/proxy/h2guard"
 	"github.com/verge-edge/verge/internal/proxy/http1"
 	"github.com/verge-edge/verge/internal/proxy/ingress"
+	"github.com/verge-edge/verge/internal/proxy/netconn"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -41,7 +42,7 @@ func (d *door) open(c net.Conn) {
 			d.enter(c, who, release)
 		}
 	}) {
-		cut(c) // the Router is closed
+		netconn.Cut(c) // the Router is closed
 	}
 }
 
@@ -67,7 +68,7 @@ func (d *door) enter(c net.Conn, who origin, release func()) {
 		http1.Serve(ctx, f.conn, http1.Limits{Header: r.opts.HeaderTimeout, Idle: clientIdle}, f, f.leaveGate, r.draining.Load)
 	})
 	if !ok {
-		cut(c) // the Router is closed
+		netconn.Cut(c) // the Router is closed
 		release()
 	}
 }
@@ -78,7 +79,7 @@ func (d *door) handshake(ctx context.Context, c net.Conn, who origin, release fu
 	if tcp, ok := c.(*net.TCPConn); ok {
 		c = http1.NewDirect(tcp)
 	}
-	held := &heldConn{Conn: &countedConn{Conn: c, traffic: &d.g.traffic, patience: gatewayWriteTimeout}, client: who.client, release: release}
+	held := &netconn.HeldConn{Conn: &netconn.CountedConn{Conn: c, Traffic: &d.g.traffic, Timeout: gatewayWriteTimeout}, Client: who.client, Release: release}
 	conn := tls.Server(held, d.tls)
 	ctx, cancel := context.WithTimeout(ctx, d.g.r.opts.HeaderTimeout)
 	defer cancel()
@@ -95,7 +96,7 @@ func (d *door) handshake(ctx context.Context, c net.Conn, who origin, release fu
 	case "", "http/1.1":
 		return conn
 	}
-	d.rest.Give(d.g.r.guardH2(conn))
+	d.rest.Give(h2guard.Client(conn, d.g.r.opts.HeaderTimeout, &d.g.r.flooded))
 	return nil
 }
 
@@ -104,13 +105,13 @@ func (f *fast) leaveGate(c net.Conn) {
 	d := f.gate.door
 	h2 := http1.IsHTTP2(c)
 	if d.tls == nil {
-		c = &heldConn{
-			Conn:   &countedConn{Conn: c, traffic: &d.g.traffic, patience: gatewayWriteTimeout},
-			client: f.gate.from, release: func() {}, // http1 does
+		c = &netconn.HeldConn{
+			Conn:   &netconn.CountedConn{Conn: c, Traffic: &d.g.traffic, Timeout: gatewayWriteTimeout},
+			Client: f.gate.from, Release: func() {}, // http1 does
 		}
 	}
 	if h2 {
-		c = d.g.r.guardH2(c)
+		c = h2guard.Client(c, d.g.r.opts.HeaderTimeout, &d.g.r.flooded)
 	}
 	d.rest.Give(c)
 }
@@ -253,17 +254,4 @@ func stripped(dst, target []byte, prefix string) []byte {
 func slowBody(patience time.Duration) *wire.Problem {
 	return wire.Problemf(http.StatusRequestTimeout, "slow-body", "send the body faster, or raise body_timeout of the ingress",
 		"the body did not come in time", "nothing came for %s", patience)
-}
-
-// SyscallConn implements syscall.Conn, where the connection below does.
-func (c *heldConn) SyscallConn() (syscall.RawConn, error) { return rawOf(c.Conn) }
-
-// SyscallConn implements syscall.Conn, where the connection below does.
-func (c *countedConn) SyscallConn() (syscall.RawConn, error) { return rawOf(c.Conn) }
-
-func rawOf(c net.Conn) (syscall.RawConn, error) {
-	if s, ok := c.(syscall.Conn); ok {
-		return s.SyscallConn()
-	}
-	return nil, errors.ErrUnsupported
 }

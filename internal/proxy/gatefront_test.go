@@ -25,12 +25,14 @@ import (
 	"testing"
 	"time"
 
+	// Both versions of the header, and what balancers make of them, are read and
+	// written by it without mistakes.
 	"github.com/pires/go-proxyproto"
-
 	"golang.org/x/net/http2"
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/proxy/certs"
+	"github.com/verge-edge/verge/internal/proxy/netconn"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -617,7 +619,7 @@ func (w *worker) startUDP(t testing.TB, id string) *net.UDPConn {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		buf := make([]byte, maxDatagram)
+		buf := make([]byte, netconn.MaxDatagram)
 		for {
 			n, from, err := pc.ReadFromUDPAddrPort(buf)
 			if err != nil {
@@ -651,7 +653,7 @@ func TestGatewayPublishesUDP(t *testing.T) {
 		_, err := io.WriteString(c, text)
 		must(t, err)
 		must(t, c.SetReadDeadline(time.Now().Add(20*time.Second)))
-		buf := make([]byte, maxDatagram)
+		buf := make([]byte, netconn.MaxDatagram)
 		n, err := c.Read(buf)
 		must(t, err)
 		return string(buf[:n])

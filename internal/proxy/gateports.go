@@ -15,6 +15,8 @@ import (
 	// Both versions of the header, and what balancers make of them, are read and
 	// written by it without mistakes.
 	"github.com/pires/go-proxyproto"
+
+	"github.com/verge-edge/verge/internal/proxy/netconn"
 )
 
 // gatePort is a port at which a gateway publishes a tcp or udp port.
@@ -189,7 +191,7 @@ func (g *gateway) listenPort(ctx context.Context, l *portListener) {
 		var err error
 		if l.key.udp {
 			var pc net.PacketConn
-			err = g.r.public(func() (err error) {
+			err = g.r.opens.InPublic(func() (err error) {
 				pc, err = lc.ListenPacket(ctx, "udp", l.addr)
 				return err
 			})
@@ -200,8 +202,8 @@ func (g *gateway) listenPort(ctx context.Context, l *portListener) {
 			}
 		} else {
 			var ln net.Listener
-			err = g.r.public(func() (err error) {
-				ln, err = g.r.listener(lc, "port").Listen(ctx, "tcp", l.addr)
+			err = g.r.opens.InPublic(func() (err error) {
+				ln, err = g.r.opens.Listener(lc, "port").Listen(ctx, "tcp", l.addr)
 				return err
 			})
 			if err == nil && l.set(ln, "") {
@@ -242,7 +244,7 @@ func (g *gateway) changed() {
 func (g *gateway) serveConns(ctx context.Context, l *portListener, ln net.Listener) {
 	var conns sync.WaitGroup
 	defer conns.Wait()
-	acceptAll(ln, l.wait, g.r.log, func(c *net.TCPConn) {
+	netconn.AcceptAll(ln, l.wait, g.r.log, func(c *net.TCPConn) {
 		if g.trusts(c.RemoteAddr()) {
 			conns.Go(func() { // it says first who the client is
 				if v, release, ok := g.admit(ctx, c); ok {
@@ -266,21 +268,21 @@ func (g *gateway) serveConns(ctx context.Context, l *portListener, ln net.Listen
 func (g *gateway) serveConn(ctx context.Context, key gatePort, c *net.TCPConn, v origin) {
 	p, ok := g.r.table.Load().ports[key]
 	if !ok {
-		cut(c)
+		netconn.Cut(c)
 		return
 	}
 	if _, ok := p.take(v.client.String()); !ok {
 		g.limited.Add(1)
-		cut(c)
+		netconn.Cut(c)
 		return
 	}
-	keepPeer(c)
+	netconn.KeepPeer(c)
 	var head []byte
 	if p.ingress.ProxyProtocol {
 		var err error
 		if head, err = proxyHeader(v.client, v.here); err != nil {
 			g.r.log.Error("the client's address cannot be told", "port", key.String(), "why", err)
-			cut(c)
+			netconn.Cut(c)
 			return
 		}
 	}

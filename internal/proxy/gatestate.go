@@ -1,6 +1,8 @@
 package proxy
 
-import "github.com/verge-edge/verge/internal/proxy/certs"
+import (
+	"github.com/verge-edge/verge/internal/proxy/certs"
+)
 
 // GatewayState is what a gateway publishes besides HTTP, and with which certificates.
 type GatewayState struct {

@@ -3,8 +3,6 @@ package proxy
 import (
 	"context"
 	"crypto/tls"
-	"encoding/json"
-	"errors"
 	"math"
 	"net"
 	"net/http"
@@ -20,8 +18,11 @@ import (
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/accept"
 	"github.com/verge-edge/verge/internal/proxy/certs"
+	"github.com/verge-edge/verge/internal/proxy/counters"
 	"github.com/verge-edge/verge/internal/proxy/http1"
+	"github.com/verge-edge/verge/internal/proxy/httpmsg"
 	"github.com/verge-edge/verge/internal/proxy/ingress"
+	"github.com/verge-edge/verge/internal/proxy/netconn"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -33,7 +34,7 @@ const gatewayWriteTimeout = 60 * time.Second
 type gateway struct {
 	r       *Router
 	certs   *certs.Store
-	conns   limiter
+	conns   netconn.Limiter
 	clients clients
 	// busy counts requests, under the name "".
 	busy  inflight
@@ -46,7 +47,7 @@ type gateway struct {
 	badProxy   atomic.Uint64 // connections of balancers that did not say whose they are
 	noEndpoint atomic.Uint64 // 503
 	failed     atomic.Uint64 // 502 and more
-	traffic    traffic
+	traffic    counters.Bytes
 }
 
 // published is a port with an ingress.
@@ -65,7 +66,7 @@ type hostTarget struct {
 
 func newGateway(r *Router) *gateway {
 	g := &gateway{r: r, busy: newInflight()}
-	g.conns.max = int64(r.opts.MaxConns)
+	g.conns.Max = int64(r.opts.MaxConns)
 	g.clients = clients{most: max(1, r.opts.MaxConns/2), all: r.opts.MaxConns, open: map[netip.Addr]int{}}
 	g.ports = gatePorts{gate: g, open: map[gatePort]*portListener{}}
 	g.certs = certs.New(certs.Options{
@@ -130,7 +131,7 @@ func (g *gateway) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	if state, ok := req.Context().Value(overTLS{}).(*tls.ConnectionState); ok && req.TLS == nil {
 		req.TLS = state
 	}
-	if refuseMethod(w, req) || refuseMalformed(w, req) {
+	if httpmsg.RefuseMethod(w, req) || httpmsg.RefuseMalformed(w, req) {
 		return
 	}
 	if req.TLS == nil && g.certs.ServeChallenge(w, req) {
@@ -141,7 +142,7 @@ func (g *gateway) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	n, prefix, found := t.ingress.Find(host, path)
 	if found != ingress.Match {
 		g.unknown.Add(1)
-		refuse(w, req, notPublished(found, host))
+		httpmsg.Refuse(w, req, notPublished(found, host))
 		return
 	}
 	p := &t.published[n]
@@ -153,7 +154,7 @@ func (g *gateway) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		g.limited.Add(1)
 		seconds := int(math.Ceil(wait.Seconds()))
 		w.Header().Set("Retry-After", strconv.Itoa(max(1, seconds)))
-		refuse(w, req, wire.Problemf(http.StatusTooManyRequests, "too-many-requests", "send fewer requests, or wait as Retry-After says",
+		httpmsg.Refuse(w, req, wire.Problemf(http.StatusTooManyRequests, "too-many-requests", "send fewer requests, or wait as Retry-After says",
 			"too many requests of this client", "%s takes %d requests a second of each client", host, p.ingress.RateLimit.Requests))
 		return
 	}
@@ -162,7 +163,7 @@ func (g *gateway) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		stripped, err := strip(req, path, prefix)
 		if err != nil {
 			g.unknown.Add(1)
-			refuse(w, req, notPublished(ingress.NoPath, host))
+			httpmsg.Refuse(w, req, notPublished(ingress.NoPath, host))
 			return
 		}
 		req, how.prefix = stripped, prefix
@@ -210,7 +211,7 @@ func notPublished(why ingress.Found, host string) *wire.Problem {
 func (g *gateway) redirect(w http.ResponseWriter, req *http.Request, host string) {
 	own := g.r.GatewayTLSAddr()
 	if own == "" {
-		refuse(w, req, wire.Problemf(http.StatusServiceUnavailable, "no-tls", "start the worker with --gateway-tls :8443, or write \"redirect: false\"",
+		httpmsg.Refuse(w, req, wire.Problemf(http.StatusServiceUnavailable, "no-tls", "start the worker with --gateway-tls :8443, or write \"redirect: false\"",
 			"this gateway has no port for TLS", "%.255q is published with TLS", host))
 		return
 	}
@@ -242,15 +243,6 @@ func strip(req *http.Request, path, prefix string) (*http.Request, error) {
 	u.Path, u.RawPath = plain, rest
 	out.URL, out.RequestURI = &u, u.RequestURI()
 	return &out, nil
-}
-
-// refuse answers with a problem, to a client of gRPC as that expects it.
-func refuse(w http.ResponseWriter, req *http.Request, p *wire.Problem) {
-	if isGRPC(req.Header) {
-		fail(w, req, p.Status, p.Code, p.Remedy, p.Detail)
-		return
-	}
-	problem(w, p)
 }
 
 // publish makes the part of a table that is about gateways. Limits go on with what
@@ -389,47 +381,4 @@ func (l *boundedListener) Accept() (net.Conn, error) {
 		}
 		l.door.open(c)
 	}
-}
-
-// heldConn gives something back when it is closed.
-type heldConn struct {
-	net.Conn
-	client  net.Addr // nil: the other side is the client
-	once    sync.Once
-	release func()
-}
-
-// RemoteAddr is the client's, also where a balancer is between.
-func (c *heldConn) RemoteAddr() net.Addr {
-	if c.client != nil {
-		return c.client
-	}
-	return c.Conn.RemoteAddr()
-}
-
-// Close implements net.Conn.
-func (c *heldConn) Close() error {
-	defer c.once.Do(c.release)
-	return c.Conn.Close()
-}
-
-// CloseWrite passes a half-close on, which upgraded connections use.
-func (c *heldConn) CloseWrite() error {
-	if h, ok := c.Conn.(interface{ CloseWrite() error }); ok {
-		return h.CloseWrite()
-	}
-	return errors.ErrUnsupported
-}
-
-// problem writes an RFC 9457 document.
-func problem(w http.ResponseWriter, p *wire.Problem) {
-	body, err := json.Marshal(p)
-	if err != nil {
-		w.WriteHeader(http.StatusInternalServerError)
-		return
-	}
-	w.Header().Set("Content-Type", "application/problem+json")
-	w.Header().Set("Cache-Control", "no-store")
-	w.WriteHeader(p.Status)
-	_, _ = w.Write(append(body, '\n')) // the client may be gone
 }

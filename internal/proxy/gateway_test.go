@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/verge-edge/verge/internal/proxy/netconn"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -166,7 +167,7 @@ func TestGatewayRepeatsOnlyWhatMayBeRepeated(t *testing.T) {
 	i := startInstance(t, "app.web.0", "", func(c net.Conn) {
 		if _, err := http.ReadRequest(bufio.NewReader(c)); err == nil {
 			broken.Add(1)
-			cut(c)
+			netconn.Cut(c)
 		}
 	})
 	a.engine.set(i.id, i.addr, nil)

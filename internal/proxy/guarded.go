@@ -1,8 +1,12 @@
 package proxy
 
 import (
+	"context"
 	"errors"
 	"io"
+	"net"
+	"net/http"
+	"os"
 	"sync"
 	"time"
 
@@ -195,4 +199,19 @@ func (b *guardedBody) failure() error {
 		return nil
 	}
 	return b.err
+}
+
+// malformedBody says whether a body ended because its framing is malformed, and not because
+// its client left or took too long. net/http has no type for it, so all others are excluded.
+func malformedBody(err error) bool {
+	var network net.Error
+	for _, other := range []error{
+		io.EOF, io.ErrUnexpectedEOF, os.ErrDeadlineExceeded, net.ErrClosed, io.ErrClosedPipe, http.ErrBodyReadAfterClose,
+		context.Canceled, context.DeadlineExceeded, errLargeBody, errSlowBody, errNextTry,
+	} {
+		if errors.Is(err, other) {
+			return false
+		}
+	}
+	return err != nil && !errors.As(err, &network)
 }

@@ -25,6 +25,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/proxy/netconn"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -235,7 +236,7 @@ func (i *instance) kill() {
 	_ = i.ln.Close()
 	i.mu.Lock()
 	for c := range i.open {
-		cut(c)
+		netconn.Cut(c)
 	}
 	i.mu.Unlock()
 	i.wg.Wait()

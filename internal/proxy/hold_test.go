@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"testing"
 
+	"github.com/verge-edge/verge/internal/proxy/httpmsg"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -20,7 +21,7 @@ func TestLargeBodiesLeaveADrainingReplica(t *testing.T) {
 	large := bytes.Repeat([]byte("0123456789abcdef"), 1<<19)
 	sum := fmt.Sprintf("%x", sha256.Sum256(large))
 	summed := http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		if req.Header.Get(headerHold) != "" {
+		if req.Header.Get(httpmsg.HeaderHold) != "" {
 			t.Error("the instance is told what is between routers")
 		}
 		h := sha256.New()

@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"slices"
@@ -10,6 +9,8 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/internal/policy/route"
+	"github.com/verge-edge/verge/internal/proxy/failure"
+	"github.com/verge-edge/verge/internal/proxy/netconn"
 )
 
 // A worker that is there and silent (stopped, or behind a link that swallows
@@ -75,9 +76,6 @@ func (r *Router) hurry(e *endpoint) (done func()) {
 	}
 }
 
-// errOvertaken is why a request that had no connection yet was taken back.
-var errOvertaken = errors.New("its worker is slow to take a connection")
-
 // overtake takes back the requests that wait for a connection to the endpoint and
 // can go elsewhere.
 func (e *endpoint) overtake() {
@@ -85,7 +83,7 @@ func (e *endpoint) overtake() {
 	defer e.mu.Unlock()
 	for w := range e.waiting {
 		if w.elsewhere && w.state.CompareAndSwap(waitsForConn, overtaken) {
-			w.abandon(errOvertaken)
+			w.abandon(failure.ErrSlowWorker)
 		}
 	}
 }
@@ -170,7 +168,7 @@ func (x *race) report(a attempt) {
 		return
 	}
 	x.results = append(x.results, a)
-	wake(x.news)
+	netconn.Wake(x.news)
 }
 
 // take is one of the results; ok is false where there is none.
@@ -200,7 +198,7 @@ func (x *race) end() {
 // drop closes a connection that nobody needs.
 func (a attempt) drop() {
 	if a.err == nil {
-		cut(a.conn)
+		netconn.Cut(a.conn)
 		a.release()
 	}
 }
@@ -212,7 +210,7 @@ func (r *Router) open(ctx context.Context, s *service, port string) (net.Conn, f
 	p := picker{service: s, distances: r.opts.Distances}
 	var x *race // nil as long as no other worker was asked
 	defer func() { x.end() }()
-	last := errNoEndpoint
+	last := failure.ErrNoEndpoint
 	for running := 0; ctx.Err() == nil; {
 		e, more := p.next()
 		if e == nil && running == 0 {
@@ -239,7 +237,7 @@ func (r *Router) open(ctx context.Context, s *service, port string) (net.Conn, f
 				conn, release, err := r.dial(ctx, e, port, forBytes)
 				x.report(attempt{conn, release, e, err})
 			}) {
-				return nil, nil, nil, errClosed
+				return nil, nil, nil, failure.ErrClosed
 			}
 			running++
 			if more {

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/verge-edge/verge/internal/proxy/counters"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -69,10 +70,10 @@ func TestWhatKeepsAwake(t *testing.T) {
 // clock was set to.
 func TestStamps(t *testing.T) {
 	now := time.Now()
-	if stamp(now) <= 0 || stamp(epoch) == 0 || stamp(now.Add(time.Minute))-stamp(now) != int64(time.Minute) {
-		t.Errorf("%d, %d", stamp(now), stamp(epoch))
+	if counters.Stamp(now) <= 0 || counters.Stamp(counters.Epoch) == 0 || counters.Stamp(now.Add(time.Minute))-counters.Stamp(now) != int64(time.Minute) {
+		t.Errorf("%d, %d", counters.Stamp(now), counters.Stamp(counters.Epoch))
 	}
-	at := stamped(stamp(now))
+	at := counters.Stamped(counters.Stamp(now))
 	if !at.Equal(now) || now.Sub(at) != 0 {
 		t.Errorf("%s became %s", now, at)
 	}

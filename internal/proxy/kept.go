@@ -6,22 +6,17 @@ import (
 	"net"
 	"sync/atomic"
 	"syscall"
+
+	"github.com/verge-edge/verge/internal/proxy/failure"
+	"github.com/verge-edge/verge/internal/proxy/netconn"
 )
-
-// errEnded: the other side had closed a kept connection before it was used.
-var errEnded = errors.New("the kept connection had ended")
-
-// unsentError is a failed try of which not a byte was sent.
-type unsentError struct{ error }
-
-func (e *unsentError) Unwrap() error { return e.error }
 
 // keptConn is a connection that serves one request after the other. Before the
 // first byte of a request it looks whether the other side has closed it: its end
 // may have arrived already although nobody has read it yet, and what is written
 // then is lost without anybody knowing how far it got.
 type keptConn struct {
-	heldConn
+	netconn.HeldConn
 	raw syscall.RawConn // nil where there is none: nothing is noticed then
 
 	tls      bool
@@ -33,7 +28,7 @@ type keptConn struct {
 }
 
 func newKeptConn(conn net.Conn, release func()) *keptConn {
-	c := &keptConn{heldConn: heldConn{Conn: conn, release: release}}
+	c := &keptConn{HeldConn: netconn.HeldConn{Conn: conn, Release: release}}
 	if t, ok := conn.(*tls.Conn); ok {
 		conn, c.tls = t.NetConn(), true
 	}
@@ -58,7 +53,7 @@ func (c *keptConn) Read(p []byte) (int, error) {
 func (c *keptConn) Write(p []byte) (int, error) {
 	fresh := !c.used.Swap(true)
 	if c.barred.Load() || ((c.answered.Swap(false) || fresh) && !c.upgraded.Load() && c.ended(fresh)) {
-		return 0, errEnded
+		return 0, failure.ErrEnded
 	}
 	c.writes.Add(1)
 	return c.Conn.Write(p)

@@ -14,6 +14,7 @@ import (
 	"github.com/verge-edge/verge/internal/orca"
 	"github.com/verge-edge/verge/internal/policy/route"
 	"github.com/verge-edge/verge/internal/proxy/http1"
+	"github.com/verge-edge/verge/internal/proxy/netconn"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -23,8 +24,8 @@ func thinLine(t *testing.T, addr string, there, back int) string {
 	t.Helper()
 	const piece = 8 << 10
 	pass := func(dst, src net.Conn, rate int) {
-		defer cut(dst)
-		defer cut(src)
+		defer netconn.Cut(dst)
+		defer netconn.Cut(src)
 		if rate == 0 {
 			_, _ = io.Copy(dst, src)
 			return

@@ -7,48 +7,10 @@ import (
 	"net/http"
 	"strconv"
 	"testing"
-	"time"
 
+	"github.com/verge-edge/verge/internal/proxy/counters"
 	"github.com/verge-edge/verge/internal/wire"
 )
-
-// Each span of time is in the first bucket whose bound it does not exceed.
-func TestHistogram(t *testing.T) {
-	var h histogram
-	for _, d := range []time.Duration{0, 5 * time.Millisecond, 6 * time.Millisecond, 10 * time.Second, time.Minute} {
-		h.observe(d)
-	}
-	got := h.read()
-	if got.Counts[0] != 2 || got.Counts[1] != 1 || got.Counts[len(Bounds)-1] != 1 || got.Counts[len(Bounds)] != 1 || got.Sum != time.Minute+10*time.Second+11*time.Millisecond {
-		t.Errorf("%+v", got)
-	}
-	if buckets != len(Bounds)+1 {
-		t.Errorf("%d buckets for %d bounds", buckets, len(Bounds))
-	}
-}
-
-// What clients and programs make of methods and statuses is bounded.
-func TestAnswersAreBounded(t *testing.T) {
-	var a answers
-	for i := range 3 * maxAnswers {
-		a.observe("BREW"+strconv.Itoa(i), 200+i, time.Millisecond)
-	}
-	a.observe("GET", 200, time.Millisecond)
-	got := a.read()
-	if len(got) != maxAnswers+1 || got[0].Method != "" || got[0].Status != 0 {
-		t.Fatalf("%d kinds, first %+v", len(got), got[0])
-	}
-	var all uint64
-	for _, x := range got {
-		if x.Method != "_OTHER" && x.Method != "" {
-			t.Errorf("method %q", x.Method)
-		}
-		all += x.Counts[0]
-	}
-	if all != 3*maxAnswers+1 {
-		t.Errorf("%d of %d are counted", all, 3*maxAnswers+1)
-	}
-}
 
 // Bytes of a connection are counted at the router that it was opened at, and at the
 // one that has the instance, small pieces and large ones.
@@ -68,7 +30,7 @@ func TestTrafficIsCounted(t *testing.T) {
 	must(t, <-done)
 	must(t, c.Close())
 	const greeting = uint64(len("app.web.0\n"))
-	want := Traffic{Received: uint64(len(sent)), Sent: uint64(len(sent)) + greeting}
+	want := counters.Traffic{Received: uint64(len(sent)), Sent: uint64(len(sent)) + greeting}
 	eventually(t, "all bytes are counted", func() bool {
 		st, far := a.Stats(), b.Stats()
 		return st.Services[0].Traffic == want && far.Data.Traffic == want
@@ -127,14 +89,4 @@ func TestRequestsAreCounted(t *testing.T) {
 	if tr := a.Stats().Gateway.Traffic; tr.Received == 0 || tr.Sent == 0 {
 		t.Errorf("the gateway's traffic is %+v", tr)
 	}
-}
-
-func BenchmarkObserve(b *testing.B) {
-	var a answers
-	b.ReportAllocs()
-	b.RunParallel(func(pb *testing.PB) {
-		for pb.Next() {
-			a.observe(http.MethodGet, 200, 3*time.Millisecond)
-		}
-	})
 }

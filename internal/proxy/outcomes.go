@@ -5,41 +5,19 @@ import (
 	"context"
 	"errors"
 	"io"
-	"net/http"
 	"slices"
 
+	"github.com/verge-edge/verge/internal/proxy/failure"
 	"github.com/verge-edge/verge/internal/proxy/http1"
+	"github.com/verge-edge/verge/internal/proxy/httpmsg"
 	"github.com/verge-edge/verge/internal/wire"
 )
-
-// isFailure says whether an answer means that who made it has failed: it speaks of the
-// server, and not of what it was asked for.
-func isFailure(status int) bool {
-	return status >= http.StatusInternalServerError && status != http.StatusNotImplemented && status != http.StatusHTTPVersionNotSupported
-}
 
 // outcome counts how an instance of this worker has answered a request, whichever worker it
 // came from: status, or err where there was no answer. What its client has taken back says
 // nothing about it.
 func (p *place) outcome(ctx context.Context, r *Router, status int, err error) {
-	p.count(ctx, r, isFailure(status), err)
-}
-
-// callFailed are the statuses of gRPC that speak of the server: those which OpenTelemetry
-// takes for errors of a server's span, but for UNIMPLEMENTED, which as 501 speaks of what it
-// was asked for. DEADLINE_EXCEEDED is among them as 504 is; CANCELLED is the client's doing,
-// and RESOURCE_EXHAUSTED is its quota, as 429.
-var callFailed = map[string]bool{
-	"2":  true, // UNKNOWN: what a handler that fails without a status gives
-	"4":  true, // DEADLINE_EXCEEDED
-	"13": true, // INTERNAL
-	"14": true, // UNAVAILABLE
-	"15": true, // DATA_LOSS
-}
-
-// isCall says whether an answer is one of gRPC, whose trailers say how it has ended.
-func isCall(res *http.Response) bool {
-	return res.StatusCode == http.StatusOK && isGRPC(res.Header)
+	p.count(ctx, r, httpmsg.IsFailure(status), err)
 }
 
 // headOutcome counts an answer whose head has come. One of gRPC is counted when its status
@@ -49,11 +27,11 @@ func (x *exchange) headOutcome() {
 	if !x.place.counted {
 		return
 	}
-	if status := x.res.Header["Grpc-Status"]; isCall(x.res) && len(status) == 0 {
+	if status := x.res.Header["Grpc-Status"]; httpmsg.IsCall(x.res) && len(status) == 0 {
 		x.open = true
 		return
-	} else if isCall(x.res) {
-		x.place.count(x.req.Context(), x.r, callFailed[status[0]], nil)
+	} else if httpmsg.IsCall(x.res) {
+		x.place.count(x.req.Context(), x.r, httpmsg.CallFailed[status[0]], nil)
 		return
 	}
 	x.place.outcome(x.req.Context(), x.r, x.res.StatusCode, nil)
@@ -69,11 +47,11 @@ func (x *exchange) callOutcome(done bool) {
 	x.open = false
 	switch {
 	case !done && x.late():
-		x.place.count(x.req.Context(), x.r, true, errLate)
+		x.place.count(x.req.Context(), x.r, true, failure.ErrLate)
 	case !done && x.broke:
 		x.place.count(x.req.Context(), x.r, true, io.ErrUnexpectedEOF)
 	case done:
-		x.place.count(x.req.Context(), x.r, callFailed[x.res.Trailer.Get("Grpc-Status")], nil)
+		x.place.count(x.req.Context(), x.r, httpmsg.CallFailed[x.res.Trailer.Get("Grpc-Status")], nil)
 	}
 }
 
@@ -83,7 +61,7 @@ func (p *place) count(ctx context.Context, r *Router, failed bool, err error) {
 		return
 	}
 	if err != nil {
-		if errors.Is(err, http1.ErrClient) || ctx.Err() != nil && !errors.Is(err, errLate) {
+		if errors.Is(err, http1.ErrClient) || ctx.Err() != nil && !errors.Is(err, failure.ErrLate) {
 			return
 		}
 		failed = true

@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"net"
 	"slices"
-	"syscall"
 	"time"
 
+	"github.com/verge-edge/verge/internal/proxy/counters"
+	"github.com/verge-edge/verge/internal/proxy/failure"
+	"github.com/verge-edge/verge/internal/proxy/netconn"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -29,35 +31,6 @@ const (
 	// maxTries of endpoints for one connection.
 	maxTries = 64
 )
-
-// blame says what a failed try tells about whom.
-type blame int
-
-const (
-	blameSelf     blame = iota // nothing about the other side
-	blameEndpoint              // this endpoint
-	blameWorker                // everything behind the worker's address
-)
-
-// openError is a failed try to open a connection to one endpoint. No byte of
-// the client was sent.
-type openError struct {
-	blame  blame
-	target string // for people
-	err    error
-	// notNow: its worker says that the instance is not there, not ready or
-	// draining; nothing is broken, the route is behind.
-	notNow bool
-	began  time.Time // when its worker was first tried; zero where it was not
-}
-
-func (e *openError) Error() string { return e.target + ": " + e.err.Error() }
-func (e *openError) Unwrap() error { return e.err }
-
-func notNow(err error) bool {
-	var oe *openError
-	return errors.As(err, &oe) && oe.notNow
-}
 
 // purpose of a connection to an endpoint.
 type purpose int
@@ -81,7 +54,7 @@ func (r *Router) connect(ctx context.Context, e *endpoint, port string, what pur
 		return nil, nil, err
 	}
 	if udp {
-		return &framed{Conn: conn}, r.paths.add(conn, e.Address), nil
+		return &netconn.DatagramStream{Conn: conn}, r.paths.add(conn, e.Address), nil
 	}
 	return conn, r.paths.add(conn, e.Address), nil
 }
@@ -93,7 +66,7 @@ func (r *Router) connectLocal(ctx context.Context, id wire.InstanceID, port stri
 	addr, err := r.opts.Local.Target(id, port)
 	if err != nil {
 		done()
-		return nil, nil, &openError{blame: blameEndpoint, target: id, err: err, notNow: true}
+		return nil, nil, &failure.OpenError{Blame: failure.BlameEndpoint, Target: id, Err: err, NotNow: true}
 	}
 	dialCtx, cancel := context.WithTimeout(ctx, localTimeout)
 	defer cancel()
@@ -104,7 +77,7 @@ func (r *Router) connectLocal(ctx context.Context, id wire.InstanceID, port stri
 	conn, err := r.localDialer.DialContext(dialCtx, network, addr)
 	if err != nil {
 		done()
-		return nil, nil, &openError{blame: r.blameFor(ctx, blameEndpoint), target: id, err: err}
+		return nil, nil, &failure.OpenError{Blame: r.blameFor(ctx, failure.BlameEndpoint), Target: id, Err: err}
 	}
 	return conn, done, nil
 }
@@ -112,34 +85,34 @@ func (r *Router) connectLocal(ctx context.Context, id wire.InstanceID, port stri
 // connectRemote opens a stream to an instance of another worker.
 func (r *Router) connectRemote(ctx context.Context, e *endpoint, head preamble) (_ *tls.Conn, err error) {
 	began := time.Now()
-	fail := func(b blame, step string, err error) (*tls.Conn, error) {
-		return nil, &openError{
-			began: began, blame: r.blameFor(ctx, b), target: e.Instance + " at worker " + e.Worker,
-			err: fmt.Errorf("%s: %w", step, err), notNow: errors.As(err, new(notNowError)),
+	fail := func(b failure.Blame, step string, err error) (*tls.Conn, error) {
+		return nil, &failure.OpenError{
+			Began: began, Blame: r.blameFor(ctx, b), Target: e.Instance + " at worker " + e.Worker,
+			Err: fmt.Errorf("%s: %w", step, err), NotNow: errors.As(err, new(failure.NotNowError)),
 		}
 	}
 	hello, err := head.encode()
 	if err != nil {
-		return fail(blameEndpoint, "make preamble", err)
+		return fail(failure.BlameEndpoint, "make preamble", err)
 	}
 	if r.opts.TLS == nil {
-		return fail(blameSelf, "open stream", errNoDataPath)
+		return fail(failure.BlameSelf, "open stream", errNoDataPath)
 	}
 	cfg, err := r.identity.client(r.opts.PeerName(e.Cluster, e.Worker), e.Cluster != r.opts.Cluster)
 	if err != nil {
-		return fail(blameSelf, "open stream", err)
+		return fail(failure.BlameSelf, "open stream", err)
 	}
 	deadline := began.Add(pathTimeout)
 	dialed, err := r.remoteDialer.DialContext(ctx, "tcp", e.Address)
 	if err != nil {
-		return fail(blameWorker, "reach its data port", err)
+		return fail(failure.BlameWorker, "reach its data port", err)
 	}
 	tcp, ok := dialed.(*net.TCPConn)
 	if !ok {
 		_ = dialed.Close()
-		return fail(blameSelf, "reach its data port", fmt.Errorf("%T is no TCP connection", dialed))
+		return fail(failure.BlameSelf, "reach its data port", fmt.Errorf("%T is no TCP connection", dialed))
 	}
-	keepPeer(tcp)
+	netconn.KeepPeer(tcp)
 	raw := newStrictConn(tcp)
 	// Both the time limit and the end of ctx cut off handshake and answer.
 	stop := context.AfterFunc(ctx, func() { _ = raw.SetDeadline(time.Unix(1, 0)) })
@@ -154,21 +127,18 @@ func (r *Router) connectRemote(ctx context.Context, e *endpoint, head preamble) 
 	switch {
 	case err != nil:
 		_ = raw.Close()
-		return fail(blameWorker, "open stream", err)
+		return fail(failure.BlameWorker, "open stream", err)
 	case st != statusOK:
 		_ = conn.Close()
 		err := fmt.Errorf("%s (%s)", st, reason)
 		if st == statusNoInstance || st == statusNotReady || st == statusDraining {
-			err = notNowError{err}
+			err = failure.NotNowError{Err: err}
 		}
-		return fail(blameEndpoint, "refused by its worker", err)
+		return fail(failure.BlameEndpoint, "refused by its worker", err)
 	}
-	e.reached.Store(stamp(time.Now()))
+	e.reached.Store(counters.Stamp(time.Now()))
 	return conn, nil
 }
-
-// notNowError is an answer that makes openError.notNow true.
-type notNowError struct{ error }
 
 // greet does the handshake, sends the preamble and reads the answer.
 func greet(conn *tls.Conn, hello []byte, deadline time.Time) (status, string, error) {
@@ -187,9 +157,9 @@ func greet(conn *tls.Conn, hello []byte, deadline time.Time) (status, string, er
 // blameFor takes the blame from the other side where the caller gave up or this
 // machine is out of something: a router that is in trouble itself would
 // otherwise eject the whole world.
-func (r *Router) blameFor(ctx context.Context, b blame) blame {
+func (r *Router) blameFor(ctx context.Context, b failure.Blame) failure.Blame {
 	if errors.Is(ctx.Err(), context.Canceled) {
-		return blameSelf
+		return failure.BlameSelf
 	}
 	return b
 }
@@ -230,23 +200,23 @@ func (r *Router) timed(ctx context.Context, e *endpoint, port string, what purpo
 
 // judge ejects what a failed try speaks against.
 func (r *Router) judge(e *endpoint, err error) {
-	var oe *openError
-	if !errors.As(err, &oe) || outOfResources(err) {
+	var oe *failure.OpenError
+	if !errors.As(err, &oe) || failure.OutOfResources(err) {
 		return
 	}
-	switch oe.blame {
-	case blameSelf:
-	case blameEndpoint:
-		r.eject(e, oe.err.Error())
-	case blameWorker:
+	switch oe.Blame {
+	case failure.BlameSelf:
+	case failure.BlameEndpoint:
+		r.eject(e, oe.Err.Error())
+	case failure.BlameWorker:
 		// e may be of a table that was replaced meanwhile.
 		all := append(slices.Clip(r.table.Load().byAddress[e.Address]), e)
 		var late net.Error // of a read, which is os.ErrDeadlineExceeded, and of connecting, which is not
-		if errors.As(err, &late) && late.Timeout() && reachedSince(all, oe.began) {
-			r.log.Debug("a stream was not opened in time", "worker", e.Worker, "why", oe.err)
+		if errors.As(err, &late) && late.Timeout() && reachedSince(all, oe.Began) {
+			r.log.Debug("a stream was not opened in time", "worker", e.Worker, "why", oe.Err)
 			return
 		}
-		r.lose(all, oe.err.Error())
+		r.lose(all, oe.Err.Error())
 	}
 }
 
@@ -254,7 +224,7 @@ func (r *Router) judge(e *endpoint, err error) {
 // common, was opened after began, or one of them answered. What took too long then is no sign that their worker is
 // gone: it, or this one, has much to do.
 func reachedSince(list []*endpoint, began time.Time) bool {
-	return slices.ContainsFunc(list, func(e *endpoint) bool { return e.reached.Load() > stamp(began) })
+	return slices.ContainsFunc(list, func(e *endpoint) bool { return e.reached.Load() > counters.Stamp(began) })
 }
 
 // lose ejects endpoints whose worker cannot be reached, and takes back what waits
@@ -266,16 +236,3 @@ func (r *Router) lose(list []*endpoint, why string) {
 	}
 	abandon(list)
 }
-
-// outOfResources is true for errors that come from this machine's limits.
-func outOfResources(err error) bool {
-	for _, limit := range []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.EADDRNOTAVAIL} {
-		if errors.Is(err, limit) {
-			return true
-		}
-	}
-	return false
-}
-
-// errNoEndpoint is the end of open where nothing could be tried.
-var errNoEndpoint = errors.New("no endpoint is ready")

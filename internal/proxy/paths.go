@@ -4,9 +4,11 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"net"
 	"sync"
 	"time"
+
+	"github.com/verge-edge/verge/internal/proxy/failure"
+	"github.com/verge-edge/verge/internal/proxy/netconn"
 )
 
 // Looking after connections to a worker that is believed dead.
@@ -16,14 +18,6 @@ const (
 	lastDoubt  = time.Minute
 	// againDoubt is the pause between two probes that must both fail.
 	againDoubt = 3 * time.Second
-
-	// A peer that is gone without a word is noticed by the kernel after about
-	// deadPeer, whether or not anything is on its way to it. Long enough for a link
-	// that is away for a while.
-	deadPeer      = 3 * time.Minute
-	peerIdle      = time.Minute // before the first probe of the kernel
-	peerInterval  = 20 * time.Second
-	peerIntervals = 6
 )
 
 // paths are the open connections to and from other workers.
@@ -85,7 +79,7 @@ func (p *paths) begin(addr string, gone bool) <-chan struct{} {
 	defer p.mu.Unlock()
 	if c := p.doubted[addr]; c != nil {
 		if gone {
-			wake(c)
+			netconn.Wake(c)
 		}
 		return nil
 	}
@@ -123,7 +117,7 @@ func (r *Router) PeersChanged() {
 	for _, conn := range r.paths.all() {
 		if err := r.opts.PeerAllowed(conn.ConnectionState()); err != nil {
 			r.log.Info("connection cut", "peer", conn.RemoteAddr().String(), "why", err)
-			cut(conn)
+			netconn.Cut(conn)
 		}
 	}
 }
@@ -158,7 +152,7 @@ func (r *Router) doubt(e *endpoint, gone bool) {
 }
 
 func (r *Router) lookAfter(ctx context.Context, e *endpoint, gone bool, left <-chan struct{}) {
-	wait := waitOrDone(ctx)
+	wait := netconn.WaitOrDone(ctx)
 	for pause := firstDoubt; ; pause = min(2*pause, lastDoubt) {
 		if !gone {
 			t := time.NewTimer(pause)
@@ -194,7 +188,7 @@ func (r *Router) cutAll(e *endpoint) {
 		r.log.Info("connections cut: their worker is believed dead and does not answer", "worker", e.Worker, "address", e.Address, "connections", len(conns))
 	}
 	for _, conn := range conns {
-		cut(conn)
+		netconn.Cut(conn)
 	}
 }
 
@@ -210,8 +204,8 @@ func (r *Router) reaches(ctx context.Context, e *endpoint) bool {
 		release()
 		return true
 	}
-	var oe *openError
-	return !errors.As(err, &oe) || oe.blame != blameWorker
+	var oe *failure.OpenError
+	return !errors.As(err, &oe) || oe.Blame != failure.BlameWorker
 }
 
 // suspected says whether an endpoint behind an address is suspect.
@@ -222,12 +216,4 @@ func (r *Router) suspected(addr string) bool {
 		}
 	}
 	return false
-}
-
-// keepPeer has the kernel notice when the other side of a connection to or from
-// another worker is gone.
-func keepPeer(c *net.TCPConn) {
-	// What cannot be set leaves the defaults, which notice it later.
-	_ = c.SetKeepAliveConfig(net.KeepAliveConfig{Enable: true, Idle: peerIdle, Interval: peerInterval, Count: peerIntervals})
-	_ = boundUnacknowledged(c, deadPeer)
 }

@@ -10,6 +10,9 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/internal/policy/scale"
+	"github.com/verge-edge/verge/internal/proxy/counters"
+	"github.com/verge-edge/verge/internal/proxy/failure"
+	"github.com/verge-edge/verge/internal/proxy/h2guard"
 	"github.com/verge-edge/verge/internal/proxy/queue"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -36,33 +39,6 @@ func wakeBefore(now, deadline time.Time) time.Time {
 	return until
 }
 
-// Why a router lets no request through to an instance, as it tells another router.
-// Nothing of the request was sent to the instance.
-const (
-	refusedFull     = "full"
-	refusedLate     = "late"
-	refusedDraining = "draining"
-	refusedNotReady = "not-ready"
-	refusedGone     = "no-instance"
-	// An instance that would start with the request does not, see StartError.
-	refusedStart = "not-started"
-	refusedRoom  = "no-room"
-)
-
-// refusedError is that a request was not let through.
-type refusedError struct {
-	why string // one of the above
-	err error
-	// again is when to ask again, 0 where nobody knows.
-	again time.Duration
-}
-
-// Error implements error.
-func (e *refusedError) Error() string { return e.err.Error() }
-
-// Unwrap returns the cause.
-func (e *refusedError) Unwrap() error { return e.err }
-
 // refusal of a request by Local.Target or its queue; any other error is that of the
 // client, who left.
 func refusal(id wire.InstanceID, err error) error {
@@ -70,23 +46,23 @@ func refusal(id wire.InstanceID, err error) error {
 	var se *StartError
 	switch {
 	case errors.As(err, &se) && se.Full:
-		return &refusedError{refusedRoom, se, se.Again}
+		return &failure.RefusedError{Why: failure.RefusedRoom, Err: se, Again: se.Again}
 	case se != nil:
-		return &refusedError{refusedStart, se, se.Again}
+		return &failure.RefusedError{Why: failure.RefusedStart, Err: se, Again: se.Again}
 	case errors.Is(err, queue.ErrFull):
-		why = refusedFull
+		why = failure.RefusedFull
 	case errors.Is(err, queue.ErrLate):
-		why = refusedLate
+		why = failure.RefusedLate
 	case errors.Is(err, ErrDraining):
-		why = refusedDraining
+		why = failure.RefusedDraining
 	case errors.Is(err, ErrNoInstance):
-		why = refusedGone
+		why = failure.RefusedGone
 	case errors.Is(err, ErrNotReady), errors.Is(err, ErrAsleep):
-		why = refusedNotReady
+		why = failure.RefusedNotReady
 	default:
 		return err
 	}
-	return &refusedError{why: why, err: fmt.Errorf("%s: %w", id, err)}
+	return &failure.RefusedError{Why: why, Err: fmt.Errorf("%s: %w", id, err)}
 }
 
 // spot is an instance of this worker as requests meet it: the queue in front of it and
@@ -218,7 +194,7 @@ func (r *Router) enter(ctx context.Context, p *place, id wire.InstanceID, port s
 // leave ends what enter began. Answered: the instance gave a whole answer.
 func (p *place) leave(answered bool) {
 	if answered {
-		p.spot.seen.Store(stamp(time.Now()))
+		p.spot.seen.Store(counters.Stamp(time.Now()))
 	}
 	p.ticket.Done(answered)
 	p.done()
@@ -299,7 +275,7 @@ func (x *spot) transport(r *Router, port, addr string, h2 bool) *transport {
 			return nil, err
 		}
 		if h2 {
-			conn = r.guardServerH2(conn)
+			conn = h2guard.Server(conn, r.opts.HeaderTimeout)
 		}
 		return newKeptConn(conn, func() {}), nil
 	}, h2, false, r.log)

@@ -7,24 +7,11 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/internal/policy/route"
+	"github.com/verge-edge/verge/internal/proxy/failure"
 )
 
 // maxProbes at a time.
 const maxProbes = 8
-
-// waitOrDone returns a function that waits and is false once ctx has ended.
-func waitOrDone(ctx context.Context) func(time.Duration) bool {
-	return func(d time.Duration) bool {
-		t := time.NewTimer(d)
-		defer t.Stop()
-		select {
-		case <-t.C:
-			return ctx.Err() == nil
-		case <-ctx.Done():
-			return false
-		}
-	}
-}
 
 // runProber looks after what is ejected. It sleeps without a timer while
 // nothing is.
@@ -138,14 +125,14 @@ func (r *Router) probeDue(ctx context.Context, localOnly bool) {
 func (r *Router) probeGroup(ctx context.Context, group []*endpoint) {
 	for _, e := range group {
 		err := r.probeOne(ctx, e)
-		var oe *openError
+		var oe *failure.OpenError
 		switch {
 		case ctx.Err() != nil:
 			return
 		case err == nil:
 			r.readmit(e)
-		case errors.As(err, &oe) && oe.blame == blameWorker:
-			r.lose(group, oe.err.Error())
+		case errors.As(err, &oe) && oe.Blame == failure.BlameWorker:
+			r.lose(group, oe.Err.Error())
 			return
 		default:
 			// Also where the fault is here: the next probe is put off.

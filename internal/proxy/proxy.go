@@ -5,12 +5,13 @@ import (
 	"crypto/tls"
 	"errors"
 	"log/slog"
-	"net"
 	"net/netip"
 	"time"
 
 	"github.com/verge-edge/verge/internal/policy/route"
 	"github.com/verge-edge/verge/internal/proxy/certs"
+	"github.com/verge-edge/verge/internal/proxy/counters"
+	"github.com/verge-edge/verge/internal/proxy/netconn"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -123,10 +124,10 @@ type Options struct {
 	Ask func(ctx context.Context, service string) error
 	// Sockets opens what the Router listens at and connects to; nil is the network of
 	// this process. A test bed gives each of its routers that of a host of its own.
-	Sockets Sockets
+	Sockets netconn.Sockets
 	// Listeners opens what the Router listens at, in place of Sockets, and may know it from
 	// a process before; nil: it is opened anew.
-	Listeners Listeners
+	Listeners netconn.Listeners
 	// Public runs the function that opens a socket of the gateway where its users are, for
 	// example in another network namespace; nil: here.
 	Public func(open func() error) error
@@ -143,14 +144,6 @@ type Options struct {
 	MaxConns int
 }
 
-// Sockets opens TCP sockets, as net.ListenConfig and net.Dialer do. What it makes are a
-// *net.TCPListener and a *net.TCPConn: bodies are spliced between sockets. It is called
-// from any goroutine.
-type Sockets interface {
-	Listen(ctx context.Context, network, address string) (net.Listener, error)
-	DialContext(ctx context.Context, network, address string) (net.Conn, error)
-}
-
 // Distances are what policies go by. A Router calls them from any goroutine, with
 // locks held: they return at once.
 type Distances interface {
@@ -160,12 +153,6 @@ type Distances interface {
 	Distance(cluster, worker string) (rtt time.Duration, from route.Source, at time.Time)
 	// Version changes when a Distance may have.
 	Version() uint64
-}
-
-// Listeners opens TCP sockets to listen at. Which one it is say name and address together.
-// It is called from any goroutine.
-type Listeners interface {
-	Listen(ctx context.Context, lc net.ListenConfig, name, network, address string) (net.Listener, error)
 }
 
 // Worker is another worker and where its data port is, host:port.
@@ -178,3 +165,12 @@ type Entry struct {
 	// Problem says why nothing listens at Addr at the moment; "" if it does.
 	Problem string
 }
+
+// Sockets opens the sockets of a Router.
+type Sockets = netconn.Sockets
+
+// Histogram is a distribution of durations.
+type Histogram = counters.Histogram
+
+// Traffic is bytes from and to clients.
+type Traffic = counters.Traffic

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/verge-edge/verge/internal/proxy/failure"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -25,7 +26,7 @@ func TestTooLateIsNotGone(t *testing.T) {
 	_, connecting := (&net.Dialer{Deadline: time.Unix(1, 0)}).DialContext(t.Context(), "tcp", b.DataAddr())
 	late := func(began time.Time) {
 		for _, err := range []error{os.ErrDeadlineExceeded, fmt.Errorf("reach its data port: %w", connecting)} {
-			a.judge(all[0], &openError{blame: blameWorker, err: err, began: began})
+			a.judge(all[0], &failure.OpenError{Blame: failure.BlameWorker, Err: err, Began: began})
 		}
 	}
 	before := time.Now()

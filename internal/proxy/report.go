@@ -5,58 +5,13 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/internal/orca"
-	"github.com/verge-edge/verge/internal/proxy/http1"
+	"github.com/verge-edge/verge/internal/proxy/httpmsg"
 )
-
-// reported is what a head, or trailers, say of the load of who made them; false where
-// that is nothing, or nothing to be believed.
-func (r *Router) reported(h http.Header) (report orca.Report, ok bool) {
-	text, bin := h[orca.Header], h[orca.Trailer]
-	var err error
-	switch {
-	case len(text) == 1:
-		report, err = orca.Parse(text[0])
-	case len(text) == 0 && len(bin) == 1:
-		report, err = orca.ParseTrailer(bin[0])
-	case len(text)+len(bin) == 0:
-		return report, false
-	default: // which one is meant?
-		r.invalidReports.Add(1)
-		return report, false
-	}
-	if err != nil {
-		r.invalidReports.Add(1)
-		return orca.Report{}, false
-	}
-	return report, true
-}
-
-// reportedBy is reported for the fast path.
-func (r *Router) reportedBy(res *http1.Response) (report orca.Report) {
-	if res.Report == nil {
-		return report
-	}
-	parse := orca.Parse
-	if res.BinaryReport {
-		parse = orca.ParseTrailer
-	}
-	report, err := parse(string(res.Report))
-	if err != nil {
-		r.invalidReports.Add(1)
-		return orca.Report{}
-	}
-	return report
-}
-
-func dropReports(h http.Header) {
-	delete(h, orca.Header)
-	delete(h, orca.Trailer)
-}
 
 // tell puts the load report into the head of an answer, or takes it out. Trailers: the
 // client expects one there too.
 func (x *exchange) tell(h http.Header, report bool) (trailers bool) {
-	dropReports(h)
+	httpmsg.DropReports(h)
 	if !report {
 		return false
 	}
@@ -64,7 +19,7 @@ func (x *exchange) tell(h http.Header, report bool) (trailers bool) {
 		loadReport(&x.report, x.place.report())
 	}
 	h[orca.Header] = []string{string(x.report.AppendText(make([]byte, 0, 192)))}
-	if x.req.ProtoMajor != 2 || !isGRPC(x.req.Header) {
+	if x.req.ProtoMajor != 2 || !httpmsg.IsGRPC(x.req.Header) {
 		return false
 	}
 	if _, only := h["Grpc-Status"]; only { // the head is the trailers
@@ -77,8 +32,8 @@ func (x *exchange) tell(h http.Header, report bool) (trailers bool) {
 // tellLast takes the load report out of the trailers of an answer and, where the client
 // expects one there, puts in what it was complemented to.
 func (x *exchange) tellLast(h http.Header, report bool) {
-	last, ok := x.r.reported(x.res.Trailer)
-	dropReports(x.res.Trailer)
+	last, ok := x.r.reports.FromHeader(x.res.Trailer)
+	httpmsg.DropReports(x.res.Trailer)
 	if ok {
 		takeHop(&last)
 		x.report, x.trailed = last, true

@@ -16,7 +16,10 @@ import (
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/atomicfile/statefile"
+	"github.com/verge-edge/verge/internal/proxy/failure"
+	"github.com/verge-edge/verge/internal/proxy/httpmsg"
 	"github.com/verge-edge/verge/internal/proxy/ingress"
+	"github.com/verge-edge/verge/internal/proxy/netconn"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -28,8 +31,9 @@ type Router struct {
 	opts         Options
 	log          *slog.Logger
 	identity     *identity
-	localDialer  dialer
-	remoteDialer dialer
+	opens        netconn.Opener
+	localDialer  netconn.Dialer
+	remoteDialer netconn.Dialer
 	asked        chan struct{} // see Asked
 	draining     atomic.Bool   // see Drain
 	inflight     inflight
@@ -42,8 +46,7 @@ type Router struct {
 	spots        spots
 	noRoute      atomic.Uint64 // connections to entries without a route
 	flooded      atomic.Uint64 // connections of HTTP/2 that were cut for it
-	// invalidReports of load, of instances.
-	invalidReports atomic.Uint64
+	reports      httpmsg.LoadReports
 
 	// table is what connections and requests look at; replaced as a whole.
 	table atomic.Pointer[table]
@@ -130,21 +133,22 @@ func New(opts Options) (*Router, error) {
 		identity:     &identity{source: opts.TLS, away: opts.Away, allowed: opts.PeerAllowed, cache: tls.NewLRUClientSessionCache(sessions)},
 		localDialer:  &net.Dialer{KeepAlive: -1},
 		remoteDialer: &net.Dialer{Timeout: dialTimeout},
+		opens:        netconn.Opener{Sockets: opts.Sockets, Listeners: opts.Listeners, Public: opts.Public},
 		asked:        make(chan struct{}, 1),
 		inflight:     newInflight(),
 		probe:        make(chan struct{}, 1),
 		localChanged: make(chan struct{}, 1),
 	}
 	if opts.Sockets != nil {
-		r.localDialer, r.remoteDialer = opts.Sockets, within{opts.Sockets, dialTimeout}
+		r.localDialer, r.remoteDialer = opts.Sockets, netconn.DialWithin(opts.Sockets, dialTimeout)
 	}
 	r.entries = &entries{
-		host: opts.EntryHost, listen: r.listener, log: r.log, spawn: r.spawn, handle: r.serveEntry, takes: r.takesRequests,
+		host: opts.EntryHost, listen: r.opens.Listener, log: r.log, spawn: r.spawn, handle: r.serveEntry, takes: r.takesRequests,
 		book: book, open: map[entryKey]*entry{},
 	}
-	r.entries.conns.max = int64(opts.MaxConns)
+	r.entries.conns.Max = int64(opts.MaxConns)
 	r.data = &dataPort{r: r, handshakes: make(chan struct{}, maxHandshakes)}
-	r.data.conns.max = int64(opts.MaxConns)
+	r.data.conns.Max = int64(opts.MaxConns)
 	r.front = newFront(r)
 	r.gateway = newGateway(r)
 	r.table.Store(newTable(0))
@@ -224,10 +228,10 @@ func (r *Router) listen(ctx context.Context, name, addr string, ln *net.Listener
 	// Without r.mu: a name as host may take long to look up.
 	var opened net.Listener
 	open := func() (err error) {
-		opened, err = r.listener(net.ListenConfig{}, name).Listen(ctx, "tcp", addr)
+		opened, err = r.opens.Listener(net.ListenConfig{}, name).Listen(ctx, "tcp", addr)
 		return err
 	}
-	where := r.public
+	where := r.opens.InPublic
 	if name == DataPort {
 		where = func(open func() error) error { return open() }
 	}
@@ -237,7 +241,7 @@ func (r *Router) listen(ctx context.Context, name, addr string, ln *net.Listener
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.state != running || r.draining.Load() {
-		return errors.Join(errClosed, opened.Close())
+		return errors.Join(failure.ErrClosed, opened.Close())
 	}
 	*ln = opened
 	r.spawned(func(ctx context.Context) { serve(ctx, opened) })
@@ -410,23 +414,16 @@ func (r *Router) isLocal(e wire.Endpoint) bool {
 // LocalChanged tells the Router that readiness or ports of instances of this
 // worker may have changed. It asks Local about them soon, from a goroutine of
 // its own.
-func (r *Router) LocalChanged() { wake(r.localChanged) }
+func (r *Router) LocalChanged() { netconn.Wake(r.localChanged) }
 
-func (r *Router) wakeProber() { wake(r.probe) }
-
-func wake(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default: // one is waiting already
-	}
-}
+func (r *Router) wakeProber() { netconn.Wake(r.probe) }
 
 // serveEntry connects one client of an entry with an endpoint.
 func (r *Router) serveEntry(ctx context.Context, k entryKey, client *net.TCPConn) {
 	s := r.table.Load().services[k.app+"."+k.service]
 	if s == nil {
 		r.noRoute.Add(1)
-		cut(client)
+		netconn.Cut(client)
 		return
 	}
 	r.serveClient(ctx, s, k.port, client, nil)
@@ -439,15 +436,15 @@ func (r *Router) serveClient(ctx context.Context, s *service, port string, clien
 	if err := r.arrive(ctx, s, begin); err != nil {
 		s.failures.Add(1)
 		r.log.Debug("connection refused", "service", s.key, "port", port, "why", err)
-		cut(client)
+		netconn.Cut(client)
 		return
 	}
 	upstream, release, e, err := r.open(ctx, s, port)
-	s.connects.observe(time.Since(begin))
+	s.connects.Observe(time.Since(begin))
 	if err != nil {
 		s.failures.Add(1)
 		r.log.Debug("connection refused", "service", s.key, "port", port, "why", err)
-		cut(client)
+		netconn.Cut(client)
 		return
 	}
 	defer release()
@@ -456,20 +453,10 @@ func (r *Router) serveClient(ctx context.Context, s *service, port string, clien
 	if len(head) > 0 {
 		_, _ = upstream.Write(head) // one that is gone is found out by the relay
 	}
-	if r.relay(ctx, client, upstream, &s.traffic) {
+	if netconn.RelayUntil(ctx, client, upstream, &s.traffic) {
 		e.failures.Add(1)
 		r.eject(e, "connection was reset before an answer")
 	}
-}
-
-// relay is relay until ctx ends.
-func (r *Router) relay(ctx context.Context, client, upstream net.Conn, t *traffic) (broken bool) {
-	stop := context.AfterFunc(ctx, func() {
-		cut(client)
-		cut(upstream)
-	})
-	defer stop()
-	return relay(client, upstream, t) && ctx.Err() == nil
 }
 
 // serveData accepts streams from other workers.
@@ -477,10 +464,10 @@ func (r *Router) serveData(ctx context.Context, ln net.Listener) {
 	defer context.AfterFunc(ctx, func() { _ = ln.Close() })()
 	var conns sync.WaitGroup
 	defer conns.Wait()
-	wait := waitOrDone(ctx)
-	acceptAll(ln, func(d time.Duration) bool { return !r.draining.Load() && wait(d) }, r.log, func(c *net.TCPConn) {
+	wait := netconn.WaitOrDone(ctx)
+	netconn.AcceptAll(ln, func(d time.Duration) bool { return !r.draining.Load() && wait(d) }, r.log, func(c *net.TCPConn) {
 		conns.Go(func() {
-			defer context.AfterFunc(ctx, func() { cut(c) })()
+			defer context.AfterFunc(ctx, func() { netconn.Cut(c) })()
 			r.data.serve(ctx, c)
 		})
 	})

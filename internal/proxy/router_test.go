@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/verge-edge/verge/internal/proxy/failure"
+	"github.com/verge-edge/verge/internal/proxy/netconn"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -111,7 +113,7 @@ func TestResetBeforeAnAnswerEjects(t *testing.T) {
 		id := "app.web." + w.name
 		i := startInstance(t, id, "", func(c net.Conn) {
 			_, _ = io.ReadFull(c, make([]byte, 1))
-			cut(c)
+			netconn.Cut(c)
 		})
 		w.engine.set(id, i.addr, nil)
 		a.SetRoutes([]wire.Route{webRoute(w.endpoint(id))})
@@ -147,7 +149,7 @@ func TestClientResetBlamesNobody(t *testing.T) {
 	_, err = c.Write([]byte("x"))
 	must(t, err)
 	eventually(t, "connection is proxied", func() bool { return a.InFlight(i.id) == 1 })
-	cut(c)
+	netconn.Cut(c)
 	<-got
 	must(t, a.WaitIdle(t.Context(), i.id))
 	eventually(t, "connection is closed", func() bool { return a.Stats().EntryConns == 0 })
@@ -394,7 +396,7 @@ func TestAPortIsTaken(t *testing.T) {
 	})
 	must(t, err)
 	defer r.Close()
-	if failed := r.Open(t.Context()); len(failed) != 2 || !errors.Is(failed[0], errClosed) || r.DataAddr() != "" {
+	if failed := r.Open(t.Context()); len(failed) != 2 || !errors.Is(failed[0], failure.ErrClosed) || r.DataAddr() != "" {
 		t.Fatalf("Open before Start: %v, data port at %q", failed, r.DataAddr())
 	}
 	must(t, r.Start(t.Context()))

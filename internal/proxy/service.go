@@ -12,6 +12,7 @@ import (
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/policy/route"
 	"github.com/verge-edge/verge/internal/policy/scale"
+	"github.com/verge-edge/verge/internal/proxy/counters"
 	"github.com/verge-edge/verge/internal/proxy/http1"
 	"github.com/verge-edge/verge/internal/proxy/queue"
 	"github.com/verge-edge/verge/internal/wire"
@@ -24,12 +25,12 @@ type service struct {
 	key       string
 	seed      uint64
 
-	connections atomic.Uint64 // of clients, by entries
-	requests    atomic.Uint64 // of clients, by the gateway
-	failures    atomic.Uint64 // of both, to which no endpoint could be given
-	connects    histogram     // how long each of the connections took to open, or to fail
-	traffic     traffic       // of those connections
-	answers     answers       // to the requests
+	connections atomic.Uint64      // of clients, by entries
+	requests    atomic.Uint64      // of clients, by the gateway
+	failures    atomic.Uint64      // of both, to which no endpoint could be given
+	connects    counters.Durations // how long each of the connections took to open, or to fail
+	traffic     counters.Bytes     // of those connections
+	answers     counters.Answers   // to the requests
 
 	limits  atomic.Pointer[queue.Limits] // of its instances' queues; nil: none
 	counted atomic.Bool                  // it is counted how its instances answer
@@ -271,7 +272,7 @@ func shared[T any](a, b []T) bool {
 
 // arrive notes that a client came, and sees to it that the endpoints are here.
 func (r *Router) arrive(ctx context.Context, s *service, now time.Time) error {
-	s.came.Store(stamp(now))
+	s.came.Store(counters.Stamp(now))
 	if !s.unasked.Load() || r.opts.Ask == nil {
 		return nil
 	}
@@ -291,7 +292,7 @@ func (r *Router) LastUse(key string) time.Time {
 		}
 	}
 	if at := s.came.Load(); at != 0 {
-		return stamped(at)
+		return counters.Stamped(at)
 	}
 	return time.Time{}
 }

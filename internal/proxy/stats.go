@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"time"
+
+	"github.com/verge-edge/verge/internal/proxy/counters"
 )
 
 // Stats are counters since the Router was made, and what is open now.
@@ -41,9 +43,9 @@ type ServiceStats struct {
 	Requests     uint64 // of clients, by the gateway
 	Failures     uint64 // of both, that no endpoint took
 	Endpoints    []EndpointStats
-	Connects     Histogram // how long the connections took to open, or to fail
-	Traffic      Traffic   // of the connections
-	Answers      []AnswerStats
+	Connects     counters.Histogram // how long the connections took to open, or to fail
+	Traffic      counters.Traffic   // of the connections
+	Answers      []counters.AnswerStats
 	// Full are requests that found only full queues, Late those without an answer in
 	// time, Hopeless those that admission refused because of the objective, Unstarted
 	// those for which no instance started. All are in Failures too.
@@ -54,15 +56,6 @@ type ServiceStats struct {
 	// MeanBody and MeanAnswer are the bytes of requests and of their answers, the newest
 	// counting most.
 	MeanBody, MeanAnswer float64
-}
-
-// AnswerStats are the durations of requests by how they were answered.
-type AnswerStats struct {
-	// Method is "_OTHER" for one that is not a standard's. It is "" and Status 0
-	// for all ways to answer together that are beyond the bound.
-	Method string
-	Status int // 499: the client left before
-	Histogram
 }
 
 // EndpointState is how a router sees an endpoint.
@@ -100,7 +93,7 @@ type DataStats struct {
 	Refused  uint64 // answered with the reason why not
 	Rejected uint64 // cut off: handshake, preamble, or limit
 	Open     int    // now
-	Traffic  Traffic
+	Traffic  counters.Traffic
 }
 
 // GatewayStats counts the requests of users.
@@ -114,7 +107,7 @@ type GatewayStats struct {
 	BadProxy    uint64 // connections of balancers without a valid header of the PROXY protocol
 	Flooded     uint64 // connections of HTTP/2, at entries too, with too many frames that carry nothing, or a head without end
 	Open        int    // connections now
-	Traffic     Traffic
+	Traffic     counters.Traffic
 }
 
 // Stats returns the counters. Its cost grows with the number of endpoints.
@@ -123,14 +116,14 @@ func (r *Router) Stats() Stats {
 	st := Stats{
 		Data: DataStats{
 			Accepted: d.accepted.Load(), Served: d.served.Load(), Refused: d.refused.Load(),
-			Rejected: d.rejected.Load(), Open: int(d.conns.n.Load()), Traffic: d.traffic.read(),
+			Rejected: d.rejected.Load(), Open: d.conns.Open(), Traffic: d.traffic.Read(),
 		},
 		Gateway: GatewayStats{
 			Requests: g.requests.Load(), UnknownHost: g.unknown.Load(), Limited: g.limited.Load(), NoEndpoint: g.noEndpoint.Load(),
-			Failed: g.failed.Load(), Rejected: g.rejected.Load(), BadProxy: g.badProxy.Load(), Flooded: r.flooded.Load(), Open: int(g.conns.n.Load()), Traffic: g.traffic.read(),
+			Failed: g.failed.Load(), Rejected: g.rejected.Load(), BadProxy: g.badProxy.Load(), Flooded: r.flooded.Load(), Open: g.conns.Open(), Traffic: g.traffic.Read(),
 		},
-		NoRoute: r.noRoute.Load(), InvalidReports: r.invalidReports.Load(),
-		EntryConns: int(r.entries.conns.n.Load()),
+		NoRoute: r.noRoute.Load(), InvalidReports: r.reports.Invalid.Load(),
+		EntryConns: r.entries.conns.Open(),
 		Handshakes: len(d.handshakes),
 	}
 	for _, s := range r.table.Load().services {
@@ -151,7 +144,7 @@ func (s *service) stats() ServiceStats {
 		App: s.app, Service: s.name,
 		Connections: s.connections.Load(), Requests: s.requests.Load(), Failures: s.failures.Load(),
 		Endpoints: make([]EndpointStats, 0, len(s.endpoints)),
-		Connects:  s.connects.read(), Traffic: s.traffic.read(), Answers: s.answers.read(),
+		Connects:  s.connects.Read(), Traffic: s.traffic.Read(), Answers: s.answers.Read(),
 		Full: s.overflow, Late: s.late, Hopeless: s.hopeless, Unstarted: s.unstarted,
 		Retries: s.retries, RetriesRefused: s.retriesRefused, Outliers: s.outliers,
 		MeanBody: s.sizes.body.value, MeanAnswer: s.sizes.answer.value,
@@ -197,19 +190,4 @@ func (s *service) waiting() (n int) {
 		e.mu.Unlock()
 	}
 	return n
-}
-
-func (a *answers) read() []AnswerStats {
-	by := a.by.Load()
-	if by == nil {
-		return nil
-	}
-	out := make([]AnswerStats, 0, len(*by))
-	for k, h := range *by {
-		out = append(out, AnswerStats{Method: k.method, Status: k.status, Histogram: h.read()})
-	}
-	slices.SortFunc(out, func(x, y AnswerStats) int {
-		return cmp.Or(cmp.Compare(x.Method, y.Method), cmp.Compare(x.Status, y.Status))
-	})
-	return out
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"net"
 	"sync"
+
+	"github.com/verge-edge/verge/internal/proxy/netconn"
 )
 
 // Serve takes connections that ln accepts as connections to a port of a service, as
@@ -18,17 +20,17 @@ func (r *Router) Serve(ln net.Listener, app, service, port string) {
 		defer context.AfterFunc(ctx, func() { _ = ln.Close() })()
 		var conns sync.WaitGroup
 		defer conns.Wait()
-		acceptAll(ending{ln, end}, waitOrDone(open), r.log, func(c *net.TCPConn) {
-			if !r.entries.conns.take() {
-				cut(c)
+		netconn.AcceptAll(ending{ln, end}, netconn.WaitOrDone(open), r.log, func(c *net.TCPConn) {
+			if !r.entries.conns.Take() {
+				netconn.Cut(c)
 				return
 			}
 			k := entryKey{app, service, port}
-			if r.takesRequests(k, c, r.entries.conns.give) {
+			if r.takesRequests(k, c, r.entries.conns.Give) {
 				return
 			}
 			conns.Go(func() {
-				defer r.entries.conns.give()
+				defer r.entries.conns.Give()
 				r.serveEntry(ctx, k, c)
 			})
 		})

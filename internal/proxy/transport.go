@@ -3,12 +3,9 @@ package proxy
 import (
 	"context"
 	"errors"
-	"io"
 	"log/slog"
 	"net"
 	"net/http"
-	"slices"
-	"syscall"
 	"time"
 
 	"github.com/verge-edge/verge/internal/proxy/h2client"
@@ -47,7 +44,7 @@ func newTransport(dial func(context.Context) (*keptConn, error), h2, once bool, 
 				if err != nil {
 					return nil, err
 				}
-				return &c.heldConn, nil // there, something to read means nothing
+				return &c.HeldConn, nil // there, something to read means nothing
 			},
 			Idle: upstreamIdle, MaxHead: maxResponseHeader, Once: once, Log: log,
 		})}
@@ -183,21 +180,4 @@ func (e *endpoint) closeIdleLocked() {
 	for _, p := range e.pools {
 		p.CloseIdle()
 	}
-}
-
-// idempotent methods may be sent twice (RFC 9110, 9.2.2).
-func idempotent(method string) bool {
-	return slices.Contains([]string{
-		http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace, http.MethodPut, http.MethodDelete,
-	}, method)
-}
-
-// brokenConn is true for errors of a connection, not of what came over it.
-func brokenConn(err error) bool {
-	for _, b := range []error{io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.EPIPE, syscall.ETIMEDOUT} {
-		if errors.Is(err, b) {
-			return true
-		}
-	}
-	return false
 }

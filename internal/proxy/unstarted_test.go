@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/verge-edge/verge/internal/proxy/failure"
+	"github.com/verge-edge/verge/internal/proxy/httpmsg"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -192,12 +194,12 @@ func TestOverflowWhileItWakes(t *testing.T) {
 }
 
 func TestRefusalsOfStarts(t *testing.T) {
-	var re *refusedError
-	if err := refusal("a.b.0", &StartError{Why: "x", Again: time.Second}); !errors.As(err, &re) || re.why != refusedStart || re.again != time.Second {
+	var re *failure.RefusedError
+	if err := refusal("a.b.0", &StartError{Why: "x", Again: time.Second}); !errors.As(err, &re) || re.Why != failure.RefusedStart || re.Again != time.Second {
 		t.Errorf("%v", err)
 	}
 	for v, want := range map[string]time.Duration{"": 0, "7": 7 * time.Second, "-1": 0, "x": 0, "1e9": 0, "99999999999": 0, "Wed, 21 Oct 2015 07:28:00 GMT": 0} {
-		if got := saidAgain(v); got != want {
+		if got := httpmsg.ParseRetryAfter(v); got != want {
 			t.Errorf("Retry-After %q is %v, want %v", v, got, want)
 		}
 	}

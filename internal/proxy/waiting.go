@@ -2,10 +2,12 @@ package proxy
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"sync/atomic"
 	"time"
+
+	"github.com/verge-edge/verge/internal/proxy/counters"
+	"github.com/verge-edge/verge/internal/proxy/failure"
 )
 
 // A worker that falls silent takes the requests with it that wait for an answer
@@ -21,9 +23,6 @@ const (
 	lookAfter = time.Second
 	lookEvery = 5 * time.Second
 )
-
-// errAbandoned is why a request was taken back from an endpoint.
-var errAbandoned = errors.New("its worker cannot be reached")
 
 // waiter is a request that waits for the head of its response.
 type waiter struct {
@@ -99,7 +98,7 @@ func (r *Router) look(e *endpoint) {
 		life = max(life, x.reached.Load())
 	}
 	e.mu.Lock()
-	due := !e.looking && !e.retired && lookDue(now, e.looked, stamped(life))
+	due := !e.looking && !e.retired && lookDue(now, e.looked, counters.Stamped(life))
 	if due {
 		e.looked, e.looking = now, true
 	}
@@ -137,12 +136,9 @@ func abandon(list []*endpoint) {
 		e.closeIdleLocked()
 		for w := range e.waiting {
 			if w.repeat {
-				w.abandon(errAbandoned)
+				w.abandon(failure.ErrAbandoned)
 			}
 		}
 		e.mu.Unlock()
 	}
 }
-
-// abandoned says whether a request was taken back because its worker is gone.
-func abandoned(ctx context.Context) bool { return errors.Is(context.Cause(ctx), errAbandoned) }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/verge-edge/verge/internal/proxy/failure"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -198,7 +199,7 @@ func TestTakenBackTwice(t *testing.T) {
 		defer e.mu.Unlock()
 		for w := range e.waiting {
 			w.state.Store(overtaken)
-			w.abandon(errAbandoned)
+			w.abandon(failure.ErrAbandoned)
 		}
 		return len(e.waiting) > 0
 	})

@@ -1,4 +1,4 @@
-package proxy
+package httpmsg
 
 import (
 	"net/http"
@@ -11,9 +11,9 @@ import (
 func TestTimeLeftIsRoundedUp(t *testing.T) {
 	now := time.Now()
 	for _, left := range []time.Duration{0, 1, time.Microsecond + 1, 99*time.Millisecond + 1, 100 * time.Second, time.Hour + 1} {
-		for _, h := range []http.Header{{}, {headerGRPCTimeout: {"1S"}}} {
-			tellLeft(h, left)
-			if got := clientDeadline(h, now).Sub(now); got < left || got > left+time.Millisecond {
+		for _, h := range []http.Header{{}, {HeaderGRPCTimeout: {"1S"}}} {
+			SetTimeLeft(h, left)
+			if got := ClientDeadline(h, now).Sub(now); got < left || got > left+time.Millisecond {
 				t.Errorf("%s came as %s by %v", left, got, h)
 			}
 		}

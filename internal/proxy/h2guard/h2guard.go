@@ -1,20 +1,23 @@
-package proxy
+package h2guard
 
 import (
 	"encoding/binary"
 	"errors"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/net/http2"
+
+	"github.com/verge-edge/verge/internal/proxy/netconn"
 )
 
 // Bounds on the frames of a peer of HTTP/2 that carry nothing: empty DATA, CONTINUATION,
 // and all control frames. They cost the reader work, and the sender nothing.
 const (
-	// idleFrames may come at once, and idleFramesRate more each second.
-	idleFrames     = 10_000
+	// MaxIdleFrames may come at once, and idleFramesRate more each second.
+	MaxIdleFrames  = 10_000
 	idleFramesRate = 500
 	// idleFramesFor each frame of a request or an answer in return: a peer may acknowledge what it gets by two
 	// WINDOW_UPDATE frames and a PING, and may give up a stream.
@@ -27,13 +30,13 @@ var (
 	errNoPreface  = errors.New("the connection does not begin with the preface of HTTP/2")
 )
 
-// h2Guard is a connection that speaks HTTP/2, below the server of net/http or below package
+// Guard is a connection that speaks HTTP/2, below the server of net/http or below package
 // h2client, which bound neither the time of a header block nor the number of frames that
 // carry nothing. It follows the frames both ways and cuts a connection that exceeds either bound.
-type h2Guard struct {
+type Guard struct {
 	net.Conn
-	within  time.Duration // for a header block
-	flooded func()        // counts what was cut
+	within  time.Duration  // for a header block
+	flooded *atomic.Uint64 // counts what was cut
 
 	in, out frames // of the goroutine that reads, and of the one that writes
 
@@ -45,34 +48,38 @@ type h2Guard struct {
 	cut    error
 }
 
-// guardH2 guards a connection of a client that speaks HTTP/2.
-func (r *Router) guardH2(c net.Conn) net.Conn {
-	return &h2Guard{
-		Conn: c, within: r.opts.HeaderTimeout, flooded: func() { r.flooded.Add(1) },
-		in: frames{preface: http2.ClientPreface}, budget: frameBudget{left: idleFrames, at: time.Now()},
+// Client guards a connection of a client that speaks HTTP/2. A header block may take
+// within; flooded counts the connections that were cut.
+func Client(c net.Conn, within time.Duration, flooded *atomic.Uint64) *Guard {
+	return &Guard{
+		Conn: c, within: within, flooded: flooded,
+		in: frames{preface: http2.ClientPreface}, budget: frameBudget{left: MaxIdleFrames, at: time.Now()},
 	}
 }
 
-// guardServerH2 guards a connection to an instance that speaks HTTP/2: whoever wrote it may
+// Server guards a connection to an instance that speaks HTTP/2: whoever wrote it may
 // be as hostile as a client.
-func (r *Router) guardServerH2(c net.Conn) net.Conn {
-	return &h2Guard{
-		Conn: c, within: r.opts.HeaderTimeout, flooded: func() {},
-		out: frames{preface: http2.ClientPreface}, budget: frameBudget{left: idleFrames, at: time.Now()},
+func Server(c net.Conn, within time.Duration) *Guard {
+	return &Guard{
+		Conn: c, within: within, flooded: new(atomic.Uint64),
+		out: frames{preface: http2.ClientPreface}, budget: frameBudget{left: MaxIdleFrames, at: time.Now()},
 	}
 }
 
 // NetConn is the connection below.
-func (g *h2Guard) NetConn() net.Conn { return g.Conn }
+func (g *Guard) NetConn() net.Conn { return g.Conn }
+
+// Cut cuts the connection below.
+func (g *Guard) Cut() { netconn.Cut(g.Conn) }
 
 // CloseWrite passes a half-close on.
-func (g *h2Guard) CloseWrite() error {
-	closeWrite(g.Conn)
+func (g *Guard) CloseWrite() error {
+	netconn.CloseWrite(g.Conn)
 	return nil
 }
 
 // Close implements net.Conn.
-func (g *h2Guard) Close() error {
+func (g *Guard) Close() error {
 	g.mu.Lock()
 	if g.timer != nil {
 		g.timer.Stop()
@@ -82,7 +89,7 @@ func (g *h2Guard) Close() error {
 }
 
 // Read implements net.Conn.
-func (g *h2Guard) Read(p []byte) (int, error) {
+func (g *Guard) Read(p []byte) (int, error) {
 	n, err := g.Conn.Read(p)
 	for b := p[:n]; len(b) > 0; {
 		k, wrong := g.in.step(b)
@@ -93,7 +100,7 @@ func (g *h2Guard) Read(p []byte) (int, error) {
 			continue
 		}
 		if why := g.came(&g.in); why != nil {
-			cut(g.Conn)
+			netconn.Cut(g.Conn)
 			return 0, why
 		}
 	}
@@ -108,7 +115,7 @@ func (g *h2Guard) Read(p []byte) (int, error) {
 }
 
 // came notes what has come of a frame.
-func (g *h2Guard) came(f *frames) error {
+func (g *Guard) came(f *frames) error {
 	head := f.kind == http2.FrameHeaders || f.kind == http2.FrameContinuation
 	idle := f.begun && f.idle()
 	if !head && !idle {
@@ -139,7 +146,7 @@ func (g *h2Guard) came(f *frames) error {
 
 // look cuts the connection where a header block has had its time. One timer runs over many
 // blocks: it finds most of them complete.
-func (g *h2Guard) look() {
+func (g *Guard) look() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.armed = false
@@ -152,18 +159,18 @@ func (g *h2Guard) look() {
 		return
 	}
 	g.cutLocked(errHeadLate)
-	cut(g.Conn)
+	netconn.Cut(g.Conn)
 }
 
-func (g *h2Guard) cutLocked(why error) {
+func (g *Guard) cutLocked(why error) {
 	if g.cut == nil {
 		g.cut = why
-		g.flooded()
+		g.flooded.Add(1)
 	}
 }
 
 // Write implements net.Conn.
-func (g *h2Guard) Write(p []byte) (int, error) {
+func (g *Guard) Write(p []byte) (int, error) {
 	answers, resets := 0, 0
 	for b := p; len(b) > 0; {
 		k, _ := g.out.step(b)
@@ -197,7 +204,7 @@ type frameBudget struct {
 func (b *frameBudget) spend(now func() time.Time) bool {
 	if b.left == 0 {
 		t := now()
-		b.left = int(min(t.Sub(b.at).Seconds()*idleFramesRate, idleFrames))
+		b.left = int(min(t.Sub(b.at).Seconds()*idleFramesRate, MaxIdleFrames))
 		b.at = t
 	}
 	if b.left == 0 {
@@ -208,7 +215,7 @@ func (b *frameBudget) spend(now func() time.Time) bool {
 }
 
 // earn adds n, which may be negative.
-func (b *frameBudget) earn(n int) { b.left = min(max(b.left+n, 0), idleFrames) }
+func (b *frameBudget) earn(n int) { b.left = min(max(b.left+n, 0), MaxIdleFrames) }
 
 // frames follows the frames of one direction of a connection (RFC 9113, 4.1).
 type frames struct {

@@ -1,12 +1,10 @@
-package proxy
+package httpmsg
 
 import (
-	"context"
 	"errors"
 	"io"
-	"net"
 	"net/http"
-	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -16,6 +14,13 @@ import (
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/proxy/http1"
 )
+
+// HasBody: a body is to be passed on. Of a request of HTTP/2 without one a server knows by
+// its length alone; taken for one of unknown length it would be sent in chunks if it were
+// taken back just then, and who waits for the end of those does not see that it was.
+func HasBody(req *http.Request) bool {
+	return req.Body != nil && req.Body != http.NoBody && req.ContentLength != 0
+}
 
 // malformed says what is wrong with a request that the server has accepted, "" if nothing
 // is. The server of net/http leaves some of it open, of HTTP/2 above all: there a path or a
@@ -75,15 +80,15 @@ func validPort(host string) bool {
 	return strings.Trim(port, "0123456789") == ""
 }
 
-// refuseMalformed answers a malformed request with 400 and ends its connection if that
+// RefuseMalformed answers a malformed request with 400 and ends its connection if that
 // speaks HTTP/1: what follows on it cannot be trusted. False: the request is well-formed.
-func refuseMalformed(w http.ResponseWriter, req *http.Request) bool {
+func RefuseMalformed(w http.ResponseWriter, req *http.Request) bool {
 	what := malformed(req)
 	if what == "" && req.ProtoMajor == 2 && req.ContentLength == 0 && len(req.Header["Content-Length"]) > 0 && !emptyBody(w, req) {
 		what = "there is more of a body than content-length says"
 	}
 	if what != "" {
-		failMalformed(w, req, what)
+		FailMalformed(w, req, what)
 	}
 	return what != ""
 }
@@ -98,38 +103,31 @@ func emptyBody(w http.ResponseWriter, req *http.Request) bool {
 	return n == 0 && errors.Is(err, io.EOF)
 }
 
-func failMalformed(w http.ResponseWriter, req *http.Request, what string) {
+// FailMalformed answers 400 and ends the connection if that speaks HTTP/1.
+func FailMalformed(w http.ResponseWriter, req *http.Request, what string) {
 	if req.ProtoMajor == 1 {
 		w.Header().Set("Connection", "close")
 	}
-	fail(w, req, http.StatusBadRequest, "malformed", "send the request as RFC 9110 and RFC 9112 or 9113 have it", what)
+	Fail(w, req, http.StatusBadRequest, "malformed", "send the request as RFC 9110 and RFC 9112 or 9113 have it", what)
 }
 
-// refuseMethod refuses the methods that are not passed on: false is all others. CONNECT
+// RefuseMethod refuses the methods that are not passed on: false is all others. CONNECT
 // would make a tunnel. TRACE would show a client what was added to its request.
-func refuseMethod(w http.ResponseWriter, req *http.Request) bool {
+func RefuseMethod(w http.ResponseWriter, req *http.Request) bool {
 	switch req.Method {
 	case http.MethodConnect:
-		fail(w, req, http.StatusMethodNotAllowed, "no-tunnel", "send the request itself", "CONNECT is not offered here")
+		Fail(w, req, http.StatusMethodNotAllowed, "no-tunnel", "send the request itself", "CONNECT is not offered here")
 	case http.MethodTrace:
-		fail(w, req, http.StatusMethodNotAllowed, "no-trace", "ask the instance itself, past the router", "TRACE is not passed on")
+		Fail(w, req, http.StatusMethodNotAllowed, "no-trace", "ask the instance itself, past the router", "TRACE is not passed on")
 	default:
 		return false
 	}
 	return true
 }
 
-// malformedBody says whether a body ended because its framing is malformed, and not because
-// its client left or took too long. net/http has no type for it, so all others are excluded.
-func malformedBody(err error) bool {
-	var network net.Error
-	for _, other := range []error{
-		io.EOF, io.ErrUnexpectedEOF, os.ErrDeadlineExceeded, net.ErrClosed, io.ErrClosedPipe, http.ErrBodyReadAfterClose,
-		context.Canceled, context.DeadlineExceeded, errLargeBody, errSlowBody, errNextTry,
-	} {
-		if errors.Is(err, other) {
-			return false
-		}
-	}
-	return err != nil && !errors.As(err, &network)
+// Idempotent methods may be sent twice (RFC 9110, 9.2.2).
+func Idempotent(method string) bool {
+	return slices.Contains([]string{
+		http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace, http.MethodPut, http.MethodDelete,
+	}, method)
 }

@@ -1,4 +1,4 @@
-package proxy
+package httpmsg
 
 import (
 	"encoding/binary"
@@ -18,24 +18,21 @@ import (
 
 // Headers between routers.
 const (
-	// headerTimeLeft says how many milliseconds the sender still waits for the head
+	// HeaderTimeLeft says how many milliseconds the sender still waits for the head
 	// of the answer. Clients may say it, and instances are told.
-	headerTimeLeft = "Verge-Timeout"
-	// headerRefused says why a router let a request not through to the instance, or
+	HeaderTimeLeft = "Verge-Timeout"
+	// HeaderRefused says why a router let a request not through to the instance, or
 	// that the instance broke off.
-	headerRefused = "Verge-Refused"
-	// headerHold asks for 100 when a request has its place at the instance: before that
+	HeaderRefused = "Verge-Refused"
+	// HeaderHold asks for 100 when a request has its place at the instance: before that
 	// no more of its body is sent than can be sent again, so that it may still go
 	// elsewhere.
-	headerHold = "Verge-Hold"
-	// refusedBroken: it was let through, and the instance broke the connection.
-	refusedBroken = "broken"
-	// refusedConnect: the instance took no connection.
-	refusedConnect = "no-connection"
+	HeaderHold = "Verge-Hold"
 )
 
 const (
-	headerGRPCTimeout = "Grpc-Timeout"
+	// HeaderGRPCTimeout is the timeout of a call of gRPC.
+	HeaderGRPCTimeout = "Grpc-Timeout"
 	headerTrace       = "Traceparent"
 )
 
@@ -43,11 +40,11 @@ const (
 // programs take for it.
 var hopByHop = []string{
 	"Connection", "Proxy-Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization",
-	"Te", "Trailer", "Transfer-Encoding", "Upgrade", headerHold,
+	"Te", "Trailer", "Transfer-Encoding", "Upgrade", HeaderHold,
 }
 
-// dropHopByHop removes them, and those that Connection names.
-func dropHopByHop(h http.Header) {
+// DropHopByHop removes them, and those that Connection names.
+func DropHopByHop(h http.Header) {
 	for _, list := range h["Connection"] {
 		for name := range strings.SplitSeq(list, ",") {
 			if name = textproto.TrimString(name); name != "" {
@@ -60,8 +57,8 @@ func dropHopByHop(h http.Header) {
 	}
 }
 
-// upgradeOf is the protocol that a head asks to change to, "" for none.
-func upgradeOf(h http.Header) string {
+// UpgradeProtocol is the protocol that a head asks to change to, "" for none.
+func UpgradeProtocol(h http.Header) string {
 	if len(h["Upgrade"]) == 0 || !httpguts.HeaderValuesContainsToken(h["Connection"], "Upgrade") {
 		return ""
 	}
@@ -71,13 +68,13 @@ func upgradeOf(h http.Header) string {
 	return h["Upgrade"][0]
 }
 
-// outgoing is the head of a request as an instance gets it: as it came, but for what
+// OutgoingHeader is the head of a request as an instance gets it: as it came, but for what
 // concerns one connection only.
-func outgoing(req *http.Request) http.Header {
+func OutgoingHeader(req *http.Request) http.Header {
 	h := req.Header.Clone()
-	upgrade := upgradeOf(h)
+	upgrade := UpgradeProtocol(h)
 	trailers := httpguts.HeaderValuesContainsToken(h["Te"], "trailers")
-	dropHopByHop(h)
+	DropHopByHop(h)
 	if trailers {
 		h["Te"] = []string{"trailers"}
 	}
@@ -91,10 +88,10 @@ func outgoing(req *http.Request) http.Header {
 	return h
 }
 
-// forwarded says who asks. Strangers cannot say it of themselves.
-func forwarded(h http.Header, req *http.Request, strangers bool) {
+// AddForwarded says who asks. Strangers cannot say it of themselves.
+func AddForwarded(h http.Header, req *http.Request, strangers bool) {
 	if strangers {
-		dropForwarded(h)
+		DropForwarded(h)
 	}
 	client, _, err := net.SplitHostPort(req.RemoteAddr)
 	if err != nil {
@@ -126,8 +123,8 @@ func forwarded(h http.Header, req *http.Request, strangers bool) {
 	h["Forwarded"] = []string{element}
 }
 
-// dropForwarded drops what only a proxy may say, in any spelling.
-func dropForwarded(h http.Header) {
+// DropForwarded drops what only a proxy may say, in any spelling.
+func DropForwarded(h http.Header) {
 	for name := range h {
 		if strings.HasPrefix(name, "X-Forwarded-") || http1.Disguised(name) {
 			delete(h, name)
@@ -150,9 +147,9 @@ func quoted(s string) string {
 
 var escapes = strings.NewReplacer(`\`, `\\`, `"`, `\"`)
 
-// traced gives a request that belongs to no trace one of its own, which nobody records
+// AddTraceparent gives a request that belongs to no trace one of its own, which nobody records
 // unless somebody on the way wants to.
-func traced(h http.Header) {
+func AddTraceparent(h http.Header) {
 	if _, ok := h[headerTrace]; ok {
 		return
 	}
@@ -169,15 +166,15 @@ func traced(h http.Header) {
 	h[headerTrace] = []string{string(b)}
 }
 
-// clientDeadline is until when the client waits; zero if it does not say.
-func clientDeadline(h http.Header, now time.Time) time.Time {
+// ClientDeadline is until when the client waits; zero if it does not say.
+func ClientDeadline(h http.Header, now time.Time) time.Time {
 	var until time.Time
-	if v := h[headerTimeLeft]; len(v) == 1 {
+	if v := h[HeaderTimeLeft]; len(v) == 1 {
 		if ms, err := strconv.ParseInt(v[0], 10, 64); err == nil && ms >= 0 && ms < int64(24*time.Hour/time.Millisecond) {
 			until = now.Add(time.Duration(ms) * time.Millisecond)
 		}
 	}
-	if v := h[headerGRPCTimeout]; len(v) == 1 {
+	if v := h[HeaderGRPCTimeout]; len(v) == 1 {
 		if d, ok := parseGRPCTimeout(v[0]); ok {
 			if t := now.Add(d); until.IsZero() || t.Before(until) {
 				until = t
@@ -206,22 +203,17 @@ func parseGRPCTimeout(s string) (time.Duration, bool) {
 	return time.Duration(n) * unit, true
 }
 
-// tellLeft tells whoever is next how much time is left. It is rounded up: who breaks off
+// SetTimeLeft tells whoever is next how much time is left. It is rounded up: who breaks off
 // because of it does so after the deadline here, and is known to be late by that.
-func tellLeft(h http.Header, left time.Duration) {
+func SetTimeLeft(h http.Header, left time.Duration) {
 	left = max(left, 0)
 	up := func(unit time.Duration) int64 { return int64((left + unit - 1) / unit) }
-	h[headerTimeLeft] = []string{strconv.FormatInt(up(time.Millisecond), 10)}
-	if _, grpc := h[headerGRPCTimeout]; grpc {
+	h[HeaderTimeLeft] = []string{strconv.FormatInt(up(time.Millisecond), 10)}
+	if _, grpc := h[HeaderGRPCTimeout]; grpc {
 		n, unit := up(time.Microsecond), "u"
 		if n > 99_999_999 {
 			n, unit = up(time.Millisecond), "m"
 		}
-		h[headerGRPCTimeout] = []string{strconv.FormatInt(n, 10) + unit}
+		h[HeaderGRPCTimeout] = []string{strconv.FormatInt(n, 10) + unit}
 	}
-}
-
-// isGRPC says whether a request is one of gRPC, whose errors are not HTTP's.
-func isGRPC(h http.Header) bool {
-	return strings.HasPrefix(h.Get("Content-Type"), "application/grpc")
 }

@@ -1,7 +1,7 @@
-package proxy
+package netconn
 
 import (
-	"crypto/tls"
+	"context"
 	"errors"
 	"io"
 	"net"
@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/verge-edge/verge/internal/proxy/counters"
 )
 
 // Sizes of buffers. A connection that rests, or that carries short messages,
@@ -17,14 +19,16 @@ import (
 // the small one holds: a splice costs a pipe (two descriptors) for as long as
 // it lasts, too much for thousands of idle connections.
 const (
-	smallBuffer = 2 << 10
-	largeBuffer = 16 << 10
+	SmallBuffer = 2 << 10
+	LargeBuffer = 16 << 10
 	spliceBurst = 1 << 20
 )
 
 var (
-	smallBuffers = sync.Pool{New: func() any { return new([smallBuffer]byte) }}
-	largeBuffers = sync.Pool{New: func() any { return new([largeBuffer]byte) }}
+	// SmallBuffers of SmallBuffer bytes.
+	SmallBuffers = sync.Pool{New: func() any { return new([SmallBuffer]byte) }}
+	// LargeBuffers of LargeBuffer bytes.
+	LargeBuffers = sync.Pool{New: func() any { return new([LargeBuffer]byte) }}
 )
 
 // halfClosedIdle is how long a connection of which one direction has ended may be
@@ -32,12 +36,22 @@ var (
 // no more than its end, and an instance need not notice that nobody reads.
 const halfClosedIdle = 10 * time.Minute
 
+// RelayUntil is relay until ctx ends.
+func RelayUntil(ctx context.Context, client, upstream net.Conn, t *counters.Bytes) (broken bool) {
+	stop := context.AfterFunc(ctx, func() {
+		Cut(client)
+		Cut(upstream)
+	})
+	defer stop()
+	return relay(client, upstream, t) && ctx.Err() == nil
+}
+
 // relay copies both ways until both have ended, and closes both connections. An
 // end of stream is passed on as a half-close; what is silent for halfClosedIdle
 // after one is cut. Where reading breaks, the other side is cut off in a way that
 // it can tell from an end. It reports whether upstream broke by itself before a
 // byte came from it. The bytes are counted in t.
-func relay(client, upstream net.Conn, t *traffic) (broken bool) {
+func relay(client, upstream net.Conn, t *counters.Bytes) (broken bool) {
 	var (
 		first    sync.Once   // who was it that broke?
 		answered atomic.Bool // a byte came from upstream
@@ -46,11 +60,11 @@ func relay(client, upstream net.Conn, t *traffic) (broken bool) {
 		wg       sync.WaitGroup
 	)
 	abort := func() {
-		cut(client)
-		cut(upstream)
+		Cut(client)
+		Cut(upstream)
 	}
 	wg.Go(func() {
-		switch err := pump(upstream, client, nil, &half, &t.received); {
+		switch err := pump(upstream, client, nil, &half, &t.Received); {
 		case errors.Is(err, errRead):
 			first.Do(func() {})
 			abort()
@@ -58,7 +72,7 @@ func relay(client, upstream net.Conn, t *traffic) (broken bool) {
 			refused.Store(true)
 		}
 	})
-	err := pump(client, upstream, &answered, &half, &t.sent)
+	err := pump(client, upstream, &answered, &half, &t.Sent)
 	if errors.Is(err, errRead) {
 		first.Do(func() { broken = !answered.Load() })
 		abort()
@@ -85,8 +99,8 @@ var (
 // ends only this direction: what dst sent before it went away is still to be
 // delivered by the other one, which meets the end of dst by itself.
 func pump(dst, src net.Conn, got, half *atomic.Bool, count *atomic.Uint64) error {
-	small := smallBuffers.Get().(*[smallBuffer]byte)
-	defer smallBuffers.Put(small)
+	small := SmallBuffers.Get().(*[SmallBuffer]byte)
+	defer SmallBuffers.Put(small)
 	for {
 		if half.Load() {
 			bound(dst, src)
@@ -109,7 +123,7 @@ func pump(dst, src net.Conn, got, half *atomic.Bool, count *atomic.Uint64) error
 		switch {
 		case rerr == nil:
 		case errors.Is(rerr, io.EOF):
-			closeWrite(dst)
+			CloseWrite(dst)
 			if !half.Swap(true) {
 				bound(src, dst) // the other direction, which may be waiting already
 			}
@@ -146,8 +160,8 @@ func burst(dst, src net.Conn, count *atomic.Uint64) error {
 		}
 		return blameSplice(s)
 	}
-	large := largeBuffers.Get().(*[largeBuffer]byte)
-	defer largeBuffers.Put(large)
+	large := LargeBuffers.Get().(*[LargeBuffer]byte)
+	defer LargeBuffers.Put(large)
 	for {
 		m, rerr := src.Read(large[:])
 		if m > 0 {
@@ -157,7 +171,7 @@ func burst(dst, src net.Conn, count *atomic.Uint64) error {
 				return errWrite
 			}
 		}
-		if rerr != nil || m < smallBuffer {
+		if rerr != nil || m < SmallBuffer {
 			return rerr
 		}
 	}
@@ -175,34 +189,4 @@ func blameSplice(src *net.TCPConn) error {
 		return errRead
 	}
 	return errWrite
-}
-
-// closeWrite tells the peer of c that nothing more comes. An error means that c
-// is gone, which its reader finds out.
-func closeWrite(c net.Conn) {
-	if h, ok := c.(interface{ CloseWrite() error }); ok {
-		_ = h.CloseWrite()
-	}
-}
-
-// cut ends c so that its peer can tell it from a regular end: a TCP connection
-// is reset; a TLS connection ends without its closing alert, for which the peer
-// has strictConn (a reset would discard what is on its way).
-func cut(c net.Conn) {
-	switch c := c.(type) {
-	case *net.TCPConn:
-		_ = c.SetLinger(0) // fails only on a closed connection
-		_ = c.Close()
-	case *tls.Conn:
-		_ = c.NetConn().Close()
-	case *frontConn:
-		cut(c.Conn)
-		_ = c.Close()
-	case *countedConn:
-		cut(c.Conn)
-	case *h2Guard:
-		cut(c.Conn)
-	default:
-		_ = c.Close()
-	}
 }
