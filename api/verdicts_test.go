@@ -207,7 +207,7 @@ func referencePage(t *testing.T) string {
 	p("| `VERGE_<SERVICE>_ADDR` | `host:port` of the first port of a service of the application |")
 	p("| `VERGE_<SERVICE>_<PORT>_ADDR` | the same of the port of that name |")
 	p("| `VERGE_LISTEN` | the address to listen on: `::` (all, of IPv6 and IPv4) where the instance has a network of its own, else `127.0.0.1` |")
-	p("| `VERGE_OBJECTS` | where the objects of its namespace are: GET, HEAD and PUT of `$VERGE_OBJECTS/$VERGE_NAMESPACE/NAME` ([operations.md](operations.md#objects)) |")
+	p("| `VERGE_OBJECTS` | where the objects of its namespace are: GET, HEAD and PUT of `$VERGE_OBJECTS/$VERGE_NAMESPACE/NAME` ([volumes.md](volumes.md#objects)) |")
 	p("| `%s` | who and where the instance is |", strings.Join(slices.DeleteFunc(slices.Clone(instanceVariables), func(n string) bool { return n == "VERGE_LISTEN" || n == "VERGE_OBJECTS" }), "`, `"))
 	p("| `%s` | of the machine, where the instance's files are, and where it may put temporary ones; not in a container, which has those of its image, nor in a function |", strings.Join(machineVariables, "`, `"))
 	p("\nNames are written in capitals, with `_` for `-`: the service `my-store` is in `%s`. `env` can set the last three and none of the others. Its values can refer to all of them, and not to each other; `PATH: /opt/app/bin:${PATH}` works. Nothing else of a worker's environment reaches an instance. A reference to a variable that does not exist is an error.\n", EnvName("my-store"))

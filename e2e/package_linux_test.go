@@ -213,12 +213,12 @@ func packageInstalls(t *testing.T, d *debian, deb string) {
 // and a worker.
 func installation(t *testing.T) []shellBlock {
 	t.Helper()
-	text := string(must[[]byte](t)(os.ReadFile("../docs/operations.md")))
+	text := string(must[[]byte](t)(os.ReadFile("../docs/install.md")))
 	_, text, _ = strings.Cut(text, "\n## Packages\n")
 	text, _, _ = strings.Cut(text, "\n## ")
-	blocks := shellBlocks(text)
+	blocks := shellBlocks("docs/install.md", text)
 	if len(blocks) != 4 || blocks[0].text != "make packages\n" {
-		t.Fatalf("docs/operations.md has, about packages, %d blocks of commands: %+v", len(blocks), blocks)
+		t.Fatalf("docs/install.md has, about packages, %d blocks of commands: %+v", len(blocks), blocks)
 	}
 	return blocks[1:]
 }

@@ -17,21 +17,31 @@ import (
 	"time"
 )
 
-// TestReadme does what the README tells a reader to type, from the first line to
-// the last, on a copy of the repository. A block of commands whose first line is
-// a comment with "it stays in the foreground" runs beside the others until the
-// end of the document, or until a comment says "Ctrl-C in terminal N".
+// firstHour are the pages that a newcomer follows, in this order.
+var firstHour = []string{"README.md", "docs/tutorial.md"}
+
+// TestReadme does what the README and the tutorial tell a reader to type, from the
+// first line to the last, on a copy of the repository. A block of commands whose first
+// line is a comment with "it stays in the foreground" runs beside the others until the
+// end of the pages, or until a comment says "Ctrl-C in terminal N".
 func TestReadme(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds Verge and starts many processes")
 	}
-	source, err := os.ReadFile("../README.md")
-	if err != nil {
-		t.Fatal(err)
+	var blocks []shellBlock
+	for _, page := range firstHour {
+		source, err := os.ReadFile(filepath.Join("..", page))
+		if err != nil {
+			t.Fatal(err)
+		}
+		of := shellBlocks(page, string(source))
+		if len(of) == 0 {
+			t.Errorf("%s has no blocks of commands", page)
+		}
+		blocks = append(blocks, of...)
 	}
-	blocks := shellBlocks(string(source))
-	if len(blocks) < 10 {
-		t.Fatalf("README.md has %d blocks of commands: they are not recognised, or they are gone", len(blocks))
+	if len(blocks) < 20 {
+		t.Fatalf("there are %d blocks of commands: they are not recognised, or they are gone", len(blocks))
 	}
 	requirePorts(t, "8470", "8471", "8472", "8473", "8474", "8480")
 	r := newReader(t)
@@ -40,11 +50,23 @@ func TestReadme(t *testing.T) {
 	}
 }
 
-// shellBlock is a fenced block of commands, and the line that it begins in.
+// The README shows an example as it is.
+func TestReadmeShowsTheExample(t *testing.T) {
+	page := must[[]byte](t)(os.ReadFile("../README.md"))
+	example := must[[]byte](t)(os.ReadFile("../examples/hello/verge.yaml"))
+	if !strings.Contains(string(page), "```yaml\n"+string(example)+"```\n") {
+		t.Error("README.md does not show examples/hello/verge.yaml as it is")
+	}
+}
+
+// shellBlock is a fenced block of commands, and the page and line that it begins in.
 type shellBlock struct {
+	page string
 	line int
 	text string
 }
+
+func (b shellBlock) where() string { return fmt.Sprintf("%s:%d", b.page, b.line) }
 
 func (b shellBlock) first() string {
 	first, _, _ := strings.Cut(b.text, "\n")
@@ -54,12 +76,12 @@ func (b shellBlock) first() string {
 	return ""
 }
 
-func shellBlocks(markdown string) (out []shellBlock) {
+func shellBlocks(page, markdown string) (out []shellBlock) {
 	var open *shellBlock
 	for n, line := range strings.Split(markdown, "\n") {
 		switch {
 		case open == nil && line == "```sh":
-			open = &shellBlock{line: n + 2}
+			open = &shellBlock{page: page, line: n + 2}
 		case open != nil && line == "```":
 			out = append(out, *open)
 			open = nil
@@ -70,7 +92,7 @@ func shellBlocks(markdown string) (out []shellBlock) {
 	return out
 }
 
-// requirePorts skips the test where the ports that the README uses are taken.
+// requirePorts skips the test where the ports that the pages use are taken.
 func requirePorts(t *testing.T, ports ...string) {
 	for _, p := range ports {
 		l, err := net.Listen("tcp", ":"+p)
@@ -125,7 +147,7 @@ func (r *reader) do(b shellBlock) {
 		for _, n := range number.FindAllString(m[1], -1) {
 			term := r.terminals[n]
 			if term == nil {
-				r.t.Fatalf("README.md:%d: nothing runs in terminal %s", b.line, n)
+				r.t.Fatalf("%s: nothing runs in terminal %s", b.where(), n)
 			}
 			term.interrupt()
 			delete(r.terminals, n)
@@ -136,7 +158,7 @@ func (r *reader) do(b shellBlock) {
 	case strings.Contains(first, "stays in the foreground"):
 		n := terminalIn.FindStringSubmatch(first)
 		if n == nil {
-			r.t.Fatalf("README.md:%d: in which terminal?", b.line)
+			r.t.Fatalf("%s: in which terminal?", b.where())
 		}
 		r.start(n[1], b)
 	default:
@@ -144,8 +166,8 @@ func (r *reader) do(b shellBlock) {
 	}
 }
 
-// isTarget says whether a block is one of the three commands: they take long, and
-// are tried for themselves. That they exist is checked.
+// isTarget says whether a block is a command that takes long and is tried for itself.
+// That it exists is checked.
 func (r *reader) isTarget(b shellBlock) bool {
 	text := strings.TrimSpace(b.text)
 	if text != "make demo" && text != "make test" && text != "make packages" {
@@ -153,7 +175,7 @@ func (r *reader) isTarget(b shellBlock) bool {
 	}
 	out, err := r.bash(r.t.Context(), "make --dry-run "+strings.TrimPrefix(text, "make ")).CombinedOutput()
 	if err != nil {
-		r.t.Errorf("README.md:%d: %s: %v\n%s", b.line, text, err, out)
+		r.t.Errorf("%s: %s: %v\n%s", b.where(), text, err, out)
 	}
 	return true
 }
@@ -179,9 +201,9 @@ func (r *reader) run(b shellBlock) {
 	defer cancel()
 	out, err := r.bash(ctx, script).CombinedOutput()
 	if err != nil {
-		r.t.Fatalf("README.md:%d: %v\n%s\nit printed:\n%s%s", b.line, err, b.text, out, r.others())
+		r.t.Fatalf("%s: %v\n%s\nit printed:\n%s%s", b.where(), err, b.text, out, r.others())
 	}
-	r.t.Logf("README.md:%d:\n%s", b.line, out)
+	r.t.Logf("%s:\n%s", b.where(), out)
 }
 
 // others is what the other terminals show.
@@ -226,7 +248,7 @@ func (r *reader) start(name string, b shellBlock) {
 	// Ctrl-C goes to all that a terminal runs.
 	term.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := term.cmd.Start(); err != nil {
-		r.t.Fatalf("README.md:%d: %v", b.line, err)
+		r.t.Fatalf("%s: %v", b.where(), err)
 	}
 	go func() { // ends with the command, which interrupt waits for
 		_ = term.cmd.Wait() // how it ends is seen by what it printed
@@ -234,7 +256,7 @@ func (r *reader) start(name string, b shellBlock) {
 	}()
 	r.terminals[name] = term // so that it is ended, whatever happens here
 	deadline := time.After(time.Minute)
-	// Of verge dev the README says what to wait for; its workers are ready before.
+	// Of verge dev the tutorial says what to wait for; its workers are ready before.
 	word := "ready"
 	if strings.Contains(b.text, "verge dev") {
 		word = "ready in "
@@ -242,9 +264,9 @@ func (r *reader) start(name string, b shellBlock) {
 	for !strings.Contains(term.shown(), word) {
 		select {
 		case <-term.done:
-			r.t.Fatalf("README.md:%d: it ended:\n%s\nit printed:\n%s", b.line, b.text, term.shown())
+			r.t.Fatalf("%s: it ended:\n%s\nit printed:\n%s", b.where(), b.text, term.shown())
 		case <-deadline:
-			r.t.Fatalf("README.md:%d: not ready after a minute:\n%s\nit printed:\n%s", b.line, b.text, term.shown())
+			r.t.Fatalf("%s: not ready after a minute:\n%s\nit printed:\n%s", b.where(), b.text, term.shown())
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
@@ -294,34 +316,4 @@ func copyRepository(t *testing.T) string {
 		}
 	}
 	return dir
-}
-
-// TestDocsLinks follows every link of the documents that stays in the repository.
-func TestDocsLinks(t *testing.T) {
-	link := regexp.MustCompile(`\]\(([^)#]+)(#[^)]*)?\)`)
-	found := 0
-	for _, pattern := range []string{"../*.md", "../docs/*.md", "../*/DESIGN.md", "../internal/*/DESIGN.md", "../internal/*/*/DESIGN.md"} {
-		files, err := filepath.Glob(pattern)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, file := range files {
-			data, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, m := range link.FindAllStringSubmatch(string(data), -1) {
-				if strings.Contains(m[1], "://") {
-					continue
-				}
-				found++
-				if _, err := os.Stat(filepath.Join(filepath.Dir(file), m[1])); err != nil {
-					t.Errorf("%s links to %s: %v", file, m[1], err)
-				}
-			}
-		}
-	}
-	if found < 20 {
-		t.Errorf("only %d links: they are not recognised, or they are gone", found)
-	}
 }

@@ -166,7 +166,7 @@ func TestDoctor(t *testing.T) {
 	}})
 	r = g.run("doctor")
 	for _, want := range []string{
-		"warn  clock of worker edge/w1: 1h0m0s behind that of its cluster\n      → set both clocks (NTP)", "(docs/operations.md#clocks)",
+		"warn  clock of worker edge/w1: 1h0m0s behind that of its cluster\n      → set both clocks (NTP)", "(docs/certificates.md#clocks)",
 		"warn  clock of cluster edge: 12s ahead of that of the root", "warn  root root: nothing can be stored: disk full",
 	} {
 		if !strings.Contains(r.stdout, want) {

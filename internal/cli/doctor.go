@@ -77,11 +77,11 @@ func (a *app) contextFindings(ctx context.Context) []doctor.Finding {
 	const check = "context"
 	e, path, err := a.findContext()
 	if err != nil {
-		return []doctor.Finding{{Check: check, Status: doctor.Note, Detail: firstLine(err), Remedy: "for the command line: verge context use FILE", Page: "docs/operations.md#contexts"}}
+		return []doctor.Finding{{Check: check, Status: doctor.Note, Detail: firstLine(err), Remedy: "for the command line: verge context use FILE", Page: "docs/configuration.md#contexts"}}
 	}
 	c, err := rest.NewClient(e)
 	if err != nil {
-		return []doctor.Finding{{Check: check, Status: doctor.Fail, Detail: firstLine(err), Remedy: "take a new context file from the root or cluster", Page: "docs/operations.md#contexts"}}
+		return []doctor.Finding{{Check: check, Status: doctor.Fail, Detail: firstLine(err), Remedy: "take a new context file from the root or cluster", Page: "docs/configuration.md#contexts"}}
 	}
 	defer c.Close()
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
@@ -89,7 +89,7 @@ func (a *app) contextFindings(ctx context.Context) []doctor.Finding {
 	begin := a.opts.Now()
 	st, err := c.Status(ctx)
 	if err != nil {
-		return []doctor.Finding{{Check: check, Status: doctor.Warn, Detail: path + ": " + firstLine(err), Remedy: "is it running, and reachable from here?", Page: "docs/operations.md#ports"}}
+		return []doctor.Finding{{Check: check, Status: doctor.Warn, Detail: path + ": " + firstLine(err), Remedy: "is it running, and reachable from here?", Page: "docs/configuration.md#ports"}}
 	}
 	now := a.opts.Now()
 	found := []doctor.Finding{
@@ -116,7 +116,7 @@ func (a *app) contextFindings(ctx context.Context) []doctor.Finding {
 		if skewed[p] || doctor.AboutCertificate(p) {
 			continue // said already
 		}
-		found = append(found, doctor.Finding{Check: st.Role + " " + st.Name, Status: doctor.Warn, Detail: p, Remedy: "verge status", Page: "docs/operations.md#health"})
+		found = append(found, doctor.Finding{Check: st.Role + " " + st.Name, Status: doctor.Warn, Detail: p, Remedy: "verge status", Page: "docs/metrics.md#health"})
 	}
 	return found
 }

@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	checkContainers, pageContainers = "containers", "docs/operations.md#containers"
+	checkContainers, pageContainers = "containers", "docs/containers.md#what-it-needs"
 	defaultContainerd               = "/run/containerd/containerd.sock"
 	containerdWithin                = 3 * time.Second
 )

@@ -39,14 +39,14 @@ func bad(s Status, check, page, remedy, format string, args ...any) Finding {
 
 // Pages of the documentation.
 const (
-	pageNeeds  = "README.md#what-a-worker-needs"
-	pageFiles  = "docs/operations.md#folders"
-	pagePorts  = "docs/operations.md#ports"
-	pageCerts  = "docs/operations.md#certificates"
-	pageClocks = "docs/operations.md#clocks"
-	pageRun    = "docs/operations.md#processes-and-flags"
-	pageTokens = "docs/operations.md#tokens"
-	pageHealth = "docs/operations.md#health"
+	pageNeeds  = "docs/install.md#what-a-worker-needs"
+	pageFiles  = "docs/configuration.md#folders"
+	pagePorts  = "docs/configuration.md#ports"
+	pageCerts  = "docs/certificates.md#certificates"
+	pageClocks = "docs/certificates.md#clocks"
+	pageRun    = "docs/configuration.md#processes-and-flags"
+	pageTokens = "docs/certificates.md#tokens"
+	pageHealth = "docs/metrics.md#health"
 )
 
 // oldest is a time before which no machine has run this program: a clock that

@@ -7,7 +7,7 @@ import (
 	"github.com/verge-edge/verge/internal/wire"
 )
 
-const pageGateways = "docs/operations.md#gateways"
+const pageGateways = "docs/gateways.md#when-a-certificate-expires"
 
 // Certificates looks at those that a worker shows as a gateway; g is nil where it is none.
 func Certificates(worker string, g *wire.GatewayInfo, now time.Time) (out []Finding) {

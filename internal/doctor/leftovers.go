@@ -7,7 +7,7 @@ import (
 	"github.com/verge-edge/verge/internal/leftover"
 )
 
-const checkLeftovers, pageLeftovers = "leftovers", "docs/operations.md#what-a-worker-left-behind"
+const checkLeftovers, pageLeftovers = "leftovers", "docs/maintenance.md#what-a-worker-left-behind"
 
 // Leftovers looks for what workers of this machine that do not run any more have left.
 func Leftovers(ctx context.Context, o leftover.Options) []Finding {

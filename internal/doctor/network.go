@@ -15,7 +15,7 @@ import (
 	"github.com/verge-edge/verge/internal/wire"
 )
 
-const checkNetwork, pageNetwork = "service network", "docs/operations.md#what-the-service-network-needs"
+const checkNetwork, pageNetwork = "service network", "docs/network.md#what-the-service-network-needs"
 
 // place is what a worker was given of the service network; nil if nothing yet.
 func (n Node) place() (*wire.Lease, error) {
@@ -69,7 +69,7 @@ func (n Node) addresses(host []netip.Prefix) Finding {
 // uplink looks whether traffic between workers is kept below what the connection
 // carries.
 func uplink(rate string, shapes bool) Finding {
-	const check, page = "uplink", "docs/operations.md#a-slow-connection"
+	const check, page = "uplink", "docs/network.md#a-slow-connection"
 	switch {
 	case rate == "0bps":
 		return bad(Note, check, page, "where the connection is slow, set --uplink to what it can send",

@@ -2,7 +2,6 @@ package house
 
 import (
 	"fmt"
-	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -80,39 +79,20 @@ func TestPagesNameFilesThatExist(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pages := 0
-	err = filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		if d.IsDir() && p != root && (strings.HasPrefix(d.Name(), ".") || d.Name() == "bin" || d.Name() == "testdata") {
-			return filepath.SkipDir
-		}
-		if d.IsDir() || filepath.Ext(p) != ".md" {
-			return nil
-		}
-		text, err := os.ReadFile(p)
-		if err != nil {
-			return err
-		}
-		page, err := filepath.Rel(root, p)
-		if err != nil {
-			return err
-		}
-		pages++
-		for _, f := range pageFiles(filepath.ToSlash(page), string(text), func(p string) bool {
+	ps, err := readPages(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for page, text := range ps {
+		for _, f := range pageFiles(page, text, func(p string) bool {
 			_, err := os.Stat(filepath.Join(root, filepath.FromSlash(p)))
 			return err == nil
 		}) {
 			t.Error(f)
 		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
 	}
-	if pages < 10 {
-		t.Errorf("only %d pages found", pages)
+	if len(ps) < 10 {
+		t.Errorf("only %d pages found", len(ps))
 	}
 }
 
