@@ -78,6 +78,7 @@ var rooms = map[string]layer{
 	"internal/enroll":   entrance,
 	"internal/hooks":    entrance,
 	"internal/people":   entrance,
+	"internal/tier":     entrance,
 	"internal/agent":    roles,
 	"internal/cluster":  roles,
 	"internal/engine":   roles,
