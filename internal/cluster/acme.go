@@ -45,6 +45,13 @@ type acmeRecord struct {
 	Sealed []byte `json:"sealed,omitempty"`
 }
 
+// bare is what is kept in memory.
+func (r *acmeRecord) bare() *acmeRecord {
+	b := *r
+	b.Sealed = nil
+	return &b
+}
+
 func (r *acmeRecord) purpose() string { return "verge acme\x00" + r.Key }
 
 // acmeLock is who works on something. Locks are of this process: who has one says so
@@ -282,7 +289,7 @@ func (c *core) acmeStore(ctx context.Context, worker string, q wire.ACMERequest,
 		return true, nil
 	}
 	next := map[string]*acmeRecord{}
-	var ops []bus.Op
+	t := c.m.begin()
 	for _, key := range keys {
 		if records.Among(c.m.unread, keyACME+acmeID(key)) {
 			return false, acmeUnstored(fmt.Errorf("what is kept of %s cannot be read, and is not written over", key))
@@ -292,28 +299,20 @@ func (c *core) acmeStore(ctx context.Context, worker string, q wire.ACMERequest,
 		if sealed.Sealed, err = seal.Seal(c.m.vault.key.Public(), r.purpose(), q.Values[key]); err != nil {
 			return false, acmeUnstored(err)
 		}
-		op, err := records.Op(keyACME+acmeID(key), &sealed)
-		if err != nil {
-			return false, acmeUnstored(err)
-		}
 		next[acmeID(key)] = r
-		ops = append(ops, op)
+		acmeTable.Put(t.rows, acmeID(key), &sealed)
 	}
 	drop, err := c.m.acmeRoom(next)
 	if err != nil {
 		return false, err
 	}
 	for _, id := range drop {
-		ops = append(ops, bus.Del(keyACME+id))
+		acmeTable.Put(t.rows, id, nil)
 	}
-	if _, err := c.store.Commit(ctx, ops...); c.wrote(err) != nil {
+	if err := c.keeper.Whole(ctx, t); err != nil {
 		return false, acmeUnstored(err)
 	}
-	for _, id := range drop {
-		delete(c.m.acmes, id)
-	}
-	for id, r := range next {
-		c.m.acmes[id] = r
+	for _, r := range next {
 		if strings.HasSuffix(r.Key, ".crt") {
 			c.log.Info("a certificate by ACME is kept for the gateways of this cluster", "host", path.Base(path.Dir(r.Key)), "from", worker)
 		}
@@ -360,15 +359,12 @@ func (m *model) acmeRoom(next map[string]*acmeRecord) (drop []string, err error)
 
 func (c *core) acmeDelete(ctx context.Context, key string) error {
 	for chunk := range slices.Chunk(c.m.acmeBelow(key), bus.MaxCommitOps) {
-		var ops []bus.Op
+		t := c.m.begin()
 		for _, r := range chunk {
-			ops = append(ops, bus.Del(keyACME+acmeID(r.Key)))
+			acmeTable.Put(t.rows, acmeID(r.Key), nil)
 		}
-		if _, err := c.store.Commit(ctx, ops...); c.wrote(err) != nil {
+		if err := c.keeper.Whole(ctx, t); err != nil {
 			return acmeUnstored(err)
-		}
-		for _, r := range chunk {
-			delete(c.m.acmes, acmeID(r.Key))
 		}
 	}
 	return nil

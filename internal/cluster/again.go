@@ -1,15 +1,14 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-	"maps"
-	"time"
-
-	"github.com/verge-edge/verge/internal/bus/records"
 	"github.com/verge-edge/verge/internal/loop"
 	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/wire"
+	"maps"
+	"time"
 )
 
 // again are the marks of restarts of one service that were asked for at this site.
@@ -126,16 +125,10 @@ func (c *core) restartLocal(ctx context.Context, app string, q wire.RestartReque
 // mark stores marks and makes them count. The mutex is held.
 func (c *core) mark(ctx context.Context, marks map[string]*again) error {
 	t := c.m.begin()
-	t.again = marks
-	groups, err := t.encodeLocals()
-	if err != nil {
-		return err
+	maps.Copy(t.again, marks)
+	if _, left, err := c.keeper.Parts(ctx, t); cmp.Or(err, left) != nil {
+		return unstored(cmp.Or(err, left))
 	}
-	if err := c.wrote(records.Commit(ctx, c.store, groups)); err != nil {
-		return unstored(err)
-	}
-	t.done()
-	c.m.effect(records.SortedKeys(marks)...)
 	loop.Poke(c.wake)
 	return nil
 }

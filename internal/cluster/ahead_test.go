@@ -72,23 +72,23 @@ func TestAWorkerKnowsAnOlderCopy(t *testing.T) {
 		t.Fatal(err, page)
 	}
 	c = coreOn(t, dir, store.Reopen())
-	if first(t, c, "w1", page.To, page.Proof); c.m.recovery.mark != nil {
-		t.Fatalf("after a restart: %+v", c.m.recovery.mark)
+	if first(t, c, "w1", page.To, page.Proof); c.m.mark() != nil {
+		t.Fatalf("after a restart: %+v", c.m.mark())
 	}
 	for name, proof := range map[string][]byte{"no proof": nil, "another's": c.prove("w2")(page.To)} {
 		c := coreOn(t, dir, bus.OpenMemStore(copied))
-		if reply := first(t, c, "w1", page.To, proof); c.m.recovery.mark != nil || reply.Want == page.To {
-			t.Errorf("%s: %+v", name, c.m.recovery.mark)
+		if reply := first(t, c, "w1", page.To, proof); c.m.mark() != nil || reply.Want == page.To {
+			t.Errorf("%s: %+v", name, c.m.mark())
 		}
 	}
 	c = coreOn(t, dir, bus.OpenMemStore(copied))
 	if reply := first(t, c, "w1", page.To, page.Proof); reply.Want != page.To || !c.m.silent("w1") || !c.m.silent("w2") || !c.m.unasked(theRoot) {
-		t.Errorf("it goes on: %+v", c.m.recovery.mark)
+		t.Errorf("it goes on: %+v", c.m.mark())
 	}
 	if v := c.m.recoveryView(); v.Ahead != "worker w1" || !strings.Contains(recoveryProblem(v), "older copy") {
 		t.Errorf("%+v", v)
 	}
-	if store := bus.OpenMemStore(snapshot(t, c.store)); coreOn(t, dir, store).m.recovery.mark == nil {
+	if store := bus.OpenMemStore(snapshot(t, c.store)); coreOn(t, dir, store).m.mark() == nil {
 		t.Error("it has forgotten that after a restart")
 	}
 }
@@ -104,12 +104,12 @@ func TestTheRootKnowsAnOlderCopy(t *testing.T) {
 	}
 	was := store.Timeline().At(rev)
 	c := coreOn(t, dir, store.Reopen())
-	if c.onWas(was); c.m.recovery.mark != nil {
-		t.Fatalf("after a restart: %+v", c.m.recovery.mark)
+	if c.onWas(was); c.m.mark() != nil {
+		t.Fatalf("after a restart: %+v", c.m.mark())
 	}
 	c = coreOn(t, dir, bus.OpenMemStore(copied))
-	if c.onWas(was); c.m.recovery.mark == nil || c.m.recovery.mark.Ahead != "the root" || !c.m.unasked(theRoot) || !c.m.unasked("w1") {
-		t.Errorf("it goes on: %+v", c.m.recovery.mark)
+	if c.onWas(was); c.m.mark() == nil || c.m.mark().Ahead != "the root" || !c.m.unasked(theRoot) || !c.m.unasked("w1") {
+		t.Errorf("it goes on: %+v", c.m.mark())
 	}
 }
 

@@ -268,7 +268,7 @@ func TestOneDamagedRecordStopsNoOther(t *testing.T) {
 	x.jobs["app.one"] = &jobRecord{App: "app", Service: "one", Run: wire.JobRun{Began: t0}}
 	x.jobs["app.two"] = &jobRecord{App: "app", Service: "two"}
 	x.rolls["app.one"] = &rolling{App: "app", Service: "one", Began: t0}
-	groups, err := x.encode()
+	groups, err := x.Encode()
 	if err == nil || !strings.Contains(err.Error(), "app.one") || strings.Contains(err.Error(), "app.two") {
 		t.Fatalf("it is told %v", err)
 	}
@@ -281,7 +281,7 @@ func TestOneDamagedRecordStopsNoOther(t *testing.T) {
 	if strings.Contains(keys, "app.one") || !strings.Contains(keys, keyInstance+"app.two.0") || !strings.Contains(keys, keyJob+"app.two") {
 		t.Errorf("written are %s", keys)
 	}
-	x.done()
+	x.Done()
 	if s.inst("app.one.0").Since.Equal(t0) || s.m.jobs["app.one"] != nil || s.m.rolls["app.one"] != nil || s.inst("app.two.0").Reason != "changed" {
 		t.Error("what is in memory is not what is stored")
 	}

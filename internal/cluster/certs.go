@@ -3,7 +3,6 @@ package cluster
 import (
 	"context"
 	"crypto/tls"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -227,16 +226,12 @@ func (c *Cluster) renewWorker(ctx context.Context, name string, r wire.RenewRequ
 	}
 	rec := w.workerRecord
 	rec.Expires = expires
-	data, err := json.Marshal(rec)
-	if err != nil {
-		return wire.JoinReply{}, err
-	}
 	// Before it is given: a certificate of which nobody knows could outlive its
 	// revocation.
-	if _, err := c.store.Put(ctx, keyWorker+name, data); c.wrote(err) != nil {
+	if err := c.keepWorker(ctx, name, rec); err != nil {
 		return wire.JoinReply{}, fmt.Errorf("storing the renewal of worker %s: %w", name, err)
 	}
-	w.workerRecord, w.renewed = rec, time.Now()
+	w.renewed = time.Now()
 	c.log.Info("a worker's certificate is renewed", "worker", name, "until", expires.UTC().Format(time.DateOnly))
 	return reply, nil
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/verge-edge/verge/internal/pki"
 	"github.com/verge-edge/verge/internal/policy/life"
 	"github.com/verge-edge/verge/internal/seal"
+	"github.com/verge-edge/verge/internal/tier/keeper"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -40,6 +41,7 @@ type core struct {
 	up     bus.Conn      // to the root
 	key    *seal.Key     // of its secrets
 	hooks  *hooks.Keeper // nil: nobody is told anything
+	keeper keeper.Keeper // of store, guarded by mu
 	ports  *PortBook     // nil: no other cluster shares this machine
 
 	revoked pki.Revoked // the keys that do not count any more
@@ -72,7 +74,6 @@ type core struct {
 
 	mu       sync.Mutex // guards all below; held over commits, so that a pass is atomic
 	m        *model
-	have     haveRecord
 	lastPass time.Time
 	planned  time.Duration // from lastPass to the next look at the clock
 	// heardOf are the instances of which something was heard since the last pass or
@@ -95,7 +96,6 @@ type core struct {
 	held    bool          // a record cannot be read without which nothing may be decided
 	// unstored is what could not be written, in words.
 	unstored string
-	stale    bool          // a write may or may not have been stored: the model must be read again
 	upErr    error         // of the last exchange with the root
 	upAt     time.Time     // of the last that worked
 	upLost   time.Time     // of the last that failed, or that found no link
@@ -126,14 +126,16 @@ func (c *core) init(ctx context.Context, details bool, now time.Time) (err error
 	c.m = newModel(c.name, details, now)
 	c.m.site = c.site
 	c.m.vault.key = c.key
+	c.keeper.Store = c.store
 	c.lastPass, c.planned = now, loop.Tick
 	c.upErr = errors.New("not connected yet")
-	if c.have, err = c.m.read(ctx, c.store, now); err != nil {
+	if err = c.m.read(ctx, c.store, now); err != nil {
 		return err
 	}
 	c.hold()
 	if c.held { // before anybody else has the store
 		c.store = records.Hold(c.store, records.Held(c.m.unread))
+		c.keeper.Store = c.store
 	}
 	c.m.recallMoves(now)
 	c.demand, c.locks = map[string]*demanded{}, map[string]acmeLock{}
@@ -144,25 +146,19 @@ func (c *core) init(ctx context.Context, details bool, now time.Time) (err error
 	return nil
 }
 
-// read adds all that is stored to the model, and returns the revision of the
-// root's desired state that is stored.
-func (m *model) read(ctx context.Context, store bus.Store, now time.Time) (have haveRecord, err error) {
+// read adds all that is stored to the model.
+func (m *model) read(ctx context.Context, store bus.Store, now time.Time) error {
 	entries, err := store.List(ctx, "")
 	if err != nil {
-		return have, fmt.Errorf("loading the cluster's state: %w", err)
+		return fmt.Errorf("loading the cluster's state: %w", err)
 	}
 	for _, e := range entries {
-		if e.Key == keyHave {
-			err = records.Load(e, &have)
-		} else {
-			err = m.load(e, now)
-		}
-		if err != nil {
-			m.unread = append(m.unread, records.Unread{Key: e.Key, Fate: records.FateOf(e.Key, fates), Err: err})
+		if _, err := m.db.Load(e); err != nil {
+			m.unread = append(m.unread, records.Unread{Key: e.Key, Fate: schema.Fate(e.Key), Err: err})
 		}
 	}
 	if err := records.Stopped(m.unread); err != nil {
-		return have, fmt.Errorf("loading the cluster's state: %w", err)
+		return fmt.Errorf("loading the cluster's state: %w", err)
 	}
 	for _, u := range m.unread {
 		if key, is := strings.CutPrefix(u.Key, keyName); is { // made, and removed, with its route
@@ -173,9 +169,9 @@ func (m *model) read(ctx context.Context, store bus.Store, now time.Time) (have 
 			}
 		}
 	}
-	m.effect()
+	m.derive(now)
 	m.holdOnce()
-	return have, nil
+	return nil
 }
 
 // hold sees to what was loaded last: the worst that cannot be read may keep this cluster
@@ -197,20 +193,10 @@ func (m *model) holdOnce() {
 	}
 }
 
-// wrote notes how a write ended. After one that failed, or of which a part or
-// nobody knows whether it is stored, what is in memory is not believed any more.
-// The mutex is held.
-func (c *core) wrote(err error) error {
-	if err != nil {
-		c.stale = true
-	}
-	return err
-}
-
 // reload reads the model again where it may differ from what is stored, keeping
 // what is known of the workers now.
 func (c *core) reload(ctx context.Context, now time.Time) error {
-	if !c.stale {
+	if !c.keeper.Stale() {
 		return nil
 	}
 	next := newModel(c.m.name, c.m.details, c.m.started)
@@ -221,8 +207,7 @@ func (c *core) reload(ctx context.Context, now time.Time) error {
 	next.byDefault, next.flows, next.entering, next.paces, next.outcomes, next.counts = c.m.byDefault, c.m.flows, c.m.entering, c.m.paces, c.m.outcomes, c.m.counts
 	next.waveWords = c.m.waveWords
 	next.peer, next.waits, next.alone, next.site = c.m.peer, c.m.waits, c.m.alone, c.m.site
-	have, err := next.read(ctx, c.store, now)
-	if err != nil {
+	if err := next.read(ctx, c.store, now); err != nil {
 		return err
 	}
 	for name, w := range next.workers {
@@ -231,7 +216,8 @@ func (c *core) reload(ctx context.Context, now time.Time) error {
 			next.workers[name] = old
 		}
 	}
-	c.m, c.have, c.stale = next, have, false
+	c.m = next
+	c.keeper.Loaded()
 	c.hold()
 	c.revoked.Set(c.m.revoked())
 	c.told()
@@ -321,19 +307,16 @@ func (c *core) pass(ctx context.Context, now time.Time, changed bool) (settled b
 		t := c.m.step(now)
 		c.stepped += time.Since(begin)
 		c.close(ctx, t)
-		groups, err := t.encode()
-		c.unwritten(err, now)
-		if len(groups) == 0 {
-			c.consult(t)
-			c.askWaves(t)
-			break
-		}
-		if err := c.wrote(records.Commit(ctx, c.store, groups)); err != nil {
+		stored, left, err := c.keeper.Parts(ctx, t)
+		c.unwritten(left, now)
+		if err != nil {
 			return false, fmt.Errorf("storing what was decided: %w", err)
 		}
-		t.done()
 		c.consult(t)
 		c.askWaves(t)
+		if !stored {
+			break
+		}
 		c.tell(t, now)
 	}
 	if c.ports != nil {
@@ -343,7 +326,7 @@ func (c *core) pass(ctx context.Context, now time.Time, changed bool) (settled b
 	c.m.recovery.settled = !c.m.unasked(theRoot)
 	c.m.look = c.m.lookJobs(now)
 	c.steady = c.m.steady()
-	return c.calm() && c.m.recovery.mark == nil, nil
+	return c.calm() && c.m.mark() == nil, nil
 }
 
 // nudge asks a worker for a report that is answered.

@@ -2,14 +2,11 @@ package cluster
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"time"
-
-	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/loop"
 	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/wire"
+	"time"
 )
 
 // CordonWorker implements rest.Backend.
@@ -67,14 +64,9 @@ func (c *core) setCordon(ctx context.Context, name string, now time.Time, change
 	if next.Cordon = change(w.Cordon); rest.SameCordon(w.Cordon, next.Cordon) {
 		return nil
 	}
-	data, err := json.Marshal(next)
-	if err != nil {
-		return err
-	}
-	if _, err := c.store.Commit(ctx, bus.Put(keyWorker+name, data)); c.wrote(err) != nil {
+	if err := c.keepWorker(ctx, name, next); err != nil {
 		return cordonUnstored(err)
 	}
-	w.workerRecord = next
 	what := rest.CordonWords(next.Cordon, rest.Caller(ctx))
 	c.events.Add(now, c.m.tier(), "worker/"+c.name+"/"+name, what)
 	c.log.Info("worker "+what, "worker", name)

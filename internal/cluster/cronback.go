@@ -20,7 +20,7 @@ const rootTells = time.Minute
 // asksRoot says whether nothing may become of a job with a schedule yet, since the root is
 // asked what this cluster has begun after the backup that it was restored from.
 func (t *tx) asksRoot(s *wire.Share, rec *jobRecord, now time.Time) bool {
-	start, mark := s.Cron, t.m.recovery.mark
+	start, mark := s.Cron, t.m.mark()
 	mine := start != nil && !start.Elsewhere
 	if mark != nil && mine && !rec.Recovered.Equal(mark.At) {
 		rec.Recovered, rec.Held = mark.At, now.Add(rootTells).Round(0)

@@ -3,7 +3,6 @@ package cluster
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -15,6 +14,7 @@ import (
 	"github.com/verge-edge/verge/internal/hooks"
 	"github.com/verge-edge/verge/internal/loop"
 	"github.com/verge-edge/verge/internal/rest"
+	"github.com/verge-edge/verge/internal/tier/keeper"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -66,14 +66,9 @@ func (c *core) beginEdit(ctx context.Context, app string, now time.Time) (*edit,
 	// What the root has overtaken is put into the books before anything is added.
 	t := c.m.begin()
 	t.weigh(now)
-	groups, err := t.encodeLocals()
-	if err != nil {
-		return nil, err
+	if _, left, err := c.keeper.Parts(ctx, t); cmp.Or(err, left) != nil {
+		return nil, unstored(cmp.Or(err, left))
 	}
-	if err := c.wrote(records.Commit(ctx, c.store, groups)); err != nil {
-		return nil, unstored(err)
-	}
-	t.done()
 	c.tell(t, now)
 	return c.newEdit(ctx, c.m, app, now), nil
 }
@@ -86,12 +81,12 @@ func (c *core) rehearseEdit(ctx context.Context, app string, now time.Time) (*ed
 	m := c.m.clone()
 	t := m.begin()
 	t.weigh(now)
-	t.done()
+	t.Done()
 	return c.newEdit(ctx, m, app, now), nil
 }
 
 func (c *core) newEdit(ctx context.Context, m *model, app string, now time.Time) *edit {
-	return &edit{c: c, m: m, by: rest.Caller(ctx), now: now.Round(0), locals: map[string]*local{}, changes: m.changes, app: app, ns: m.namespace(app)}
+	return &edit{c: c, m: m, by: rest.Caller(ctx), now: now.Round(0), locals: map[string]*local{}, changes: m.changes(), app: app, ns: m.namespace(app)}
 }
 
 // want notes a wish about a service. It reports whether that changes anything.
@@ -140,9 +135,9 @@ func (e *edit) want(service string, w wish, rootKnows bool) (changed bool) {
 	return true
 }
 
-// ops are what stores the edit, and counted makes it count afterwards what was
-// changed. It is refused where it is too much.
-func (e *edit) ops() (g []bus.Op, counted func(), err error) {
+// tx is what stores the edit. It is refused where it is too much.
+func (e *edit) tx() (*tx, error) {
+	t := e.m.begin()
 	after := len(e.m.locals)
 	for _, key := range records.SortedKeys(e.locals) {
 		l := e.locals[key]
@@ -151,34 +146,23 @@ func (e *edit) ops() (g []bus.Op, counted func(), err error) {
 		} else if e.m.locals[key] == nil {
 			after++
 		}
-		if err := records.Append(&g, keyLocal+key, l); err != nil {
-			return nil, nil, err
-		}
+		t.locals[key] = l
 	}
 	if after > maxLocals {
-		return nil, nil, wire.Problemf(409, "too-many-changes", "take some back (verge local), or make them at the root", "too many services were changed here",
+		return nil, wire.Problemf(409, "too-many-changes", "take some back (verge local), or make them at the root", "too many services were changed here",
 			"%d, at most %d", after, maxLocals)
 	}
-	n, err := json.Marshal(e.changes)
+	localsTable.Put(t.rows, "", &e.changes)
+	t.tally(e.app, wire.Tally{Changes: uint64(len(e.locals))})
+	groups, err := t.Encode()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	tally, counted, err := e.m.tallyOps(map[string]uint64{e.app: uint64(len(e.locals))})
-	if err != nil {
-		return nil, nil, err
+	var large *keeper.TooLargeError
+	if errors.As(keeper.Fits(groups), &large) {
+		return nil, wire.Problemf(413, "too-large", "split it into several applications", "the change is too large to be stored", "%d bytes for %d services", large.Bytes, len(e.locals))
 	}
-	g = append(append(g, bus.Put(keyLocals, n)), tally...)
-	size := 0
-	for _, op := range g {
-		size += len(op.Key) + len(op.Value)
-		if len(op.Value) > bus.MaxValueBytes {
-			size = bus.MaxCommitBytes + 1
-		}
-	}
-	if size > bus.MaxCommitBytes || len(g) > bus.MaxCommitOps {
-		return nil, nil, wire.Problemf(413, "too-large", "split it into several applications", "the change is too large to be stored", "%d bytes for %d services", size, len(e.locals))
-	}
-	return g, counted, nil
+	return t, nil
 }
 
 // commit stores the edit and makes it count.
@@ -186,18 +170,14 @@ func (e *edit) commit(ctx context.Context) error {
 	c := e.c
 	// A change made as soon as the link is down is one since the root was lost.
 	c.noteRoot(c.rootAway())
-	g, counted, err := e.ops()
+	t, err := e.tx()
 	if err != nil {
 		return err
 	}
-	// One commit: a change is there as a whole or not at all.
-	if _, err := c.store.Commit(ctx, g...); c.wrote(err) != nil {
+	// A change is there as a whole or not at all.
+	if err := c.keeper.Whole(ctx, t); err != nil {
 		return unstored(err)
 	}
-	records.Merge(c.m.locals, e.locals)
-	counted()
-	c.m.changes = e.changes
-	c.m.effect(records.SortedKeys(e.locals)...)
 	c.place()
 	for _, s := range e.said {
 		c.events.Add(e.now, c.m.tier(), "application/"+e.app, fmt.Sprintf("%s, by %s (local)", s, e.by))
@@ -523,10 +503,11 @@ func (c *core) ackConflict(ctx context.Context, id string, now time.Time) error 
 	if x == nil {
 		return wire.Problemf(404, "no-such-conflict", "verge local", "there is no such conflict", "%s is not known in cluster %s", id, c.name)
 	}
-	if _, err := c.store.Delete(ctx, keyConflict+id); c.wrote(err) != nil {
+	t := c.m.begin()
+	t.conflicts[id] = nil
+	if err := c.keeper.Whole(ctx, t); err != nil {
 		return unstored(err)
 	}
-	delete(c.m.conflicts, id)
 	c.events.Add(now, c.m.tier(), "application/"+x.Local.App, fmt.Sprintf("conflict %s about %s was acknowledged by %s", id, x.Local.Service, rest.Caller(ctx)))
 	loop.Poke(c.wake)
 	return nil

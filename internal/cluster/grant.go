@@ -2,13 +2,10 @@ package cluster
 
 import (
 	"context"
-	"encoding/json"
-	"time"
-
-	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/loop"
 	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/wire"
+	"time"
 )
 
 // settle gives a record of before there were grants one: who was a gateway stays one.
@@ -64,14 +61,9 @@ func (c *core) grant(ctx context.Context, name string, g wire.GatewayGrant, by s
 	g.By, g.At = by, now.Round(0)
 	next := w.workerRecord
 	next.Gateway = &g
-	data, err := json.Marshal(next)
-	if err != nil {
-		return g, err
-	}
-	if _, err := c.store.Commit(ctx, bus.Put(keyWorker+name, data)); c.wrote(err) != nil {
+	if err := c.keepWorker(ctx, name, next); err != nil {
 		return g, cordonUnstored(err)
 	}
-	w.workerRecord = next
 	what := "may be a gateway with TLS"
 	if !g.Allowed {
 		what = "may be no gateway with TLS any more"

@@ -49,7 +49,7 @@ func (c *core) heed(ctx context.Context, now time.Time, _ bool) (settled bool, e
 			loop.Poke(c.wake)
 		}
 	}()
-	if len(ids) == 0 || c.stale || c.held || c.m.recovery.mark != nil {
+	if len(ids) == 0 || c.keeper.Stale() || c.held || c.m.mark() != nil {
 		return true, nil
 	}
 	t, left := c.m.stepOf(ids, now)
@@ -57,15 +57,14 @@ func (c *core) heed(ctx context.Context, now time.Time, _ bool) (settled bool, e
 		c.owed = false
 		loop.Poke(c.wake)
 	}
-	groups, err := t.encode()
-	c.unwritten(err, now)
-	if len(groups) == 0 {
-		return true, nil
-	}
-	if err := c.wrote(records.Commit(ctx, c.store, groups)); err != nil {
+	stored, unstored, err := c.keeper.Parts(ctx, t)
+	c.unwritten(unstored, now)
+	if err != nil {
 		return false, fmt.Errorf("storing what was heard of instances: %w", err)
 	}
-	t.done()
+	if !stored {
+		return true, nil
+	}
 	c.tell(t, now)
 	c.news.Ring()
 	return true, nil

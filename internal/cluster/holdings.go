@@ -17,9 +17,9 @@ const holdingsBytes = 384 << 10
 func (c *core) holdings(after string) (wire.Holdings, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	h := wire.Holdings{V: wire.Version, Have: c.have.Rev}
+	h := wire.Holdings{V: wire.Version, Have: c.m.have().Rev}
 	if after == "" {
-		h.Lease = c.m.net.blocks
+		h.Lease = c.m.blocks()
 	}
 	size := 0
 	for _, key := range records.SortedKeys(c.m.given) {

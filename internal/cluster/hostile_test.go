@@ -262,7 +262,7 @@ func FuzzOnReport(f *testing.F) {
 		}
 		// What is in memory is what is stored.
 		again := newModel(c.name, true, time.Now())
-		if _, err := again.read(t.Context(), c.store, time.Now()); err != nil {
+		if err := again.read(t.Context(), c.store, time.Now()); err != nil {
 			t.Fatal(err)
 		}
 		if !records.Same(again.insts, c.m.insts) || !records.Same(again.orders, c.m.orders) || !records.Same(again.routes, c.m.routes) {

@@ -33,6 +33,9 @@ const (
 	usesAtOnce    = 20
 )
 
+// usesMark is one thing that a worker uses; its key says what.
+type usesMark struct{}
+
 // uses is what a worker says that it uses.
 type uses struct {
 	marks map[string]bool // usesApp and usesService with what follows
@@ -97,38 +100,35 @@ func (c *core) takeUses(ctx context.Context, w *worker, s *wire.Uses) error {
 		c.log.Warn("a worker is told the endpoints of all services", "worker", name, "why", err)
 	}
 	old := c.m.uses[name]
-	var ops []bus.Op
+	t := c.m.begin()
+	set := func(mark string, to *usesMark) { usesTable.Put(t.rows, name+"."+mark, to) }
 	var had map[string]bool
 	if old != nil {
 		had = old.marks
 	}
 	switch {
 	case marks == nil && old != nil:
-		ops = append(ops, bus.Del(keyUses+name+"."+usesOnly))
+		set(usesOnly, nil)
 	case marks != nil && old == nil:
-		ops = append(ops, bus.Put(keyUses+name+"."+usesOnly, []byte("{}")))
+		set(usesOnly, &usesMark{})
 	}
 	for _, mark := range records.SortedKeys(had) {
 		if !marks[mark] {
-			ops = append(ops, bus.Del(keyUses+name+"."+mark))
+			set(mark, nil)
 		}
 	}
 	for _, mark := range records.SortedKeys(marks) {
 		if !had[mark] {
-			ops = append(ops, bus.Put(keyUses+name+"."+mark, []byte("{}")))
+			set(mark, &usesMark{})
 		}
 	}
-	if len(ops) == 0 {
+	if t.rows.Len() == 0 {
 		return nil
 	}
 	if !w.says.Allow() {
 		return errTooSoon
 	}
-	groups := make([][]bus.Op, len(ops))
-	for i, op := range ops {
-		groups[i] = []bus.Op{op}
-	}
-	if err := c.wrote(records.Commit(ctx, c.store, groups)); err != nil {
+	if _, _, err := c.keeper.Parts(ctx, t); err != nil {
 		return fmt.Errorf("storing what worker %s uses: %w", name, err)
 	}
 	if marks == nil {
@@ -140,16 +140,15 @@ func (c *core) takeUses(ctx context.Context, w *worker, s *wire.Uses) error {
 }
 
 // dropUses forgets what a worker that is removed said.
-func (m *model) dropUses(name string) (groups [][]bus.Op) {
-	u := m.uses[name]
+func (t *tx) dropUses(name string) {
+	u := t.m.uses[name]
 	if u == nil {
-		return nil
+		return
 	}
-	groups = append(groups, []bus.Op{bus.Del(keyUses + name + "." + usesOnly)})
-	for _, mark := range records.SortedKeys(u.marks) {
-		groups = append(groups, []bus.Op{bus.Del(keyUses + name + "." + mark)})
+	usesTable.Put(t.rows, name+"."+usesOnly, nil)
+	for mark := range u.marks {
+		usesTable.Put(t.rows, name+"."+mark, nil)
 	}
-	return groups
 }
 
 // tellRoute notes that a route is another, or (nil) none, and who is to know.

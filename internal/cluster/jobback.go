@@ -14,7 +14,7 @@ import (
 // asksDone says whether nothing may become of a job yet, since the root is asked what of it
 // has completed after the backup that this cluster was restored from.
 func (t *tx) asksDone(s *wire.Share, rec *jobRecord, now time.Time) bool {
-	key, mark := s.App+"."+s.Service, t.m.recovery.mark
+	key, mark := s.App+"."+s.Service, t.m.mark()
 	given := t.m.given[key]
 	if mark != nil && given != nil && !rec.Recovered.Equal(mark.At) {
 		rec.Recovered, rec.Held = mark.At, now.Add(rootTells).Round(0)

@@ -3,13 +3,7 @@ package cluster
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
-	"slices"
-	"strings"
-	"time"
-
-	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/bus/records"
 	"github.com/verge-edge/verge/internal/enroll"
 	"github.com/verge-edge/verge/internal/hooks"
@@ -17,6 +11,9 @@ import (
 	"github.com/verge-edge/verge/internal/pki"
 	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/wire"
+	"slices"
+	"strings"
+	"time"
 )
 
 // maxGone bounds the keys that a cluster remembers not to count any more. Beyond
@@ -96,28 +93,31 @@ func (c *Cluster) shut(g enroll.Gone) error {
 func (c *Cluster) reconcileGone(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	var groups [][]bus.Op
+	t := c.m.begin()
 	now := c.clock.Now()
 	for _, hash := range records.SortedKeys(c.m.gone) {
 		g := c.m.gone[hash]
 		switch {
 		case now.After(g.Until):
-			groups = append(groups, forgetGone(hash))
-			delete(c.m.gone, hash)
+			t.forgetGone(hash)
 		case !c.server.Revoked(g.NatsKey):
 			if err := c.server.RevokeWorker(g.Name, g.NatsKey); err != nil {
 				return err
 			}
 		}
 	}
-	if err := c.wrote(records.Commit(ctx, c.store, groups)); err != nil {
+	if _, _, err := c.keeper.Parts(ctx, t); err != nil {
 		return fmt.Errorf("forgetting old revocations: %w", err)
 	}
 	return nil
 }
 
-func forgetGone(hash string) []bus.Op {
-	return []bus.Op{bus.Del(keyGone + hash), bus.Del(keyRevoked + hash), bus.Del(keyUp + upRevoked + hash)}
+func (t *tx) forgetGone(hash string) { t.setGone(hash, nil, nil) }
+
+func (t *tx) setGone(hash string, g *enroll.Gone, r *wire.Revocation) {
+	goneTable.Put(t.rows, hash, g)
+	revokedTable.Put(t.rows, hash, r)
+	upRevokedTable.Put(t.rows, hash, r)
 }
 
 // RemoveCluster implements rest.Backend.
@@ -151,15 +151,18 @@ func (c *core) removeWorker(ctx context.Context, name string, force bool, now ti
 			return nil, err
 		}
 	}
-	if err := c.wrote(records.Commit(ctx, c.store, c.m.dropUses(name))); err != nil {
+	t := c.m.begin()
+	t.dropUses(name)
+	if _, _, err := c.keeper.Parts(ctx, t); err != nil {
 		return nil, fmt.Errorf("forgetting what worker %s used: %w", name, err)
 	}
 	delete(c.m.uses, name)
 	g := &enroll.Gone{V: wire.Version, Name: name, Removed: true, At: now, NatsKey: w.PublicKey, Until: w.expires().Add(pki.RenewGrace)}
-	if err := c.note(ctx, w.KeyHash, g, bus.Del(keyWorker+name)); err != nil {
+	t = c.m.begin()
+	workerTable.Put(t.rows, name, nil)
+	if err := c.note(ctx, t, w.KeyHash, g); err != nil {
 		return nil, err
 	}
-	delete(c.m.workers, name)
 	c.tellWorker(wire.HookWorkerRemoved, name, hooks.Ended, "removed", time.Now())
 	c.events.Add(time.Now(), c.m.tier(), "worker/"+c.name+"/"+name, "removed")
 	c.log.Info("a worker was removed", "worker", name, "forced", force)
@@ -204,44 +207,31 @@ func (c *core) revokeWorker(ctx context.Context, name string, now time.Time) (*e
 	g := &enroll.Gone{V: wire.Version, Name: name, At: now, NatsKey: w.PublicKey, Until: w.expires().Add(pki.RenewGrace)}
 	rec := w.workerRecord
 	rec.Revoked = now
-	data, err := json.Marshal(rec)
-	if err != nil {
+	t := c.m.begin()
+	workerTable.Put(t.rows, name, &rec)
+	if err := c.note(ctx, t, w.KeyHash, g); err != nil {
 		return nil, err
 	}
-	if err := c.note(ctx, w.KeyHash, g, bus.Put(keyWorker+name, data)); err != nil {
-		return nil, err
-	}
-	w.workerRecord, w.connected = rec, false
+	w.connected = false
 	c.events.Add(time.Now(), c.m.tier(), "worker/"+c.name+"/"+name, "its key was revoked")
 	c.log.Info("the key of a worker was revoked", "worker", name)
 	loop.Poke(c.wake)
 	return g, nil
 }
 
-// note stores together that a key does not count any more, here, for the workers
-// and for the root, and what else happens to its holder. The mutex is held.
-func (c *core) note(ctx context.Context, hash string, g *enroll.Gone, also bus.Op) error {
-	group := []bus.Op{also}
-	r := &wire.Revocation{V: wire.Version, Until: g.Until, Cluster: c.name}
-	for _, err := range []error{
-		records.Append(&group, keyGone+hash, g), records.Append(&group, keyRevoked+hash, r), records.Append(&group, keyUp+upRevoked+hash, r),
-	} {
-		if err != nil {
-			return err
-		}
-	}
-	var full string
+// note stores, with what else t says of its holder, that a key is revoked, for this cluster,
+// its workers and the root. The mutex is held.
+func (c *core) note(ctx context.Context, t *tx, hash string, g *enroll.Gone) error {
 	if len(c.m.gone) >= maxGone {
-		full = slices.MinFunc(records.SortedKeys(c.m.gone), func(a, b string) int {
+		full := slices.MinFunc(records.SortedKeys(c.m.gone), func(a, b string) int {
 			return cmp.Or(c.m.gone[a].Until.Compare(c.m.gone[b].Until), cmp.Compare(a, b))
 		})
-		group = append(group, forgetGone(full)...)
+		t.forgetGone(full)
 	}
-	if _, err := c.store.Commit(ctx, group...); c.wrote(err) != nil {
+	t.setGone(hash, g, &wire.Revocation{V: wire.Version, Until: g.Until, Cluster: c.name})
+	if err := c.keeper.Whole(ctx, t); err != nil {
 		return wire.Problemf(507, "not-stored", "free some space or repair the disk of the cluster, then try again", "nothing was changed: it could not be stored", "%v", err)
 	}
-	delete(c.m.gone, full)
-	c.m.gone[hash] = g
 	c.revoked.Set(c.m.revoked())
 	c.nudgeAll()
 	loop.Poke(c.upChanged)

@@ -127,13 +127,10 @@ func (b backend) removedVolume(ctx context.Context, worker string, r wire.Volume
 	if len(next.Volumes) == 0 {
 		change = nil
 	}
-	op, err := records.Op(keyLeftVolumes+next.Key(), change)
-	if err == nil {
-		_, err = b.store.Commit(ctx, op)
-	}
-	if b.wrote(err) != nil {
+	t := b.m.begin()
+	t.leftVolumes[next.Key()] = change
+	if err := b.keeper.Whole(ctx, t); err != nil {
 		return true, unstored(err)
 	}
-	records.Merge(b.m.leftVolumes, map[string]*wire.LeftVolumes{next.Key(): change})
 	return true, nil
 }

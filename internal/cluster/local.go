@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/api"
-	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/bus/records"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -291,43 +290,6 @@ func (m *model) localViews(app string) wire.LocalView {
 		return int(m.conflicts[a.ID].Local.Number) - int(m.conflicts[b.ID].Local.Number)
 	})
 	return v
-}
-
-// encodeLocals turns what the tx says about local changes into ops: a conflict goes
-// with the change that it was, so that none can be lost between.
-func (t *tx) encodeLocals() (groups [][]bus.Op, err error) {
-	taken := map[string]bool{}
-	for _, key := range records.SortedKeys(t.locals) {
-		var g []bus.Op
-		if err := records.Append(&g, keyLocal+key, t.locals[key]); err != nil {
-			return nil, err
-		}
-		for id, c := range t.conflicts {
-			if c != nil && c.Local.key() == key && t.m.conflicts[id] == nil {
-				taken[id] = true
-				if err := records.Append(&g, keyConflict+id, c); err != nil {
-					return nil, err
-				}
-			}
-		}
-		groups = append(groups, g)
-	}
-	for _, id := range records.SortedKeys(t.conflicts) {
-		if !taken[id] {
-			op, err := records.Op(keyConflict+id, t.conflicts[id])
-			if err != nil {
-				return nil, err
-			}
-			groups = append(groups, []bus.Op{op})
-		}
-	}
-	if err := records.AppendEach(&groups, keyAgain, t.again); err != nil {
-		return nil, err
-	}
-	if err := records.AppendEach(&groups, keyUpLocal, t.upLocals); err != nil {
-		return nil, err
-	}
-	return groups, records.AppendEach(&groups, keyUpConflict, t.upConflicts)
 }
 
 // reportLocals derives what the root is told about changes that were made here.

@@ -685,15 +685,9 @@ func TestASiteKeepsToTheHostsOfNamespaces(t *testing.T) {
 		}
 	}
 	check("told")
-	entries, err := s.store.List(t.Context(), "")
-	if err != nil {
-		t.Fatal(err)
-	}
 	again := newModel("c", true, s.now)
-	for _, e := range entries {
-		if err := again.load(e, s.now); err != nil {
-			t.Fatal(err)
-		}
+	if err := again.read(t.Context(), s.store, s.now); err != nil {
+		t.Fatal(err)
 	}
 	if len(again.publish) != 2 || again.publish["shop"].Hosts != "*.shop.test" {
 		t.Errorf("after a restart: %+v", again.publish)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -13,13 +12,13 @@ import (
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/backup"
-	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/bus/exchange"
 	"github.com/verge-edge/verge/internal/bus/records"
 	"github.com/verge-edge/verge/internal/enroll"
 	"github.com/verge-edge/verge/internal/plugin"
 	"github.com/verge-edge/verge/internal/policy/life"
 	"github.com/verge-edge/verge/internal/policy/place"
+	"github.com/verge-edge/verge/internal/tier/table"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -125,6 +124,7 @@ func (w *worker) learn(rec workerRecord, site map[string]string) {
 // model is all that a cluster knows. It is only touched under the mutex of its
 // owner; changes to what is stored go through a tx.
 type model struct {
+	db   *table.DB // all that is stored; the maps below that are, are its own, see bind
 	name string
 	// byDefault is the scheduler of services that name none, "" is rom.
 	byDefault string
@@ -148,12 +148,10 @@ type model struct {
 	gates     map[string]string
 	waveWords map[string]*waveWord
 	recovery  recovery
-	// changes is how many local changes there have been.
-	changes uint64
-	far     map[string]*wire.Route
-	insts   map[wire.InstanceID]*wire.Instance
-	byName  []wire.InstanceID // as they were sorted last, see tx.instances
-	listed  []string          // the names of workers as they were sorted last, see workerNames
+	far       map[string]*wire.Route
+	insts     map[wire.InstanceID]*wire.Instance
+	byName    []wire.InstanceID // as they were sorted last, see tx.instances
+	listed    []string          // the names of workers as they were sorted last, see workerNames
 	// leaving are those of insts that have a Leaving.
 	leaving map[wire.InstanceID]bool
 	orders  map[string]*wire.Order // by key without prefix: worker.id
@@ -192,8 +190,7 @@ type model struct {
 	members  map[string]*member     // by plugin and hash of the key
 	tallies  map[string]*wire.Tally // by application, or wire.TallyGone
 	workers  map[string]*worker
-	// upgrade of the workers, nil where there was none, and how far they are, by name.
-	upgrade  *upgradeRecord
+	// upgraded is how far the workers are with the upgrade, by name.
 	upgraded map[string]*upgradedRecord
 	counts   *upgradeCounts // of this process; nil: none yet
 	// gone and farGone are the keys that do not count any more, by hash: of this
@@ -220,123 +217,68 @@ type model struct {
 }
 
 func newModel(name string, details bool, now time.Time) *model {
-	return &model{
+	m := &model{
 		name: name, details: details, started: now, waits: now,
-		shares: map[string]*wire.Share{}, given: map[string]*wire.Share{}, far: map[string]*wire.Route{},
-		locals: map[string]*local{}, conflicts: map[string]*conflict{}, again: map[string]*again{}, rolls: map[string]*rolling{}, waveWords: map[string]*waveWord{}, paces: map[wire.InstanceID]pace{}, outcomes: map[string]*outcomes{},
-		upLocals: map[string]*wire.LocalChange{}, upConflicts: map[string]*wire.Conflict{}, upRolls: map[string]*wire.RolloutReport{}, upJobs: map[string]*wire.JobReport{}, schedules: &schedules{},
-		insts: map[string]*wire.Instance{}, leaving: map[string]bool{}, orders: map[string]*wire.Order{},
-		routes: map[string]*wire.Route{}, names: map[string]*wire.Route{}, uses: map[string]*uses{}, ups: map[string]*wire.Reported{},
-		tallies: map[string]*wire.Tally{}, scaled: map[string]*scaled{}, wants: map[string]*want{}, near: newNear(), flows: map[string]*flows{}, profiles: map[string]*profile{}, jobs: map[string]*jobRecord{}, snapshots: map[string]*wire.Snapshot{}, leftVolumes: map[string]*wire.LeftVolumes{},
-		plugins: map[string]bool{}, counsels: map[wire.InstanceID]*counsel{}, breakers: map[string]plugin.Breaker{}, members: map[string]*member{},
-		workers: map[string]*worker{}, upgraded: map[string]*upgradedRecord{}, gone: map[string]*enroll.Gone{}, farGone: map[string]*wire.Revocation{}, publish: wire.PublishRules{}, vault: newVault(nil), acmes: map[string]*acmeRecord{}, net: newNetwork(),
-		peer: func(w string) string { return w },
+		shares: map[string]*wire.Share{}, waveWords: map[string]*waveWord{}, paces: map[wire.InstanceID]pace{}, outcomes: map[string]*outcomes{},
+		schedules: &schedules{}, leaving: map[string]bool{}, uses: map[string]*uses{},
+		wants: map[string]*want{}, near: newNear(), flows: map[string]*flows{},
+		plugins: map[string]bool{}, counsels: map[wire.InstanceID]*counsel{}, breakers: map[string]plugin.Breaker{},
+		workers: map[string]*worker{},
+		peer:    func(w string) string { return w },
 	}
+	m.bind(schema.New())
+	return m
 }
 
-// fates of records that cannot be read, by prefix of their key. Where nothing is said a
-// cluster holds: without a share, an instance or an order it would end what runs.
-var fates = map[string]records.Fate{
-	// Who may talk to it, and which workers count as heard after a restore.
-	keyWorker: records.Stops, keyGone: records.Stops, keyFarGone: records.Stops, backup.MarkKey: records.Stops,
-	// What follows from others with every pass.
-	keyRoute: records.Again, keyName: records.Again, keyUp: records.Again, keySealed: records.Again, keyNet: records.Again,
-	// What something needs that fails without it, and says so.
-	keySecret: records.Aside, keySnapshot: records.Aside, keyProfile: records.Aside, keyACME: records.Aside, keyUpgrade: records.Aside, keyMember: records.Aside,
-	keyPublish: records.Aside,
+// bind makes db what is stored.
+func (m *model) bind(db *table.DB) {
+	m.db = db
+	m.given, m.far, m.farGone, m.publish = givenTable.Rows(db), farTable.Rows(db), farGoneTable.Rows(db), publishTable.Rows(db)
+	m.vault.given, m.vault.sealed = secretTable.Rows(db), sealTable.Rows(db)
+	m.locals, m.conflicts, m.again = localTable.Rows(db), conflictTable.Rows(db), againTable.Rows(db)
+	m.insts, m.orders, m.routes, m.names = instanceTable.Rows(db), orderTable.Rows(db), routeTable.Rows(db), nameTable.Rows(db)
+	m.ups, m.upLocals, m.upConflicts = upTable.Rows(db), upLocalTable.Rows(db), upConflictTable.Rows(db)
+	m.upRolls, m.upJobs, m.tallies = upRolloutTable.Rows(db), upJobTable.Rows(db), tallyTable.Rows(db)
+	m.rolls, m.jobs, m.scaled, m.profiles = rollTable.Rows(db), jobTable.Rows(db), scaledTable.Rows(db), profileTable.Rows(db)
+	m.snapshots, m.leftVolumes = snapshotTable.Rows(db), leftVolumeTable.Rows(db)
+	m.members, m.upgraded, m.gone, m.acmes = memberTable.Rows(db), upgradedTable.Rows(db), goneTable.Rows(db), acmeTable.Rows(db)
+	m.net.leases, m.net.told, m.net.numbers = leaseTable.Rows(db), networkTable.Rows(db), numberTable.Rows(db)
 }
 
-// load adds one stored entry to the model; effect must follow the last.
-func (m *model) load(e bus.Entry, now time.Time) error {
-	fate := records.FateOf(e.Key, fates)
-	if ok, err := m.vault.load(e, fate); ok {
-		return err
+// mark of a recovery; nil: there is none.
+func (m *model) mark() *backup.Mark { return markTable.One(m.db) }
+
+// have is the revision of the root's desired state that is stored.
+func (m *model) have() haveRecord {
+	if h := haveTable.One(m.db); h != nil {
+		return *h
 	}
-	kinds := []struct {
-		prefix string
-		into   func(rest string) error
-	}{
-		{keyShare, func(r string) error { return records.LoadInto(e, m.given, r, fate) }},
-		{keyLocal, func(r string) error { return records.LoadInto(e, m.locals, r, fate) }},
-		{keyConflict, func(r string) error { return records.LoadInto(e, m.conflicts, r, fate) }},
-		{backup.MarkKey, func(string) error {
-			m.recovery.mark = &backup.Mark{}
-			return records.Load(e, m.recovery.mark)
-		}},
-		{keyAgain, func(r string) error { return records.LoadInto(e, m.again, r, fate) }},
-		{keyLocals, func(string) error { return records.Load(e, &m.changes) }},
-		{keyFar, func(r string) error { return records.LoadInto(e, m.far, r, fate) }},
-		{keyInstance, func(r string) error {
-			err := records.LoadInto(e, m.insts, r, fate)
-			if err == nil {
-				m.note(r, m.insts[r])
-			}
-			return err
-		}},
-		{keyOrder, func(r string) error { return records.LoadInto(e, m.orders, r, fate) }},
-		{keyRoute, func(r string) error { return records.LoadInto(e, m.routes, r, fate) }},
-		{keyName, func(r string) error { return records.LoadInto(e, m.names, r, fate) }},
-		{keyUses, func(r string) error { m.loadUses(r); return nil }},
-		{keyRolling, func(r string) error { return records.LoadInto(e, m.rolls, r, fate) }},
-		{keyUpRollout, func(r string) error { return records.LoadInto(e, m.upRolls, r, fate) }},
-		{keyUpJob, func(r string) error { return records.LoadInto(e, m.upJobs, r, fate) }},
-		{keyUpLocal, func(r string) error { return records.LoadInto(e, m.upLocals, r, fate) }},
-		{keyUpConflict, func(r string) error { return records.LoadInto(e, m.upConflicts, r, fate) }},
-		{keyScaled, func(r string) error { return records.LoadInto(e, m.scaled, r, fate) }},
-		{keyProfile, func(r string) error { return records.LoadInto(e, m.profiles, r, fate) }},
-		{keyLeftVolumes, func(r string) error { return records.LoadInto(e, m.leftVolumes, r, fate) }},
-		{keySnapshot, func(r string) error { return records.LoadInto(e, m.snapshots, r, fate) }},
-		{keyJob, func(r string) error { return records.LoadInto(e, m.jobs, r, fate) }},
-		{keyACME, func(r string) error {
-			err := records.LoadInto(e, m.acmes, r, fate)
-			if err == nil {
-				m.acmes[r].Sealed = nil
-			}
-			return err
-		}},
-		{keyTally, func(r string) error { return records.LoadInto(e, m.tallies, r, fate) }},
-		{keyUpgrade, func(string) error { return m.loadUpgrade(e) }},
-		{keyUpgraded, func(r string) error { return records.LoadInto(e, m.upgraded, r, fate) }},
-		{keyUp, func(r string) error {
-			if strings.HasPrefix(r, upRevoked) {
-				return nil // follows from gone
-			}
-			return records.LoadInto(e, m.ups, r, fate)
-		}},
-		{keyBlocks, func(string) error {
-			l := &wire.ClusterLease{}
-			err := records.Load(e, l)
-			if err == nil {
-				m.net.blocks = l
-			}
-			return err
-		}},
-		{keyLease, func(r string) error { return records.LoadInto(e, m.net.leases, r, fate) }},
-		{keyNet, func(r string) error { return records.LoadInto(e, m.net.told, strings.TrimSuffix(r, netOf), fate) }},
-		{keyNumber, func(r string) error { return records.LoadInto(e, m.net.numbers, r, fate) }},
-		{keyLeft, func(string) error { return records.Load(e, &m.net.left) }},
-		{keyGone, func(r string) error { return records.LoadInto(e, m.gone, r, fate) }},
-		{keyFarGone, func(r string) error { return records.LoadInto(e, m.farGone, r, fate) }},
-		{keyPublish, func(r string) error { return records.LoadInto(e, m.publish, r, fate) }},
-		{keyMember, func(r string) error { return records.LoadInto(e, m.members, r, fate) }},
-		{keyWorker, func(r string) error {
-			recs := map[string]*workerRecord{}
-			if err := records.LoadInto(e, recs, r, fate); err != nil {
-				return err
-			}
-			recs[r].settle()
-			w := newWorker(*recs[r], now)
-			w.learn(*recs[r], m.site.Labels)
-			m.workers[r] = w
-			return nil
-		}},
+	return haveRecord{}
+}
+
+// changes is how many local changes there have been.
+func (m *model) changes() uint64 {
+	if n := localsTable.One(m.db); n != nil {
+		return *n
 	}
-	for _, k := range kinds {
-		if rest, ok := strings.CutPrefix(e.Key, k.prefix); ok {
-			return k.into(rest)
-		}
+	return 0
+}
+
+// derive makes what follows from what is stored, once that was loaded.
+func (m *model) derive(now time.Time) {
+	for id, i := range m.insts {
+		m.note(id, i)
 	}
-	return nil
+	for key := range usesTable.Rows(m.db) {
+		m.loadUses(key)
+	}
+	for name, rec := range workerTable.Rows(m.db) {
+		rec.settle()
+		w := newWorker(*rec, now)
+		w.learn(*rec, m.site.Labels)
+		m.workers[name] = w
+	}
+	m.effect()
 }
 
 func newWorker(rec workerRecord, now time.Time) *worker {
@@ -350,6 +292,7 @@ func newWorker(rec workerRecord, now time.Time) *worker {
 // before it is durable.
 type tx struct {
 	m     *model
+	rows  *table.Tx // what is stored of it; the maps below that are, are its own
 	now   time.Time
 	insts map[wire.InstanceID]*wire.Instance // nil: deleted
 	// departed are the places of the logs of those that are deleted.
@@ -380,9 +323,6 @@ type tx struct {
 	doneBack map[string]*wire.JobDone
 	// turns are the instances of jobs that may start.
 	turns map[wire.InstanceID]bool
-	// mark of a recovery as it is to be, nil as it is; unmark: it is over, and mark nil.
-	mark   *backup.Mark
-	unmark bool
 	// nudge are the workers whose desired state changes; all of them if all.
 	nudge map[string]bool
 	all   bool
@@ -442,14 +382,17 @@ type tx struct {
 type event struct{ subject, what string }
 
 func (m *model) begin() *tx {
+	rows := m.db.Begin()
 	return &tx{
-		m: m, insts: map[string]*wire.Instance{}, orders: map[string]*wire.Order{},
-		routes: map[string]*wire.Route{}, names: map[string]*wire.Route{}, ups: map[string]*wire.Reported{},
-		whys: map[string]*place.Record{}, nudge: map[string]bool{}, seals: map[string]*wire.SealedSecret{},
-		locals: map[string]*local{}, conflicts: map[string]*conflict{}, again: map[string]*again{}, rolls: map[string]*rolling{},
-		upLocals: map[string]*wire.LocalChange{}, upConflicts: map[string]*wire.Conflict{}, upRolls: map[string]*wire.RolloutReport{}, upJobs: map[string]*wire.JobReport{},
-		tallies: map[string]*wire.Tally{}, scaled: map[string]*scaled{}, profiles: map[string]*profile{}, jobs: map[string]*jobRecord{}, snapshots: map[string]*wire.Snapshot{}, leftVolumes: map[string]*wire.LeftVolumes{}, net: newNetChanges(),
-		gone: map[wire.InstanceID]string{}, waves: map[string]*waveAsk{},
+		m: m, rows: rows,
+		insts: instanceTable.Changes(rows), orders: orderTable.Changes(rows), routes: routeTable.Changes(rows), names: nameTable.Changes(rows),
+		ups: upTable.Changes(rows), whys: whyTable.Changes(rows), seals: sealTable.Changes(rows),
+		net:    netChanges{leases: leaseTable.Changes(rows), told: networkTable.Changes(rows), numbers: numberTable.Changes(rows)},
+		locals: localTable.Changes(rows), conflicts: conflictTable.Changes(rows), again: againTable.Changes(rows),
+		upLocals: upLocalTable.Changes(rows), upConflicts: upConflictTable.Changes(rows), upRolls: upRolloutTable.Changes(rows), upJobs: upJobTable.Changes(rows),
+		rolls: rollTable.Changes(rows), jobs: jobTable.Changes(rows), tallies: tallyTable.Changes(rows), scaled: scaledTable.Changes(rows),
+		profiles: profileTable.Changes(rows), snapshots: snapshotTable.Changes(rows), leftVolumes: leftVolumeTable.Changes(rows),
+		nudge: map[string]bool{}, gone: map[wire.InstanceID]string{}, waves: map[string]*waveAsk{},
 		asks: map[string]*ask{}, spared: map[string]uint64{}, waiting: map[wire.InstanceID]bool{}, counsels: map[wire.InstanceID]*counsel{},
 		relays: sync.OnceValue(m.relays), numbers: sync.OnceValue(m.givenNumbers),
 	}
@@ -569,48 +512,37 @@ func (m *model) note(id wire.InstanceID, i *wire.Instance) {
 	}
 }
 
-// done makes what the tx changed part of the model, after it is durable.
-func (t *tx) done() {
-	records.Merge(t.m.insts, t.insts)
+// Done implements keeper.Tx.
+func (t *tx) Done() {
+	m := t.m
+	t.rows.Done()
 	for id, i := range t.insts {
-		t.m.note(id, i)
+		m.note(id, i)
 	}
-	for name, w := range t.m.workers {
+	for name, rec := range workerTable.Changes(t.rows) {
+		m.known(name, rec, t.now)
+	}
+	for name, w := range m.workers {
 		if t.all || t.nudge[name] {
 			w.current = false
 		}
 	}
-	records.Merge(t.m.orders, t.orders)
-	t.net.done(&t.m.net)
-	for key, s := range t.seals {
-		t.seals[key] = bare(s)
+	if len(t.scaled)+len(t.rolls)+len(t.locals)+len(t.again) > 0 {
+		m.effect(slices.Concat(records.SortedKeys(t.scaled), records.SortedKeys(t.rolls), records.SortedKeys(t.locals), records.SortedKeys(t.again))...)
 	}
-	records.Merge(t.m.vault.sealed, t.seals)
-	records.Merge(t.m.routes, t.routes)
-	records.Merge(t.m.names, t.names)
-	records.Merge(t.m.ups, t.ups)
-	records.Merge(t.m.locals, t.locals)
-	records.Merge(t.m.conflicts, t.conflicts)
-	records.Merge(t.m.again, t.again)
-	switch {
-	case t.unmark:
-		t.m.recovery.mark = nil
-	case t.mark != nil:
-		t.m.recovery.mark = t.mark
-	}
-	records.Merge(t.m.upLocals, t.upLocals)
-	records.Merge(t.m.upConflicts, t.upConflicts)
-	records.Merge(t.m.tallies, t.tallies)
-	records.Merge(t.m.profiles, t.profiles)
-	records.Merge(t.m.snapshots, t.snapshots)
-	records.Merge(t.m.leftVolumes, t.leftVolumes)
-	records.Merge(t.m.upRolls, t.upRolls)
-	records.Merge(t.m.upJobs, t.upJobs)
-	records.Merge(t.m.jobs, t.jobs)
-	if len(t.scaled)+len(t.rolls) > 0 {
-		records.Merge(t.m.scaled, t.scaled)
-		records.Merge(t.m.rolls, t.rolls)
-		t.m.effect(append(records.SortedKeys(t.scaled), records.SortedKeys(t.rolls)...)...)
+}
+
+// known takes over what is stored of a worker, or (nil) that it is no more.
+func (m *model) known(name string, rec *workerRecord, now time.Time) {
+	switch w := m.workers[name]; {
+	case rec == nil:
+		delete(m.workers, name)
+	case w != nil:
+		w.learn(*rec, m.site.Labels)
+	default:
+		w = newWorker(*rec, now)
+		w.learn(*rec, m.site.Labels)
+		m.workers[name] = w
 	}
 }
 

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/api"
-	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/bus/records"
 	"github.com/verge-edge/verge/internal/pki"
 	"github.com/verge-edge/verge/internal/policy/lease"
@@ -64,17 +63,11 @@ type network struct {
 	// signs names the key of this cluster's authority; "" signs nothing, and then
 	// nobody is given anything.
 	signs   string
-	blocks  *wire.ClusterLease
 	leases  map[string]*workerLease
 	told    map[string]*wire.Network
 	numbers map[string]*siteNumber // by application
-	left    netLeft
 	// relayOnly: other clusters are told of a relay instead of workers' addresses.
 	relayOnly bool
-}
-
-func newNetwork() network {
-	return network{leases: map[string]*workerLease{}, told: map[string]*wire.Network{}, numbers: map[string]*siteNumber{}}
 }
 
 // netChanges are those of a tx; nil deletes.
@@ -82,74 +75,30 @@ type netChanges struct {
 	leases  map[string]*workerLease
 	told    map[string]*wire.Network
 	numbers map[string]*siteNumber
-	left    *netLeft // nil: as it is
 }
 
-func newNetChanges() netChanges {
-	return netChanges{leases: map[string]*workerLease{}, told: map[string]*wire.Network{}, numbers: map[string]*siteNumber{}}
-}
+// blocks of addresses that the root gave; nil: none yet.
+func (m *model) blocks() *wire.ClusterLease { return blocksTable.One(m.db) }
 
-// encode is what comes before the orders: no worker may be told a number that this
-// cluster does not remember.
-func (n *netChanges) encode(groups *[][]bus.Op) error {
-	if n.left != nil {
-		op, err := records.Op(keyLeft, n.left)
-		if err != nil {
-			return err
-		}
-		*groups = append(*groups, []bus.Op{op})
+func (m *model) netLeft() netLeft {
+	if l := netLeftTable.One(m.db); l != nil {
+		return *l
 	}
-	if err := records.AppendEach(groups, keyNumber, n.numbers); err != nil {
-		return err
-	}
-	// A lease and what its worker is told of it are one.
-	names := map[string]bool{}
-	for name := range n.leases {
-		names[name] = true
-	}
-	for name := range n.told {
-		names[name] = true
-	}
-	for _, name := range records.SortedKeys(names) {
-		var g []bus.Op
-		if l, ok := n.leases[name]; ok {
-			if err := records.Append(&g, keyLease+name, l); err != nil {
-				return err
-			}
-		}
-		if w, ok := n.told[name]; ok {
-			if err := records.Append(&g, keyNet+name+netOf, w); err != nil {
-				return err
-			}
-		}
-		*groups = append(*groups, g)
-	}
-	return nil
-}
-
-func (n *netChanges) done(m *network) {
-	records.Merge(m.leases, n.leases)
-	records.Merge(m.told, n.told)
-	records.Merge(m.numbers, n.numbers)
-	if n.left != nil {
-		m.left = *n.left
-	}
+	return netLeft{}
 }
 
 func (t *tx) netLeft() netLeft {
-	if t.net.left != nil {
-		return *t.net.left
+	if l := netLeftTable.Get(t.rows, ""); l != nil {
+		return *l
 	}
-	return t.m.net.left
+	return netLeft{}
 }
 
 func (t *tx) setLeft(l netLeft) {
 	l.V = wire.Version
-	if records.Same(l, t.m.net.left) {
-		t.net.left = nil
-		return
+	if old := t.netLeft(); !records.Same(l, old) {
+		netLeftTable.Put(t.rows, "", &l)
 	}
-	t.net.left = &l
 }
 
 // lease of a worker as this tx sees it; nil if it has none.
@@ -163,7 +112,7 @@ func (t *tx) lease(worker string) *workerLease {
 // leases brings what the workers have in line with who there is.
 func (t *tx) leases(now time.Time) {
 	m := t.m
-	if m.net.signs == "" || m.net.blocks == nil {
+	if m.net.signs == "" || m.blocks() == nil {
 		return
 	}
 	left := t.netLeft()
@@ -185,8 +134,8 @@ func (t *tx) leases(now time.Time) {
 		left.Rests = append(slices.Clone(left.Rests), lease.Rests("worker "+name, 0, numbers, subnets, now.Round(0), until)...)
 		t.net.leases[name], t.net.told[name] = nil, nil
 	}
-	if mark := m.recovery.mark; mark != nil && !left.Fenced.Equal(mark.At) {
-		left.Rests = append(slices.Clone(left.Rests), lease.Fence(m.net.blocks, have, left.Rests, now.Round(0), now.Round(0).Add(pki.LeafTTL+pki.RenewGrace))...)
+	if mark := m.mark(); mark != nil && !left.Fenced.Equal(mark.At) {
+		left.Rests = append(slices.Clone(left.Rests), lease.Fence(m.blocks(), have, left.Rests, now.Round(0), now.Round(0).Add(pki.LeafTTL+pki.RenewGrace))...)
 		left.Fenced = mark.At
 	}
 	for name, w := range m.workers {
@@ -195,14 +144,14 @@ func (t *tx) leases(now time.Time) {
 		}
 		names = append(names, name)
 		if old := t.lease(name); old == nil && w.Info.Lease != nil && w.Info.Lease.Worker == name {
-			if l, rests := take(m.net.blocks, have, left.Rests, w.Info.Lease); l != nil {
+			if l, rests := take(m.blocks(), have, left.Rests, w.Info.Lease); l != nil {
 				have[name], left.Rests = l, rests
 				t.setLease(name, *l, w)
 			}
 		}
 	}
 	t.setLeft(left)
-	for name, l := range lease.Assign(m.net.blocks, have, left.Rests, names, now) {
+	for name, l := range lease.Assign(m.blocks(), have, left.Rests, names, now) {
 		t.setLease(name, *l, m.workers[name])
 	}
 	t.tellNetwork()
@@ -292,8 +241,8 @@ func (c *core) signLeases(t *tx) {
 // what the root told of.
 func (m *model) relays() []wire.Relay {
 	out := m.ownRelays()
-	if m.net.blocks != nil {
-		out = append(out, m.net.blocks.Relays...)
+	if m.blocks() != nil {
+		out = append(out, m.blocks().Relays...)
 	}
 	return out[:min(len(out), wire.MaxRelays)]
 }
@@ -352,14 +301,14 @@ func (t *tx) relayOf(w *worker) string {
 
 // need is what the root is told.
 func (m *model) need() *wire.NetworkNeed {
-	n := lease.Need(m.net.blocks, m.net.left.Rests, len(m.workers), time.Time{})
+	n := lease.Need(m.blocks(), m.netLeft().Rests, len(m.workers), time.Time{})
 	n.Relays = m.ownRelays()
 	return n
 }
 
 // networkView is the part of the network that is here, nil for none.
 func (m *model) networkView() *wire.NetworkView {
-	l := m.net.blocks
+	l := m.blocks()
 	if l == nil {
 		return nil
 	}
@@ -413,18 +362,18 @@ func (t *tx) appNumber(app, namespace string) uint32 {
 	if n := t.numbers()[[2]string{app, cmp.Or(namespace, api.DefaultNamespace)}]; n != 0 {
 		return n
 	}
-	if m.net.blocks == nil {
+	if m.blocks() == nil {
 		return 0
 	}
 	if n := t.siteNumber(app); n != nil && same(n.Namespace) {
 		return n.Number
 	}
-	if m.recovery.mark != nil {
+	if m.mark() != nil {
 		return 0 // a worker that has not been heard yet may know one
 	}
 	used := t.usedNumbers()
 	left := t.netLeft()
-	number, next := lease.SiteApp(m.net.blocks.Index, left.NextApp, func(n uint32) bool { return used[n] })
+	number, next := lease.SiteApp(m.blocks().Index, left.NextApp, func(n uint32) bool { return used[n] })
 	if number == 0 {
 		return 0
 	}
@@ -445,7 +394,7 @@ func (t *tx) siteNumber(app string) *siteNumber {
 // adoptNumber is the number that an instance has in its addresses, 0 if none. What
 // its application lost with the backup it has again.
 func (t *tx) adoptNumber(s *wire.Share, st wire.InstanceStatus) uint32 {
-	blocks := t.m.net.blocks
+	blocks := t.m.blocks()
 	if blocks == nil {
 		return 0
 	}
@@ -547,7 +496,7 @@ func (t *tx) addrs(i *wire.Instance, w *worker) []netip.Addr {
 // taken away: a root that does not know it any more will ask.
 func (c *core) takeBlocks(ch wire.Change) (*wire.ClusterLease, error) {
 	if ch.Deleted {
-		return c.m.net.blocks, nil
+		return c.m.blocks(), nil
 	}
 	var l wire.ClusterLease
 	if err := json.Unmarshal(ch.Value, &l); err != nil {
@@ -555,7 +504,7 @@ func (c *core) takeBlocks(ch wire.Change) (*wire.ClusterLease, error) {
 	}
 	if !usable(&l, c.name) {
 		c.log.Error("what the root gives of the service network cannot be used and is left out", "cluster", l.Cluster, "prefix", l.Prefix, "pool", l.Pool, "services", l.Services)
-		return c.m.net.blocks, nil
+		return c.m.blocks(), nil
 	}
 	return &l, nil
 }

@@ -51,8 +51,8 @@ func TestWorkersAreToldTheirSignedLease(t *testing.T) {
 	foreign := blocks
 	foreign.Cluster = "other"
 	take(foreign)
-	if c.m.net.blocks != nil {
-		t.Fatalf("another cluster's part was taken: %+v", c.m.net.blocks)
+	if c.m.blocks() != nil {
+		t.Fatalf("another cluster's part was taken: %+v", c.m.blocks())
 	}
 	take(blocks)
 	if c.m.net.told["w1"] != nil || c.m.net.leases["w1"] != nil {
@@ -94,7 +94,7 @@ func TestWorkersAreToldTheirSignedLease(t *testing.T) {
 		t.Error("it is told the same again")
 	}
 	// A root that does not know it any more takes nothing away.
-	if err := (*rootDesired)(c).Take(t.Context(), true, nil, wire.Rev{Inc: "other", N: 1}, nil); err != nil || c.m.net.blocks == nil {
+	if err := (*rootDesired)(c).Take(t.Context(), true, nil, wire.Rev{Inc: "other", N: 1}, nil); err != nil || c.m.blocks() == nil {
 		t.Errorf("the part of the network is gone: %v", err)
 	}
 }
@@ -160,7 +160,7 @@ func TestARestoredClusterKeepsLeases(t *testing.T) {
 	if s.fakes["new"].lease != nil {
 		t.Errorf("a new worker was given %+v of what is not accounted for", s.fakes["new"].lease)
 	}
-	more := *s.m.net.blocks
+	more := *s.m.blocks()
 	if n := s.m.need(); n.Numbers < 41 {
 		t.Fatalf("it does not ask for more: %+v", n)
 	}
@@ -216,7 +216,7 @@ func TestRelaysComeNearestFirst(t *testing.T) {
 	s := newSim(t, "w1", "w2", "w3")
 	overlay := &wire.NetworkInfo{Mode: wire.NetworkOverlay}
 	s.m.workers["w1"].Info.Network, s.m.workers["w2"].Info.Network = overlay, &wire.NetworkInfo{Mode: wire.NetworkOverlay, Relay: &wire.Relay{Name: "me", Key: "k"}}
-	s.m.net.blocks.Relays = []wire.Relay{{Name: "root"}, {Name: "fog/x"}}
+	s.m.blocks().Relays = []wire.Relay{{Name: "root"}, {Name: "fog/x"}}
 	s.ticks(2, time.Second)
 	names := func(worker string) (out []string) {
 		for _, r := range s.m.net.told[worker].Relays {
@@ -270,7 +270,7 @@ func TestProcessorsAreToldToThoseWhoNeedThem(t *testing.T) {
 func TestOnlyARelayIsNamed(t *testing.T) {
 	s := newSim(t, "w1")
 	s.m.workers["w1"].Info.Network = &wire.NetworkInfo{Mode: wire.NetworkOverlay}
-	s.m.net.blocks.Relays = []wire.Relay{{Name: "root"}}
+	s.m.blocks().Relays = []wire.Relay{{Name: "root"}}
 	s.share("web", 1, nil)
 	s.ticks(4, time.Second)
 	if up := s.m.ups["app.web.0"]; up.Address == "" || up.Relay != "" || len(up.Addrs) != 2 {

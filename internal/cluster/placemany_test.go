@@ -68,7 +68,7 @@ func BenchmarkPlaceMany(b *testing.B) {
 				for _, w := range t.whys {
 					decided += w.Decision.TookNs
 				}
-				if _, err := t.encode(); err != nil {
+				if _, err := t.Encode(); err != nil {
 					b.Fatal(err)
 				}
 			}

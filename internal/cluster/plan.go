@@ -38,21 +38,12 @@ func (m *model) clone() *model {
 	// A plan goes by none of what instances and hooks answer: it changes all the time.
 	c.outcomes, c.waveWords, c.counts = nil, nil, nil
 	c.paces, c.gates = maps.Clone(m.paces), maps.Clone(m.gates)
-	c.shares, c.given, c.locals, c.conflicts, c.again = maps.Clone(m.shares), maps.Clone(m.given), maps.Clone(m.locals), maps.Clone(m.conflicts), maps.Clone(m.again)
-	c.rolls, c.upRolls, c.upJobs = maps.Clone(m.rolls), maps.Clone(m.upRolls), maps.Clone(m.upJobs)
-	c.far, c.insts, c.leaving, c.orders, c.routes = maps.Clone(m.far), maps.Clone(m.insts), maps.Clone(m.leaving), maps.Clone(m.orders), maps.Clone(m.routes)
+	c.bind(m.db.Clone())
+	c.shares, c.leaving, c.uses = maps.Clone(m.shares), maps.Clone(m.leaving), maps.Clone(m.uses)
 	c.byName, c.listed = slices.Clone(m.byName), slices.Clone(m.listed)
-	c.names, c.uses = maps.Clone(m.names), maps.Clone(m.uses)
-	c.ups, c.upLocals, c.upConflicts, c.tallies = maps.Clone(m.ups), maps.Clone(m.upLocals), maps.Clone(m.upConflicts), maps.Clone(m.tallies)
-	c.scaled, c.wants, c.profiles, c.jobs = maps.Clone(m.scaled), maps.Clone(m.wants), maps.Clone(m.profiles), maps.Clone(m.jobs)
-	c.snapshots, c.leftVolumes = maps.Clone(m.snapshots), maps.Clone(m.leftVolumes)
-	c.look.rest = maps.Clone(m.look.rest)
-	c.net.leases, c.net.told, c.net.numbers = maps.Clone(m.net.leases), maps.Clone(m.net.told), maps.Clone(m.net.numbers)
-	c.net.left.Rests = slices.Clone(m.net.left.Rests)
-	c.plugins, c.counsels, c.breakers, c.members = maps.Clone(m.plugins), maps.Clone(m.counsels), maps.Clone(m.breakers), maps.Clone(m.members)
-	c.upgraded, c.gone, c.farGone, c.acmes = maps.Clone(m.upgraded), maps.Clone(m.gone), maps.Clone(m.farGone), maps.Clone(m.acmes)
-	c.publish, c.otherPorts = maps.Clone(m.publish), maps.Clone(m.otherPorts)
-	c.vault.given, c.vault.sealed = maps.Clone(m.vault.given), maps.Clone(m.vault.sealed)
+	c.wants, c.look.rest = maps.Clone(m.wants), maps.Clone(m.look.rest)
+	c.plugins, c.counsels, c.breakers = maps.Clone(m.plugins), maps.Clone(m.counsels), maps.Clone(m.breakers)
+	c.otherPorts = maps.Clone(m.otherPorts)
 	c.near, c.entering, c.unread = m.near.clone(), slices.Clone(m.entering), slices.Clone(m.unread)
 	c.flows = records.CloneEach(m.flows)
 	for _, f := range c.flows {
@@ -76,9 +67,9 @@ func (m *model) rehearse(ctx context.Context, by *consulting, now time.Time) (wh
 	for range maxScenes {
 		for range maxRounds {
 			t := m.step(now)
-			groups, _ := t.encode() // what cannot be stored is left as it is, and was told
+			groups, _ := t.Encode() // what cannot be stored is left as it is, and was told
 			if len(groups) > 0 {
-				t.done()
+				t.Done()
 			}
 			if asked := by != nil && by.ask(ctx, m, t); len(groups) == 0 && !asked {
 				break
@@ -381,12 +372,11 @@ func (c *core) rehearseApply(ctx context.Context, spec *api.Application, res *wi
 	if err := e.apply(access.From(ctx), spec, res); err != nil {
 		return nil, nil, nil, err
 	}
-	if _, _, err := e.ops(); err != nil {
+	t, err := e.tx()
+	if err != nil {
 		return nil, nil, nil, err
 	}
-	records.Merge(e.m.locals, e.locals)
-	e.m.changes = e.changes
-	e.m.effect(records.SortedKeys(e.locals)...)
+	t.Done()
 	return e, maps.Clone(c.m.insts), was, nil
 }
 

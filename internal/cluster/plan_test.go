@@ -19,7 +19,7 @@ func (s *site) everything() string {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	b, err := json.Marshal([]any{entries, s.store.Rev(), s.c.have, s.c.lost.at, s.c.events.After(s.t.Context(), 0, 0)})
+	b, err := json.Marshal([]any{entries, s.store.Rev(), s.c.m.have(), s.c.lost.at, s.c.events.After(s.t.Context(), 0, 0)})
 	if err != nil {
 		s.t.Fatal(err)
 	}

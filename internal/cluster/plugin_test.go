@@ -72,7 +72,7 @@ func (c *core) delegate(t *testing.T, n int, change func(*api.Service), services
 		}
 		all = append(all, wire.Change{Key: "share.app." + svc, Value: b})
 	}
-	if err := (*rootDesired)(c).Take(t.Context(), true, all, wire.Rev{Inc: "root", N: c.have.N + 1}, nil); err != nil {
+	if err := (*rootDesired)(c).Take(t.Context(), true, all, wire.Rev{Inc: "root", N: c.m.have().N + 1}, nil); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -64,20 +63,22 @@ func (b backend) joinPlugin(ctx context.Context, r wire.JoinRequest, now time.Ti
 		return reply, err
 	}
 	m := &member{V: wire.Version, Joined: now, NatsKey: r.NatsKey, KeyHash: hash, Expires: pki.ExpiresOf(reply.Chain)}
-	data, err := json.Marshal(m)
-	if err != nil {
-		return wire.JoinReply{}, err
-	}
-	if _, err := b.store.Commit(ctx, used, bus.Put(keyMember+key, data)); b.wrote(err) != nil {
+	if err := b.keepMember(ctx, key, m, used); err != nil {
 		if errors.Is(err, bus.ErrConflict) {
 			return wire.JoinReply{}, wire.Problemf(409, "token-used", "make a new one: verge token create --plugin "+r.Name, "the join token was used by another process just now", "token %s", tok.ID)
 		}
 		return wire.JoinReply{}, fmt.Errorf("registering the plugin: %w", err)
 	}
-	b.m.members[key] = m
 	b.events.Add(time.Now(), b.m.tier(), "cluster/"+b.name, "a process joined as plugin "+r.Name)
 	b.log.Info("a plugin joined", "plugin", r.Name)
 	return reply, nil
+}
+
+// keepMember stores what is known of a process of a plugin; nil deletes it. The mutex is held.
+func (c *core) keepMember(ctx context.Context, key string, m *member, also ...bus.Op) error {
+	t := c.m.begin()
+	memberTable.Put(t.rows, key, m)
+	return c.keeper.Whole(ctx, t, also...)
 }
 
 // certifyPlugin makes all that a process needs to be a plugin.
@@ -131,15 +132,10 @@ func (c *Cluster) renewPlugin(ctx context.Context, name string, r wire.RenewRequ
 	}
 	next := *m
 	next.Expires, next.renewed = pki.ExpiresOf(reply.Chain), time.Now()
-	data, err := json.Marshal(next)
-	if err != nil {
-		return wire.JoinReply{}, err
-	}
 	// Before it is given, as with a worker.
-	if _, err := c.store.Put(ctx, keyMember+key, data); c.wrote(err) != nil {
+	if err := c.keepMember(ctx, key, &next); err != nil {
 		return wire.JoinReply{}, fmt.Errorf("storing the renewal of plugin %s: %w", name, err)
 	}
-	c.m.members[key] = &next
 	c.log.Info("a plugin's certificate is renewed", "plugin", name, "until", next.Expires.UTC().Format(time.DateOnly))
 	return reply, nil
 }
@@ -192,10 +188,11 @@ func (c *core) revokePlugin(ctx context.Context, name string, now time.Time) (go
 		}
 		m := c.m.members[key]
 		g := &enroll.Gone{V: wire.Version, Name: name, Removed: true, At: now, NatsKey: m.NatsKey, Until: m.Expires.Add(pki.RenewGrace)}
-		if err := c.note(ctx, m.KeyHash, g, bus.Del(keyMember+key)); err != nil {
+		t := c.m.begin()
+		memberTable.Put(t.rows, key, nil)
+		if err := c.note(ctx, t, m.KeyHash, g); err != nil {
 			return gone, err
 		}
-		delete(c.m.members, key)
 		gone = append(gone, g)
 	}
 	if len(gone) == 0 {

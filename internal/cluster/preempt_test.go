@@ -332,7 +332,7 @@ func BenchmarkPreempt(b *testing.B) {
 		f.act(s, name)
 	}
 	t := s.m.step(s.now)
-	t.done()
+	t.Done()
 	s.share("high", 1000, rank(5, 100))
 	b.ReportAllocs()
 	for b.Loop() {

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/api"
-	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/bus/records"
 	"github.com/verge-edge/verge/internal/loop"
 	"github.com/verge-edge/verge/internal/policy/route"
@@ -481,14 +480,11 @@ func (c *core) putProfile(ctx context.Context, name string, p *profile) error {
 	if p != nil && c.m.shares[name] == nil {
 		return wire.Problemf(404, "no-such-service", "verge get services", "there is no such service", "%s is not in cluster %s any more", name, c.name)
 	}
-	op, err := records.Op(keyProfile+name, p)
-	if err != nil {
-		return err
-	}
-	if err := c.wrote(records.Commit(ctx, c.store, [][]bus.Op{{op}})); err != nil {
+	t := c.m.begin()
+	t.profiles[name] = p
+	if err := c.keeper.Whole(ctx, t); err != nil {
 		return unstored(err)
 	}
-	records.Merge(c.m.profiles, map[string]*profile{name: p})
 	loop.Poke(c.wake)
 	return nil
 }

@@ -666,7 +666,7 @@ func (m *model) gathering(now time.Time) bool {
 // them may prove that this cluster is an older copy of itself; one that recovers waits
 // until they have said what they have.
 func (m *model) unsaid(now time.Time) bool {
-	recovers := m.recovery.mark != nil
+	recovers := m.mark() != nil
 	switch {
 	case recovers && m.alone:
 		return true

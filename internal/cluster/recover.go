@@ -1,18 +1,15 @@
 package cluster
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"strconv"
-	"strings"
-	"time"
-
-	"github.com/verge-edge/verge/internal/backup"
 	"github.com/verge-edge/verge/internal/bus/records"
 	"github.com/verge-edge/verge/internal/loop"
 	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/wire"
+	"strconv"
+	"strings"
+	"time"
 )
 
 // A cluster that was restored from a backup, or whose data directory is an older copy
@@ -26,7 +23,6 @@ const theRoot = "="
 
 // recovery is what a restored cluster knows beyond its store.
 type recovery struct {
-	mark *backup.Mark // as stored; nil: nothing was restored, or that is over
 	// heard: an exchange with the root has come to its end since this process began.
 	heard bool
 	// settled: a pass has decided on everything since.
@@ -35,18 +31,18 @@ type recovery struct {
 
 // unasked says whether the root or a worker must still be heard.
 func (m *model) unasked(name string) bool {
-	return m.recovery.mark != nil && m.recovery.mark.Asked[name].IsZero()
+	return m.mark() != nil && m.mark().Asked[name].IsZero()
 }
 
 // silent: the worker is told nothing yet, and keeps what it has.
 func (m *model) silent(name string) bool {
-	return m.recovery.mark != nil && (m.unasked(theRoot) || m.unasked(name) || !m.recovery.settled)
+	return m.mark() != nil && (m.unasked(theRoot) || m.unasked(name) || !m.recovery.settled)
 }
 
 // recover hears the root and the workers. It reports whether more can be decided.
 func (t *tx) recover(now time.Time) bool {
 	m := t.m
-	if m.recovery.mark == nil {
+	if m.mark() == nil {
 		return true
 	}
 	if m.unasked(theRoot) {
@@ -72,7 +68,7 @@ func (t *tx) recover(now time.Time) bool {
 		t.asked(name, now)
 	}
 	if all {
-		t.mark, t.unmark = nil, true
+		markTable.Put(t.rows, "", nil)
 		t.event("cluster/"+m.name, "all workers have been heard: the recovery has ended")
 	}
 	return true
@@ -84,7 +80,7 @@ func (t *tx) asked(name string, now time.Time) {
 	if w := t.m.workers[name]; w != nil {
 		has = w.has
 	}
-	t.mark = cmp.Or(t.mark, t.m.recovery.mark).Heard(name, has, now)
+	markTable.Put(t.rows, "", markTable.Get(t.rows, "").Heard(name, has, now))
 }
 
 // prove makes the proofs of revisions that a worker is given, so that it can show later
@@ -125,7 +121,7 @@ func (c *core) onWas(was wire.Rev) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	// Once for each process: the root is told all of the observed state anew by it.
-	if c.m.recovery.mark != nil {
+	if c.m.mark() != nil {
 		return
 	}
 	if err := c.beginRecovery(context.Background(), theRoot, "the root", was, from, false, time.Now()); err != nil {
@@ -136,18 +132,16 @@ func (c *core) onWas(was wire.Rev) {
 // beginRecovery makes the root and the workers be heard before anything is decided:
 // somebody has seen a later state than the store has. The mutex is held.
 func (c *core) beginRecovery(ctx context.Context, peer, by string, has wire.Rev, from wire.Era, twin bool, now time.Time) error {
-	mark := c.m.recovery.mark.Behind(peer, by, has, from, twin, now)
+	mark := c.m.mark().Behind(peer, by, has, from, twin, now)
 	if mark == nil {
 		return nil
 	}
-	op, err := records.Op(backup.MarkKey, mark)
-	if err != nil {
-		return err
-	}
-	if _, err := c.store.Commit(ctx, op); c.wrote(err) != nil {
+	t := c.m.begin()
+	markTable.Put(t.rows, "", mark)
+	if err := c.keeper.Whole(ctx, t); err != nil {
 		return fmt.Errorf("this cluster is an older copy of what %s has seen, and cannot store that: %w", by, err)
 	}
-	c.m.recovery = recovery{mark: mark, heard: c.m.recovery.heard}
+	c.m.recovery.settled = false
 	what := fmt.Sprintf("%s has seen a later state (%s) than this cluster's data directory has: it is an older copy; "+
 		"nothing is decided until the root and the workers have been heard", by, has)
 	if twin {
@@ -217,7 +211,7 @@ func (t *tx) confirmed(i *wire.Instance) bool {
 // recoveryView says how far the recovery is.
 func (m *model) recoveryView() wire.RecoveryView {
 	v := wire.RecoveryView{Peers: []wire.RecoveryPeer{}}
-	mark := m.recovery.mark
+	mark := m.mark()
 	if mark == nil {
 		return v
 	}
@@ -266,13 +260,13 @@ func (c *core) finishRecovery(ctx context.Context, name string, now time.Time) e
 	if err := c.reload(ctx, now); err != nil {
 		return unstored(err)
 	}
-	if c.m.recovery.mark == nil {
+	if c.m.mark() == nil {
 		return wire.Problemf(409, "not-recovering", "verge status", "there is no recovery to end", "cluster %s was not restored, or its recovery has ended", c.name)
 	}
 	t := c.m.begin()
 	switch {
 	case name == "":
-		t.unmark = true
+		markTable.Put(t.rows, "", nil)
 	case name == "root":
 		t.asked(theRoot, now)
 	case c.m.workers[name] != nil:
@@ -280,14 +274,9 @@ func (c *core) finishRecovery(ctx context.Context, name string, now time.Time) e
 	default:
 		return wire.Problemf(404, "no-such-worker", "verge recovery", "there is no such worker", "%.63s is not in cluster %s", name, c.name)
 	}
-	op, err := records.Op(backup.MarkKey, t.mark)
-	if err != nil {
-		return err
-	}
-	if _, err := c.store.Commit(ctx, op); c.wrote(err) != nil {
+	if err := c.keeper.Whole(ctx, t); err != nil {
 		return unstored(err)
 	}
-	t.done()
 	what := "as a whole"
 	if name != "" {
 		what = "for " + name

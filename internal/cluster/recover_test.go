@@ -50,8 +50,8 @@ func TestARestoredClusterStopsNothingThatIsWanted(t *testing.T) {
 	if now := s.processes(); !maps.Equal(now, before) {
 		t.Fatalf("it ran\n%v and now\n%v\n%s", before, now, s.dump())
 	}
-	if ready, _ := s.endpoints("db"); ready != 3 || s.m.recovery.mark != nil {
-		t.Errorf("%d endpoints, mark %v", ready, s.m.recovery.mark)
+	if ready, _ := s.endpoints("db"); ready != 3 || s.m.mark() != nil {
+		t.Errorf("%d endpoints, mark %v", ready, s.m.mark())
 	}
 	// It goes on, with numbers that are new to the workers.
 	s.share("db", 3, func(v *api.Service) { v.Env = map[string]string{"A": "3"} })
@@ -80,7 +80,7 @@ func TestARestoredClusterWaitsForItsWorkers(t *testing.T) {
 	}
 	s.fakes["w2"].linked = true
 	s.ticks(5, time.Second)
-	if now := s.processes(); !maps.Equal(now, before) || s.m.recovery.mark != nil {
+	if now := s.processes(); !maps.Equal(now, before) || s.m.mark() != nil {
 		t.Fatalf("it ran\n%v and now\n%v\n%s", before, now, s.dump())
 	}
 }
@@ -129,7 +129,7 @@ func TestAnyBackupStopsNothing(t *testing.T) {
 func TestNothingIsEditedBeforeTheRootWasHeard(t *testing.T) {
 	s := newSite(t)
 	s.give(web(1, "a"), 1)
-	s.c.m.recovery.mark = &backup.Mark{V: wire.Version, At: s.now}
+	markTable.Rows(s.c.m.db)[""] = &backup.Mark{V: wire.Version, At: s.now}
 	var p *wire.Problem
 	if _, err := s.c.scaleLocal(t.Context(), "app", "web", 2, s.now); !errors.As(err, &p) || p.Code != "recovering" {
 		t.Errorf("%v", err)

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"crypto/tls"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -398,23 +397,15 @@ func (b backend) Join(ctx context.Context, r wire.JoinRequest) (wire.JoinReply, 
 	if tok.Gateway && !rec.Gateway.May() {
 		rec.Gateway = &wire.GatewayGrant{Allowed: true, By: "join token " + tok.ID, At: now.Round(0)}
 	}
-	data, err := json.Marshal(rec)
-	if err != nil {
-		return wire.JoinReply{}, err
-	}
-	if _, err := b.store.Commit(ctx, used, bus.Put(keyWorker+r.Name, data)); b.wrote(err) != nil {
+	if err := b.keepWorker(ctx, r.Name, rec, used); err != nil {
 		if errors.Is(err, bus.ErrConflict) {
 			return wire.JoinReply{}, wire.Problemf(409, "token-used", "make a new one: verge token create --worker", "the join token was used by another node just now", "token %s", tok.ID)
 		}
 		return wire.JoinReply{}, fmt.Errorf("registering the worker: %w", err)
 	}
 	said := "joined"
-	if w == nil {
-		w = newWorker(rec, time.Now())
-		w.learn(rec, b.m.site.Labels)
-		b.m.workers[r.Name] = w
-	} else {
-		w.workerRecord, said = rec, "joined again"
+	if w != nil {
+		said = "joined again"
 	}
 	b.tellWorker(wire.HookWorkerJoined, r.Name, fmt.Sprintf("%s %d", said, now.UnixNano()), said, now)
 	b.events.Add(time.Now(), b.m.tier(), "worker/"+b.name+"/"+r.Name, said)

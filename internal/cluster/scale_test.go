@@ -9,6 +9,7 @@ import (
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/bus"
+	"github.com/verge-edge/verge/internal/tier/keeper"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -34,11 +35,11 @@ func benchmarkRouteChange(b *testing.B, oneIn int) {
 		s.share(fmt.Sprintf("s%03d", n), each, nil)
 	}
 	store := bus.NewMemStore()
-	c := &core{name: "edge", log: slog.New(slog.DiscardHandler), store: store, m: s.m}
+	c := &core{name: "edge", log: slog.New(slog.DiscardHandler), store: store, keeper: keeper.Keeper{Store: store}, m: s.m}
 	settle := func() {
 		for range maxRounds {
 			t := s.m.step(s.now)
-			groups, err := t.encode()
+			groups, err := t.Encode()
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -50,7 +51,7 @@ func benchmarkRouteChange(b *testing.B, oneIn int) {
 					b.Fatal(err)
 				}
 			}
-			t.done()
+			t.Done()
 		}
 	}
 	for w := range workers {

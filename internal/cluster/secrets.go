@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/verge-edge/verge/api"
-	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/bus/records"
 	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/seal"
@@ -28,25 +27,6 @@ type vault struct {
 	sealed map[string]*wire.SealedSecret // by worker.namespace.name
 	// key is the cluster's own; nil where it has none, as in some tests.
 	key *seal.Key
-}
-
-func newVault(key *seal.Key) vault {
-	return vault{given: map[string]*wire.SealedSecret{}, sealed: map[string]*wire.SealedSecret{}, key: key}
-}
-
-// load adds a stored entry; ok is false for one that is none of ours.
-func (v *vault) load(e bus.Entry, fate records.Fate) (ok bool, err error) {
-	for prefix, into := range map[string]map[string]*wire.SealedSecret{keySecret: v.given, keySealed: v.sealed} {
-		rest, is := strings.CutPrefix(e.Key, prefix)
-		if !is {
-			continue
-		}
-		if err = records.LoadInto(e, into, rest, fate); err == nil {
-			into[rest].Sealed = nil
-		}
-		return true, err
-	}
-	return false, nil
 }
 
 // public is the public part of the key of the cluster.

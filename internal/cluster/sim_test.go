@@ -71,7 +71,7 @@ func newSim(t testing.TB, workers ...string) *sim {
 
 // grant is what the root gives of the network.
 func (s *sim) grant(l wire.ClusterLease) {
-	s.m.net.blocks = &l
+	blocksTable.Rows(s.m.db)[""] = &l
 	s.store(keyBlocks+"net", l)
 }
 
@@ -171,7 +171,7 @@ func (s *sim) tick(d time.Duration) {
 	for range maxRounds {
 		t := s.m.step(s.now)
 		checkIndex(s.t, t)
-		groups, err := t.encode()
+		groups, err := t.Encode()
 		if err != nil {
 			s.t.Fatal(err)
 		}
@@ -181,7 +181,7 @@ func (s *sim) tick(d time.Duration) {
 		for _, g := range groups {
 			s.apply(g)
 		}
-		t.done()
+		t.Done()
 		for _, e := range t.events {
 			s.told = append(s.told, e.subject+" "+e.what)
 			if strings.HasPrefix(e.what, "refused") {
@@ -189,7 +189,7 @@ func (s *sim) tick(d time.Duration) {
 			}
 		}
 	}
-	if groups, err := s.m.step(s.now).encode(); err != nil || len(groups) > 0 {
+	if groups, err := s.m.step(s.now).Encode(); err != nil || len(groups) > 0 {
 		s.t.Fatalf("a pass does not settle: %v %s\n%s", err, groups[0][0].Key, s.dump())
 	}
 	s.m.recovery.settled = !s.m.unasked(theRoot)
@@ -222,11 +222,11 @@ func (s *sim) restart() {
 	s.m = newModel("edge", true, s.now)
 	s.m.net.signs = "key"
 	for key, value := range s.disk {
-		if err := s.m.load(bus.Entry{Key: key, Value: value}, s.now); err != nil {
+		if _, err := s.m.db.Load(bus.Entry{Key: key, Value: value}); err != nil {
 			s.t.Fatal(err)
 		}
 	}
-	s.m.effect()
+	s.m.derive(s.now)
 	s.m.recallMoves(s.now)
 }
 
@@ -566,7 +566,8 @@ func (s *sim) restored(disk map[string][]byte) {
 
 // hear is an exchange with a root that wants these shares.
 func (s *sim) hear(given map[string]*wire.Share) {
-	s.m.given = maps.Clone(given)
+	clear(s.m.given)
+	maps.Copy(s.m.given, given)
 	for key, sh := range given {
 		s.store(keyShare+key, sh)
 	}

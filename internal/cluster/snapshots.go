@@ -151,9 +151,10 @@ func (b backend) forgetSnapshot(ctx context.Context, namespace, object string) e
 	if b.m.snapshots[key] == nil {
 		return nil
 	}
-	if _, err := b.store.Delete(ctx, keySnapshot+key); b.wrote(err) != nil {
+	t := b.m.begin()
+	t.snapshots[key] = nil
+	if err := b.keeper.Whole(ctx, t); err != nil {
 		return unstored(err)
 	}
-	delete(b.m.snapshots, key)
 	return nil
 }

@@ -1,13 +1,11 @@
 package cluster
 
 import (
+	"github.com/verge-edge/verge/internal/bus/records"
+	"github.com/verge-edge/verge/internal/wire"
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/verge-edge/verge/internal/bus"
-	"github.com/verge-edge/verge/internal/bus/records"
-	"github.com/verge-edge/verge/internal/wire"
 )
 
 // What was done is counted with what it changes, in the same commits: a count costs
@@ -124,21 +122,6 @@ func taken(have, want map[string]*wire.Share) map[string]uint64 {
 
 func changed(a, b *wire.Share) bool {
 	return a.Min != b.Min || a.Max != b.Max || !slices.Equal(a.Ordinals, b.Ordinals) || !sameButReplicas(a.Spec, b.Spec)
-}
-
-// tallyOps stores changes by application, and merge makes them count once that is
-// done.
-func (m *model) tallyOps(changes map[string]uint64) (ops []bus.Op, merge func(), err error) {
-	t := m.begin()
-	for app, n := range changes {
-		t.tally(app, wire.Tally{Changes: n})
-	}
-	for _, app := range records.SortedKeys(t.tallies) {
-		if err := records.Append(&ops, keyTally+app, t.tallies[app]); err != nil {
-			return nil, nil, err
-		}
-	}
-	return ops, func() { records.Merge(m.tallies, t.tallies) }, nil
 }
 
 // lost is when the root was lost, and what was counted until then.

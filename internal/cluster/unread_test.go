@@ -80,7 +80,7 @@ func unread(t *testing.T, store *bus.MemStore, key, bad, how string) {
 		name: "edge", log: slog.New(slog.DiscardHandler), events: obs.NewEvents(time.Now(), 0), store: store,
 		local: hub.Conn("local", all), up: hub.Conn("up", all),
 	}, true, time.Now())
-	fate := records.FateOf(key, fates)
+	fate := schema.Fate(key)
 	entries, lerr := store.List(ctx, "")
 	if lost := Lost(entries); lerr != nil || len(lost) != 1 || lost[0].Key != key || lost[0].Fate != fate || lost[0].Kind.Prefix == "" || lost[0].Kind.Security != (fate == records.Stops || insecure[key]) {
 		t.Errorf("an operator sees %+v, %v", lost, lerr)

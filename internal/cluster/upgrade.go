@@ -3,15 +3,13 @@ package cluster
 import (
 	"cmp"
 	"fmt"
+	"github.com/verge-edge/verge/internal/bus/records"
+	"github.com/verge-edge/verge/internal/policy/wave"
+	"github.com/verge-edge/verge/internal/wire"
 	"maps"
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/verge-edge/verge/internal/bus"
-	"github.com/verge-edge/verge/internal/bus/records"
-	"github.com/verge-edge/verge/internal/policy/wave"
-	"github.com/verge-edge/verge/internal/wire"
 )
 
 // Where an upgrade is stored.
@@ -66,19 +64,19 @@ type upgradedRecord struct {
 
 // upgradeOf is a copy of how far a worker is in the upgrade that there is.
 func (m *model) upgradeOf(w *worker) upgradedRecord {
-	if r := m.upgraded[w.Info.Name]; r != nil && r.ID == m.upgrade.ID {
+	if r := m.upgraded[w.Info.Name]; r != nil && r.ID == m.upgrade().ID {
 		return *r
 	}
-	r := upgradedRecord{V: wire.Version, ID: m.upgrade.ID, Phase: wave.Waits, Since: m.upgrade.At}
-	q := &m.upgrade.Request
+	r := upgradedRecord{V: wire.Version, ID: m.upgrade().ID, Phase: wave.Waits, Since: m.upgrade().At}
+	q := &m.upgrade().Request
 	switch {
-	case m.upgrade.Undo:
+	case m.upgrade().Undo:
 		r.Phase, r.Why = wave.Skipped, "it was not upgraded"
 	case len(q.Workers) > 0 && !slices.Contains(q.Workers, w.Info.Name):
 		r.Phase, r.Why = wave.Skipped, "it was not named"
 	case w.Info.OS != "" && q.For(w.Info.OS, w.Info.Arch) == nil:
 		r.Phase, r.Why = wave.Skipped, fmt.Sprintf("no program is for %s/%s", w.Info.OS, w.Info.Arch)
-	case m.upgrade.State == wire.UpgradeDone || w.Joined.After(m.upgrade.At):
+	case m.upgrade().State == wire.UpgradeDone || w.Joined.After(m.upgrade().At):
 		// It may be newer than what is brought here.
 		r.Phase, r.Why = wave.Skipped, "it joined after the upgrade began"
 	}
@@ -146,7 +144,7 @@ type upgradeStep struct {
 
 // stepUpgrade decides what is next. It changes nothing.
 func (m *model) stepUpgrade(now time.Time) (s upgradeStep) {
-	u := m.upgrade
+	u := m.upgrade()
 	if u == nil {
 		return s
 	}
@@ -158,7 +156,7 @@ func (m *model) stepUpgrade(now time.Time) (s upgradeStep) {
 	if u.State != wire.UpgradeRolling {
 		held = cmp.Or(u.Why, u.State)
 	}
-	if m.recovery.mark != nil {
+	if m.mark() != nil {
 		held = "this cluster was restored from a backup"
 	}
 	all := map[string]upgradedRecord{}
@@ -219,7 +217,7 @@ func (m *model) stepUpgrade(now time.Time) (s upgradeStep) {
 	}
 	next := *u
 	switch {
-	case m.recovery.mark != nil && u.State == wire.UpgradeRolling:
+	case m.mark() != nil && u.State == wire.UpgradeRolling:
 		// What has happened since is not known: somebody must look first.
 		next.State, next.Why = wire.UpgradePaused, "this cluster was restored from a backup"
 	case a.Halt != "" && u.State != wire.UpgradeHalted:
@@ -250,7 +248,7 @@ func upgradeKey(u *upgradeRecord, name string, r *upgradedRecord) string {
 
 // heardTry takes over what a worker says of a try; nil where nothing has changed.
 func (m *model) heardTry(name string, try *wire.UpgradeTry, now time.Time) (r *upgradedRecord, said string) {
-	u, w := m.upgrade, m.workers[name]
+	u, w := m.upgrade(), m.workers[name]
 	if u == nil || w == nil {
 		return nil, ""
 	}
@@ -296,20 +294,10 @@ func (m *model) heardTry(name string, try *wire.UpgradeTry, now time.Time) (r *u
 	return nil, ""
 }
 
-// upgradeOps store what a step, or an answer, has changed.
-func upgradeOps(u *upgradeRecord, workers map[string]*upgradedRecord) (groups [][]bus.Op, err error) {
-	if u != nil {
-		if err := records.AppendEach(&groups, keyUpgrade, map[string]*upgradeRecord{theUpgrade: u}); err != nil {
-			return nil, err
-		}
-	}
-	return groups, records.AppendEach(&groups, keyUpgraded, workers)
-}
-
 // upgradeView is how far the upgrade is.
 func (m *model) upgradeView(now time.Time) wire.UpgradeView {
 	v := wire.UpgradeView{Cluster: m.name, State: wire.UpgradeNone, Workers: []wire.UpgradeWorker{}}
-	u := m.upgrade
+	u := m.upgrade()
 	if u == nil {
 		return v
 	}

@@ -287,7 +287,7 @@ func TestUpgradeOutlivesItsCluster(t *testing.T) {
 	if _, err := b.ChangeUpgrade(context.Background(), wire.UpgradePause, wire.UpgradeAction{Reason: "lunch"}); err != nil {
 		t.Fatal(err)
 	}
-	u.stale = true // as after a restart: all is read again
+	u.keeper.Wrote(errors.New("lost")) //nolint:errcheck // as after a restart: all is read again
 	u.look(time.Second)
 	u.expect(wire.UpgradePaused, "w0 upgrading, w1 waiting")
 	if u.asked["w0"].Key != key {

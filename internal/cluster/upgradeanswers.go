@@ -42,14 +42,14 @@ func judged(s *wire.Share) bool {
 
 // countsForUpgrade says whether answers are to be counted because of an upgrade.
 func (m *model) countsForUpgrade() bool {
-	switch u := m.upgrade; {
+	switch u := m.upgrade(); {
 	case u == nil || u.Undo || u.State == wire.UpgradeDone:
 		return false
 	case u.State == wire.UpgradeRolling:
 		return true
 	}
 	for _, r := range m.upgraded { // nothing more begins, and some may still be watched
-		if r.ID == m.upgrade.ID && (r.Phase == wave.Soaks || r.Phase == wave.Begun) {
+		if r.ID == m.upgrade().ID && (r.Phase == wave.Soaks || r.Phase == wave.Begun) {
 			return true
 		}
 	}
@@ -58,7 +58,7 @@ func (m *model) countsForUpgrade() bool {
 
 // upgradeHeld is why no worker may begin now, "" if one may.
 func (m *model) upgradeHeld(now time.Time) string {
-	u := m.upgrade
+	u := m.upgrade()
 	left := countFirst - max(now.Sub(u.At), u.At.Sub(now))
 	if left <= 0 || u.Undo {
 		return ""
@@ -74,7 +74,7 @@ func (m *model) upgradeHeld(now time.Time) string {
 // answeredInUpgrade takes what a worker says of how its instances have answered in a span,
 // and reports whether that makes its upgrade fail.
 func (m *model) answeredInUpgrade(name string, list []wire.InstanceAnswers, span time.Duration, now time.Time) (fails bool) {
-	u := m.upgrade
+	u := m.upgrade()
 	if u == nil || u.Undo || u.State == wire.UpgradeDone {
 		m.counts = nil
 		return false
@@ -132,7 +132,7 @@ func (m *model) answeredInUpgrade(name string, list []wire.InstanceAnswers, span
 // nobody was asked before is not judged.
 func (m *model) worseSince(name string, since time.Time) string {
 	c := m.counts
-	if c == nil || m.upgrade == nil || c.id != m.upgrade.ID {
+	if c == nil || m.upgrade() == nil || c.id != m.upgrade().ID {
 		return ""
 	}
 	for _, key := range records.SortedKeys(c.by[name]) {

@@ -1,6 +1,8 @@
 package cluster
 
 import (
+	"errors"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -85,10 +87,10 @@ func TestUpgradeHaltsWhereMoreRequestsFail(t *testing.T) {
 			// The orchestrator reads all again, and what was counted stays.
 			if c.spec == nil {
 				counts := u.m.counts
-				u.stale = true
+				u.keeper.Wrote(errors.New("lost")) //nolint:errcheck // only noted
 				insts := u.m.insts
 				u.look(0)
-				u.m.insts = insts
+				maps.Copy(u.m.insts, insts)
 				u.m.shares["app.web"] = s
 				if u.m.counts != counts {
 					t.Error("what was counted is lost")
@@ -127,14 +129,14 @@ func TestUpgradeCountsAreOfTheUpgradeThatThereIs(t *testing.T) {
 		t.Errorf("before: %v", n)
 	}
 	was := u.m.counts
-	next := *u.m.upgrade
+	next := *u.m.upgrade()
 	next.ID = wire.NewID()
-	u.m.upgrade = &next
+	upgradeTable.Rows(u.m.db)[""] = &next
 	u.answers("w0", 1, 0)
 	if u.m.counts == was || u.m.counts.by["w0"]["app.web"].before.Requests != 1 {
 		t.Error("what was counted for another upgrade counts")
 	}
-	u.m.upgrade.Undo = true
+	u.m.upgrade().Undo = true
 	if u.answers("w0", 1, 0); u.m.counts != nil || u.m.countsForUpgrade() || u.m.upgradeHeld(u.now) != "" {
 		t.Error("what goes back is judged")
 	}

@@ -25,7 +25,7 @@ const (
 func (m *model) spare(list []wire.ObjectView) (programs []wire.ObjectView, goes []time.Time) {
 	needed := map[string]bool{}
 	var began time.Time
-	if u := m.upgrade; u != nil {
+	if u := m.upgrade(); u != nil {
 		began = u.At
 		for i := range u.Request.Programs {
 			needed[u.Request.Programs[i].Object()] = true
@@ -72,7 +72,7 @@ func (c *Cluster) sweepPrograms(ctx context.Context, now time.Time) error {
 	c.mu.Lock()
 	err = c.reload(ctx, now)
 	old, goes := c.m.spare(list)
-	restored := c.m.recovery.mark != nil
+	restored := c.m.mark() != nil
 	c.mu.Unlock()
 	if err != nil || restored { // what was begun since the backup is not known
 		return err

@@ -80,9 +80,9 @@ func TestProgramsThatNoUpgradeNeedsGo(t *testing.T) {
 		t.Errorf("it is seen as %+v", v)
 	}
 	sweep(day(5.9), old.Object(), next.Object(), "notes.txt") // somebody may want it back
-	u.m.recovery.mark = &backup.Mark{V: wire.Version, At: day(6)}
+	markTable.Rows(u.m.db)[""] = &backup.Mark{V: wire.Version, At: day(6)}
 	sweep(day(7), old.Object(), next.Object(), "notes.txt") // what was begun since the backup is not known
-	u.m.recovery.mark = nil
+	delete(markTable.Rows(u.m.db), "")
 	sweep(day(7), next.Object(), "notes.txt")
 	sweep(day(700), next.Object(), "notes.txt")
 	v = wire.UpgradeView{}

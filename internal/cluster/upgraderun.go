@@ -1,20 +1,19 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
-	"sync"
-	"time"
-
-	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/bus/records"
 	"github.com/verge-edge/verge/internal/loop"
 	"github.com/verge-edge/verge/internal/policy/wave"
 	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/wire"
+	"slices"
+	"strings"
+	"sync"
+	"time"
 )
 
 const (
@@ -102,18 +101,17 @@ func (c *core) keepUpgrade(ctx context.Context, u *upgradeRecord, workers map[st
 	if u == nil && len(workers) == 0 {
 		return nil
 	}
-	groups, err := upgradeOps(u, workers)
-	if err == nil {
-		err = c.wrote(records.Commit(ctx, c.store, groups))
-	}
-	if err != nil {
-		return fmt.Errorf("storing how far the upgrade is: %w", err)
-	}
+	t := c.m.begin()
 	if u != nil {
-		c.m.upgrade = u
-		loop.Poke(c.wake) // whether answers are counted follows from it
+		upgradeTable.Put(t.rows, "", u)
+		defer loop.Poke(c.wake) // whether answers are counted follows from it
 	}
-	records.Merge(c.m.upgraded, workers)
+	for name, r := range workers {
+		upgradedTable.Put(t.rows, name, r)
+	}
+	if _, left, err := c.keeper.Parts(ctx, t); cmp.Or(err, left) != nil {
+		return fmt.Errorf("storing how far the upgrade is: %w", cmp.Or(err, left))
+	}
 	for _, e := range events {
 		c.events.Add(now, c.m.tier(), e.subject, e.what)
 		c.log.Info(e.what, "about", e.subject)
@@ -122,15 +120,8 @@ func (c *core) keepUpgrade(ctx context.Context, u *upgradeRecord, workers map[st
 	return nil
 }
 
-// loadUpgrade reads what is stored of one.
-func (m *model) loadUpgrade(e bus.Entry) error {
-	u := &upgradeRecord{}
-	err := records.Load(e, u)
-	if err == nil {
-		m.upgrade = u
-	}
-	return err
-}
+// upgrade of the workers; nil where there was none.
+func (m *model) upgrade() *upgradeRecord { return upgradeTable.One(m.db) }
 
 // Upgrade implements rest.Backend.
 func (b backend) Upgrade(ctx context.Context) (wire.UpgradeView, error) {
@@ -244,7 +235,7 @@ func (b backend) changeUpgrade(ctx context.Context, change func(old *upgradeReco
 	if err := b.reload(ctx, now); err != nil {
 		return wire.UpgradeView{}, cordonUnstored(err)
 	}
-	u, workers, err := change(b.m.upgrade, now)
+	u, workers, err := change(b.m.upgrade(), now)
 	if err != nil {
 		return wire.UpgradeView{}, err
 	}

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -15,6 +16,7 @@ import (
 	"github.com/verge-edge/verge/internal/bus/records"
 	"github.com/verge-edge/verge/internal/loop"
 	"github.com/verge-edge/verge/internal/rest"
+	"github.com/verge-edge/verge/internal/tier/table"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -96,7 +98,7 @@ func (c *core) upStatus(full bool) (json.RawMessage, error) {
 			return nil, nil // nothing was decided or stored since: it is the same
 		}
 	}
-	agg := c.m.aggregate(c.have.Rev, c.areas)
+	agg := c.m.aggregate(c.m.have().Rev, c.areas)
 	agg.Trust, agg.Expires, agg.Behind = c.trusts, c.expires, c.m.behind(c.trusts)
 	if c.marks != nil {
 		agg.Objects = c.marks()
@@ -120,7 +122,7 @@ func (d *rootDesired) Have() wire.Rev {
 	c := (*core)(d)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.have.Rev
+	return c.m.have().Rev
 }
 
 // Proof implements exchange.DesiredStore.
@@ -128,7 +130,7 @@ func (d *rootDesired) Proof() []byte {
 	c := (*core)(d)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.have.Proof
+	return c.m.have().Proof
 }
 
 // farKeys maps what the root calls its parts to keys of this store.
@@ -143,123 +145,29 @@ func (d *rootDesired) Take(ctx context.Context, full bool, changes []wire.Change
 	if err := c.reload(ctx, time.Now()); err != nil {
 		return err
 	}
-	shares, far, gone, secrets, publish := c.m.given, c.m.far, c.m.farGone, c.m.vault.given, c.m.publish
-	if full {
-		shares, far, gone = map[string]*wire.Share{}, map[string]*wire.Route{}, map[string]*wire.Revocation{}
-		secrets, publish = map[string]*wire.SealedSecret{}, wire.PublishRules{}
-	} else {
-		shares, far, gone, secrets, publish = maps.Clone(shares), maps.Clone(far), maps.Clone(gone), maps.Clone(secrets), maps.Clone(publish)
+	t := c.m.begin()
+	if full { // what is not sent is gone
+		forget(givenTable, t)
+		forget(farTable, t)
+		forget(farGoneTable, t)
+		forget(secretTable, t)
+		forget(publishTable, t)
 	}
-	blocks := c.m.net.blocks
-	var groups [][]bus.Op
 	for _, ch := range changes {
-		key, ok := "", false
-		for _, p := range farKeys {
-			if rest, found := strings.CutPrefix(ch.Key, p.Prefix); found {
-				key, ok = p.As+rest, true
-			}
-		}
-		if !ok {
-			continue // of a newer root; nothing that this version could do about it
-		}
-		rest := key[strings.IndexByte(key, '.')+1:]
-		var err error
-		switch {
-		case strings.HasPrefix(key, keySecret):
-			err = apply(secrets, rest, ch)
-			if s := secrets[rest]; err == nil && s != nil {
-				secrets[rest] = bare(s)
-				if err := checkSecret(s, rest); err != nil {
-					c.log.Error("a secret cannot be used and is left out", "secret", rest, "error", err)
-					delete(secrets, rest)
-					ch.Deleted = true
-				}
-			}
-		case strings.HasPrefix(key, keyShare):
-			err = apply(shares, rest, ch)
-			if s := shares[rest]; err == nil && s != nil {
-				if err := checkShare(s, rest); err != nil {
-					// Stored, it would fail every pass from now on.
-					c.log.Error("a share cannot be acted on and is left out", "share", rest, "error", err)
-					delete(shares, rest)
-					ch.Deleted = true
-				}
-			}
-		case strings.HasPrefix(key, keyBlocks):
-			next, err := c.takeBlocks(ch)
-			if err != nil {
-				return fmt.Errorf("what the root sent for %s: %w", ch.Key, err)
-			}
-			if next == blocks {
-				continue
-			}
-			blocks = next
-		case strings.HasPrefix(key, keyFarGone):
-			err = apply(gone, rest, ch)
-			if r := gone[rest]; err == nil && r != nil && r.Cluster == c.name {
-				delete(gone, rest) // it was ourselves who said so
-				ch.Deleted = true
-			}
-		case strings.HasPrefix(key, keyPublish):
-			err = apply(publish, rest, ch)
-		default:
-			err = apply(far, rest, ch)
-		}
-		if err != nil {
+		if err := c.take(t, ch); err != nil {
 			return fmt.Errorf("what the root sent for %s: %w", ch.Key, err)
 		}
-		op := bus.Put(key, ch.Value)
-		if ch.Deleted {
-			op = bus.Del(key)
-		}
-		groups = append(groups, []bus.Op{op})
 	}
-	if full {
-		for key := range c.m.given {
-			if shares[key] == nil {
-				groups = append(groups, []bus.Op{bus.Del(keyShare + key)})
-			}
-		}
-		for key := range c.m.vault.given {
-			if secrets[key] == nil {
-				groups = append(groups, []bus.Op{bus.Del(keySecret + key)})
-			}
-		}
-		for key := range c.m.far {
-			if far[key] == nil {
-				groups = append(groups, []bus.Op{bus.Del(keyFar + key)})
-			}
-		}
-		for key := range c.m.farGone {
-			if gone[key] == nil {
-				groups = append(groups, []bus.Op{bus.Del(keyFarGone + key)})
-			}
-		}
+	haveTable.Put(t.rows, "", &haveRecord{to, proof})
+	counts := taken(c.m.given, maps.Collect(givenTable.All(t.rows)))
+	for app, n := range counts {
+		t.tally(app, wire.Tally{Changes: n})
 	}
-	for key := range c.m.publish {
-		if full && publish[key] == nil {
-			groups = append(groups, []bus.Op{bus.Del(keyPublish + key)})
-		}
+	if _, left, err := c.keeper.Parts(ctx, t); cmp.Or(err, left) != nil {
+		return cmp.Or(err, left)
 	}
-	has := haveRecord{to, proof}
-	b, err := json.Marshal(has)
-	if err != nil {
-		return err
-	}
-	tally, counted, err := c.m.tallyOps(taken(c.m.given, shares))
-	if err != nil {
-		return err
-	}
-	groups = append(groups, tally, []bus.Op{bus.Put(keyHave, b)})
-	if err := c.wrote(records.Commit(ctx, c.store, groups)); err != nil {
-		return err
-	}
-	c.m.given, c.m.far, c.m.farGone, c.m.vault.given, c.have = shares, far, gone, secrets, has
-	c.m.publish = publish
-	c.m.net.blocks = blocks
 	c.m.effect()
-	counted()
-	if len(tally) > 0 {
+	if len(counts) > 0 {
 		loop.Poke(c.upChanged)
 	}
 	c.revoked.Set(c.m.revoked())
@@ -268,17 +176,68 @@ func (d *rootDesired) Take(ctx context.Context, full bool, changes []wire.Change
 	return nil
 }
 
-func apply[T any](m map[string]*T, key string, ch wire.Change) error {
-	if ch.Deleted {
-		delete(m, key)
-		return nil
+// take adds one change of the root to t, where it can be acted on.
+func (c *core) take(t *tx, ch wire.Change) error {
+	for _, p := range farKeys {
+		key, ok := strings.CutPrefix(ch.Key, p.Prefix)
+		if !ok {
+			continue
+		}
+		switch p.As {
+		case keySecret:
+			return takeChange(secretTable, t, key, ch, func(s *wire.SealedSecret) bool {
+				err := checkSecret(s, key)
+				if err != nil {
+					c.log.Error("a secret cannot be used and is left out", "secret", key, "error", err)
+				}
+				return err == nil
+			})
+		case keyShare:
+			return takeChange(givenTable, t, key, ch, func(s *wire.Share) bool {
+				err := checkShare(s, key)
+				if err != nil { // stored, it would fail every pass from now on
+					c.log.Error("a share cannot be acted on and is left out", "share", key, "error", err)
+				}
+				return err == nil
+			})
+		case keyBlocks:
+			next, err := c.takeBlocks(ch)
+			if err == nil && next != c.m.blocks() {
+				blocksTable.Put(t.rows, "", next)
+			}
+			return err
+		case keyFarGone: // unless it was this cluster that said so
+			return takeChange(farGoneTable, t, key, ch, func(r *wire.Revocation) bool { return r.Cluster != c.name })
+		case keyPublish:
+			return takeChange(publishTable, t, key, ch, nil)
+		case keyFar:
+			return takeChange(farTable, t, key, ch, nil)
+		}
 	}
-	v := new(T)
-	if err := json.Unmarshal(ch.Value, v); err != nil {
-		return err
+	return nil // of a newer root; nothing that this version could do about it
+}
+
+// takeChange puts what the root sent, in the form in which it came, if keep is nil or says so;
+// else what there was is gone.
+func takeChange[T any](in *table.Table[T], t *tx, key string, ch wire.Change, keep func(*T) bool) error {
+	if !ch.Deleted {
+		v, err := in.PutEncoded(t.rows, key, ch.Value)
+		if err != nil {
+			return err
+		}
+		if keep == nil || keep(v) {
+			return nil
+		}
 	}
-	m[key] = v
+	in.Put(t.rows, key, nil)
 	return nil
+}
+
+// forget deletes all records of a table.
+func forget[T any](in *table.Table[T], t *tx) {
+	for key := range in.Rows(t.m.db) {
+		in.Put(t.rows, key, nil)
+	}
 }
 
 // answer serves the root's questions, as far as the operator lets details leave.

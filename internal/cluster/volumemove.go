@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/api"
-	"github.com/verge-edge/verge/internal/bus"
-	"github.com/verge-edge/verge/internal/bus/records"
 	"github.com/verge-edge/verge/internal/loop"
 	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/wire"
@@ -320,20 +318,10 @@ func (b backend) changeMove(ctx context.Context, cluster, worker string, r wire.
 	if err != nil {
 		return err
 	}
-	var ops []bus.Op
-	if err := records.Append(&ops, keyInstance+r.Instance, &next); err != nil {
-		return err
-	}
-	for _, key := range records.SortedKeys(t.leftVolumes) {
-		if err := records.Append(&ops, keyLeftVolumes+key, t.leftVolumes[key]); err != nil {
-			return err
-		}
-	}
-	if _, err := b.store.Commit(ctx, ops...); b.wrote(err) != nil {
+	t.insts[r.Instance] = &next
+	if err := b.keeper.Whole(ctx, t); err != nil {
 		return unstored(err)
 	}
-	b.m.insts[r.Instance] = &next
-	records.Merge(b.m.leftVolumes, t.leftVolumes)
 	for _, e := range t.events {
 		b.events.Add(now, b.m.tier(), e.subject, e.what)
 	}

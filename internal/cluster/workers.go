@@ -197,17 +197,19 @@ func (c *core) takeInfo(ctx context.Context, w *worker, raw json.RawMessage, now
 	}
 	rec := w.workerRecord
 	rec.Info = info
-	b, err := json.Marshal(rec)
-	if err != nil {
-		return err
-	}
-	if _, err := c.store.Commit(ctx, bus.Put(keyWorker+info.Name, b)); c.wrote(err) != nil {
+	if err := c.keepWorker(ctx, info.Name, rec); err != nil {
 		return fmt.Errorf("storing what worker %s says about itself: %w", info.Name, err)
 	}
-	w.learn(rec, c.m.site.Labels)
 	w.told = now
 	loop.Poke(c.wake)
 	return nil
+}
+
+// keepWorker stores what is known of a worker. The mutex is held.
+func (c *core) keepWorker(ctx context.Context, name string, rec workerRecord, also ...bus.Op) error {
+	t := c.m.begin()
+	workerTable.Put(t.rows, name, &rec)
+	return c.keeper.Whole(ctx, t, also...)
 }
 
 // onWorker hears of a worker's connection opening or closing.
