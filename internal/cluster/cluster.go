@@ -108,6 +108,8 @@ type core struct {
 	isolation life.Isolation
 	// locks of gateways, by name, see acme.go.
 	locks map[string]acmeLock
+	// losses are what the silence of workers affects, by worker, until all of that answers again.
+	losses map[string]*life.Loss
 
 	// plugins that can be asked, by name.
 	plugins map[string]*consultant
@@ -138,7 +140,7 @@ func (c *core) init(ctx context.Context, details bool, now time.Time) (err error
 		c.keeper.Store = c.store
 	}
 	c.m.recallMoves(now)
-	c.demand, c.locks = map[string]*demanded{}, map[string]acmeLock{}
+	c.demand, c.locks, c.losses = map[string]*demanded{}, map[string]acmeLock{}, map[string]*life.Loss{}
 	c.revive()
 	c.lost = lost{now, c.m.counted()}
 	c.revoked.Set(c.m.revoked())

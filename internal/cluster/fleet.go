@@ -37,11 +37,11 @@ func (t *tx) fill(f *place.Fleet, change func(*place.WorkerView)) {
 	for name := range t.m.workers {
 		for key, n := range t.used()[name].same {
 			if n > 0 {
-				t.markUse(f, key, name)
+				t.markUse(f, key, name, false)
 			}
 		}
 	}
-	t.markElsewhere(f)
+	t.markPorts(f)
 }
 
 // refit brings the index up to date with what a worker has of a service.
@@ -49,16 +49,17 @@ func (t *tx) refit(name, app, service string) {
 	if t.fleet == nil && t.room == nil {
 		return
 	}
-	used := t.used()[name].used
+	key, used := app+"."+service, t.used()[name].used
+	moved := t.portsMoved(key, name)
 	if t.fleet != nil {
 		t.fleet.Use(name, used)
-		t.markUse(t.fleet, app+"."+service, name)
+		t.markUse(t.fleet, key, name, moved)
 	}
 	if t.room != nil {
 		v := place.WorkerView{ID: name, Used: used}
 		t.room.view(&v)
 		t.room.coming.Use(name, v.Used)
-		t.markUse(t.room.coming, app+"."+service, name)
+		t.markUse(t.room.coming, key, name, moved)
 		t.room.changed(name)
 	}
 }
@@ -81,22 +82,30 @@ func (t *tx) rehold(name string, w *worker, u *usage) {
 	}
 }
 
-// markUse tells an index what a worker has of a service, and those that are kept apart
-// from it, or have the same port, that they meet it there.
-func (t *tx) markUse(f *place.Fleet, key, name string) {
+// markFor tells an index what a worker has of a service and what that meets there.
+func (t *tx) markFor(f *place.Fleet, key, name string) {
+	f.Mark(key, name, t.used()[name].same[key], t.conflicting(key, name))
+}
+
+// markUse tells an index what a worker has of a service, and those that are kept apart from
+// it that they meet it there; where the ports of its machine are now taken or free (moved),
+// also those that name the same.
+func (t *tx) markUse(f *place.Fleet, key, name string, moved bool) {
 	app, service, _ := strings.Cut(key, ".")
-	mark := func(key, name string) { f.Mark(key, name, t.used()[name].same[key], t.conflicting(key, name)) }
-	mark(key, name)
+	t.markFor(f, key, name)
 	for _, other := range t.keptApart(app, service) {
-		mark(app+"."+other, name)
+		t.markFor(f, app+"."+other, name)
 	}
-	rivals := t.portRivals(key)
-	if len(rivals) == 0 {
+	if !moved {
 		return
 	}
-	for _, mate := range t.portMates(name) {
-		for _, r := range rivals {
-			mark(r.key, mate)
+	x := t.portIndex()
+	machine, _ := t.machineOf(name)
+	for _, n := range x.ports[key] {
+		for _, other := range x.users[n] {
+			for _, mate := range x.portMates(machine) {
+				t.markFor(f, other, mate)
+			}
 		}
 	}
 }
@@ -111,18 +120,5 @@ func (t *tx) conflicting(key, name string) (out []string) {
 		}
 	}
 	out = append(out, t.heldElsewhere(key, name)...)
-	rivals := t.portRivals(key)
-	if len(rivals) == 0 {
-		return out
-	}
-	for _, mate := range t.portMates(name) {
-		for _, r := range rivals {
-			if t.used()[mate].same[r.key] > 0 {
-				if words := place.PortTaken(r.port, r.key); !slices.Contains(out, words) {
-					out = append(out, words)
-				}
-			}
-		}
-	}
-	return out
+	return t.meets(key, name, out)
 }

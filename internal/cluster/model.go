@@ -16,7 +16,6 @@ import (
 	"github.com/verge-edge/verge/internal/bus/records"
 	"github.com/verge-edge/verge/internal/enroll"
 	"github.com/verge-edge/verge/internal/plugin"
-	"github.com/verge-edge/verge/internal/policy/life"
 	"github.com/verge-edge/verge/internal/policy/place"
 	"github.com/verge-edge/verge/internal/tier/table"
 	"github.com/verge-edge/verge/internal/wire"
@@ -91,8 +90,7 @@ type worker struct {
 	connected bool
 	closed    time.Time // when its connection was closed last
 	suspect   bool
-	since     time.Time  // of suspect
-	loss      *life.Loss // what its silence affects, until all of that answers again; nil: nothing
+	since     time.Time // of suspect
 	skew      exchange.Skew
 	leaving   bool      // its agent announced a restart
 	renewed   time.Time // when it was certified last by this process
@@ -346,8 +344,8 @@ type tx struct {
 	// certs are the secrets with certificates, see certificates; nil before it is asked.
 	certs map[string]bool
 	apart map[string][]string
-	// rivals are made when they are first asked for as well; see portRivals.
-	rivals map[string][]rival
+	// portsOf is made when it is first asked for as well; see portIndex.
+	portsOf *portIndex
 	// before are the shares of the revision before, see shareFor.
 	before map[string]*wire.Share
 	// rates by application and service, made when they are first asked for.

@@ -20,7 +20,7 @@ func checkIndex(tb testing.TB, t *tx) {
 		return
 	}
 	told := t.told
-	t.fleet, t.told = nil, nil
+	t.fleet, t.told, t.portsOf = nil, nil, nil
 	for key := range told {
 		t.rate(key)
 	}

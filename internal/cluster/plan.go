@@ -53,7 +53,6 @@ func (m *model) clone() *model {
 	for _, w := range c.workers {
 		w.status, w.labels = maps.Clone(w.status), maps.Clone(w.labels)
 		w.inbox = w.inbox.Heading() // it hears no reports
-		w.loss = nil                // nobody is told of a rehearsal
 	}
 	return &c
 }

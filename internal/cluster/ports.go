@@ -16,53 +16,115 @@ import (
 // for itself. Elsewhere the instances of a worker share those of its machine, and a second
 // one with the same number does not start.
 
-// rival is a service, "<application>.<service>", with a port of the same number.
-type rival struct {
-	key  string
-	port int
+// portIndex is who uses which port whose number descriptors name. It grows with the services and
+// what runs of them, and not with the pairs of services that name the same number.
+type portIndex struct {
+	ports map[string][]int    // by service, "<application>.<service>": the numbers that it names
+	users map[int][]string    // by number: the services that name it
+	local []string            // the workers that are reached at a loopback address
+	on    map[[2]string]bool  // workers and the services with such ports of which they have some
+	held  map[string]portUses // by machine
 }
 
-// portRivals are the services that have a port whose number a service names, which is one of
-// them: two of its own instances meet as well.
-func (t *tx) portRivals(key string) []rival {
-	if t.rivals == nil {
-		users := map[int][]string{}
-		for _, s := range t.m.shares {
-			for i := range s.Spec.Ports {
-				if n := s.Spec.Ports[i].Number; n != 0 {
-					users[n] = append(users[n], s.App+"."+s.Service)
-				}
+// portUses is by number how many workers of a machine have instances of which service.
+type portUses map[int]map[string]int
+
+// portIndex is that of this pass, made when it is first asked for.
+func (t *tx) portIndex() *portIndex {
+	if t.portsOf != nil {
+		return t.portsOf
+	}
+	x := &portIndex{ports: map[string][]int{}, users: map[int][]string{}, on: map[[2]string]bool{}, held: map[string]portUses{}}
+	t.portsOf = x
+	for _, s := range t.m.shares {
+		key := s.App + "." + s.Service
+		for i := range s.Spec.Ports {
+			if n := s.Spec.Ports[i].Number; n != 0 && !slices.Contains(x.ports[key], n) {
+				x.ports[key] = append(x.ports[key], n)
+				x.users[n] = append(x.users[n], key)
 			}
 		}
-		t.rivals = map[string][]rival{}
-		for _, n := range slices.Sorted(maps.Keys(users)) {
-			slices.Sort(users[n])
-			all := slices.Compact(users[n])
-			for _, k := range all {
-				for _, other := range all {
-					t.rivals[k] = append(t.rivals[k], rival{other, n})
-				}
-			}
+		slices.Sort(x.ports[key])
+	}
+	for _, name := range t.m.workerNames() {
+		w := t.m.workers[name]
+		if w.inOverlay() {
+			continue
+		}
+		if onLoopback(&w.Info) {
+			x.local = append(x.local, name)
+		}
+		for key := range t.used()[name].same {
+			t.portsMoved(key, name)
 		}
 	}
-	return t.rivals[key]
+	return x
 }
 
-// portMates are the workers that share their ports with one, which is among them; none where
-// it is in the service network. Workers that are reached at a loopback address are on one
-// machine.
-func (t *tx) portMates(name string) []string {
+// machineOf is the machine whose ports the instances of a worker share, false where each has
+// all for itself. Workers that are reached at a loopback address are on one machine, "".
+func (t *tx) machineOf(name string) (string, bool) {
 	w := t.m.workers[name]
-	if w == nil || w.inOverlay() {
-		return nil
+	switch {
+	case w == nil || w.inOverlay():
+		return "", false
+	case onLoopback(&w.Info):
+		return "", true
 	}
-	if !onLoopback(&w.Info) {
-		return []string{name}
+	return name, true
+}
+
+// portMates are the workers of a machine.
+func (x *portIndex) portMates(machine string) []string {
+	if machine == "" {
+		return x.local
 	}
-	var out []string
-	for _, other := range t.m.workerNames() {
-		if x := t.m.workers[other]; !x.inOverlay() && onLoopback(&x.Info) {
-			out = append(out, other)
+	return []string{machine}
+}
+
+// portsMoved notes what a worker has of a service, and says whether its machine has begun or
+// ceased to have any with that.
+func (t *tx) portsMoved(key, name string) (moved bool) {
+	x := t.portIndex()
+	machine, shared := t.machineOf(name)
+	at, has := [2]string{name, key}, t.used()[name].same[key] > 0
+	if !shared || len(x.ports[key]) == 0 || x.on[at] == has {
+		return false
+	}
+	d := -1
+	if x.on[at] = has; has {
+		d = 1
+	}
+	if x.held[machine] == nil {
+		x.held[machine] = portUses{}
+	}
+	for _, n := range x.ports[key] {
+		of := x.held[machine][n]
+		if of == nil {
+			of = map[string]int{}
+			x.held[machine][n] = of
+		}
+		was := of[key]
+		if of[key] = was + d; of[key] == 0 {
+			delete(of, key)
+		}
+		moved = was == 0 || of[key] == 0
+	}
+	return moved
+}
+
+// meets are the ports of a service that instances on the machine of a worker have.
+func (t *tx) meets(key, name string, out []string) []string {
+	machine, shared := t.machineOf(name)
+	x := t.portIndex()
+	if !shared {
+		return out
+	}
+	for _, n := range x.ports[key] {
+		for _, other := range slices.Sorted(maps.Keys(x.held[machine][n])) {
+			if words := place.PortTaken(n, other); !slices.Contains(out, words) {
+				out = append(out, words)
+			}
 		}
 	}
 	return out
@@ -138,26 +200,33 @@ func (t *tx) heldElsewhere(key, name string) (out []string) {
 	if len(t.m.otherPorts) == 0 || w == nil || w.inOverlay() || !onLoopback(&w.Info) {
 		return nil
 	}
-	for _, r := range t.portRivals(key) {
-		if who := t.m.otherPorts[r.port]; who != "" && r.key == key {
-			out = append(out, place.PortTaken(r.port, who))
+	for _, n := range t.portIndex().ports[key] {
+		if who := t.m.otherPorts[n]; who != "" {
+			out = append(out, place.PortTaken(n, who))
 		}
 	}
 	return out
 }
 
-// markElsewhere tells an index of the ports that other clusters hold.
-func (t *tx) markElsewhere(f *place.Fleet) {
-	if len(t.m.otherPorts) == 0 {
-		return
-	}
-	_ = t.portRivals("") // makes them
-	for key := range t.rivals {
-		for name := range t.m.workers {
-			if len(t.heldElsewhere(key, name)) > 0 {
-				f.Mark(key, name, t.used()[name].same[key], t.conflicting(key, name))
+// markPorts tells an index of the ports that are taken on the machines of the workers.
+func (t *tx) markPorts(f *place.Fleet) {
+	x := t.portIndex()
+	mark := func(n int, machine string) {
+		for _, key := range x.users[n] {
+			for _, name := range x.portMates(machine) {
+				t.markFor(f, key, name)
 			}
 		}
+	}
+	for machine, held := range x.held {
+		for n, of := range held {
+			if len(of) > 0 {
+				mark(n, machine)
+			}
+		}
+	}
+	for n := range t.m.otherPorts {
+		mark(n, "")
 	}
 }
 

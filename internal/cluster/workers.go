@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/verge-edge/verge/internal/bus"
@@ -233,6 +234,7 @@ func (c *core) onWorker(name string, connected bool) {
 func (c *core) judge(now time.Time) (changed bool) {
 	stalled := life.Stalled(now.Sub(c.lastPass), c.planned, minLambda)
 	c.lastPass = now
+	running := sync.OnceValue(c.m.running)
 	for name, w := range c.m.workers {
 		v := life.Judge(now, w.peer(), stalled)
 		w.heard = v.Heard
@@ -241,8 +243,14 @@ func (c *core) judge(now time.Time) (changed bool) {
 			what := "heard of again"
 			if v.Suspect {
 				what = "suspect: " + v.Why
-				if w.loss = c.m.lossOf(w); w.loss != nil {
-					what += "; " + w.loss.Affected()
+				delete(c.losses, name)
+				if is := running()[name]; len(is) > 0 {
+					loss := &life.Loss{Since: w.heard, Cluster: c.name}
+					for _, i := range is {
+						loss.Add(i)
+					}
+					c.losses[name] = loss
+					what += "; " + loss.Affected()
 				}
 			}
 			kind, position := wire.HookWorkerBack, hooks.NodeBack
@@ -258,31 +266,29 @@ func (c *core) judge(now time.Time) (changed bool) {
 	return c.doubt(now) || changed
 }
 
-// lossOf is what the silence of a worker affects, nil for nothing.
-func (m *model) lossOf(w *worker) *life.Loss {
-	loss := &life.Loss{Since: w.heard, Cluster: m.name}
+// running are the instances that the silence of a worker affects, by worker.
+func (m *model) running() map[string][]*wire.Instance {
+	out := map[string][]*wire.Instance{}
 	for _, i := range m.insts {
-		if i.Worker == w.Info.Name && (i.State == wire.Running || i.State == wire.WorkerScheduled) && !i.Draining {
-			loss.Add(i)
+		if (i.State == wire.Running || i.State == wire.WorkerScheduled) && !i.Draining {
+			out[i.Worker] = append(out[i.Worker], i)
 		}
 	}
-	if len(loss.Was) == 0 {
-		return nil
-	}
-	return loss
+	return out
 }
 
 // tellLosses says of workers that were not heard of what became of what ran there, once
 // that is known.
 func (c *core) tellLosses(now time.Time) {
-	for _, name := range records.SortedKeys(c.m.workers) {
-		w := c.m.workers[name]
-		if w.loss == nil {
-			continue
+	if len(c.losses) == 0 {
+		return
+	}
+	for _, name := range records.SortedKeys(c.losses) {
+		what, over := c.losses[name].Over(func(id wire.InstanceID) *wire.Instance { return c.m.insts[id] }, now)
+		if over || c.m.workers[name] == nil {
+			delete(c.losses, name)
 		}
-		what, over := w.loss.Over(func(id wire.InstanceID) *wire.Instance { return c.m.insts[id] }, now)
 		if over {
-			w.loss = nil
 			c.events.Add(now, c.m.tier(), "worker/"+c.name+"/"+name, what)
 			c.log.Info(what, "worker", name)
 		}
