@@ -30,7 +30,7 @@ func (e *Engine) Demand(ctx context.Context, wait time.Duration) (wire.Demand, e
 	case <-e.ended:
 		return out, state.ErrStopped
 	}
-	over := time.NewTimer(min(max(wait, 0), maxWait))
+	over := time.NewTimer(min(max(wait, 0), state.MaxWait))
 	defer over.Stop()
 	for {
 		if e.quiet {

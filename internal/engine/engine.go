@@ -23,9 +23,6 @@ import (
 	"github.com/verge-edge/verge/internal/wire"
 )
 
-// maxWait bounds how long State and Logs hold an answer.
-const maxWait = 5 * time.Minute
-
 // Options of an Engine.
 type Options struct {
 	// Dir is the worker's data directory; it exists. One engine works in it.
@@ -280,7 +277,7 @@ func (e *Engine) State(ctx context.Context, after uint64, wait time.Duration) (w
 	if err := e.wait(ctx); err != nil {
 		return wire.EngineState{}, err
 	}
-	timer := time.NewTimer(min(max(wait, 0), maxWait))
+	timer := time.NewTimer(min(max(wait, 0), state.MaxWait))
 	defer timer.Stop()
 	for {
 		s, news, changed := e.board.Since(after)
@@ -297,6 +294,14 @@ func (e *Engine) State(ctx context.Context, after uint64, wait time.Duration) (w
 			return wire.EngineState{}, state.ErrStopped
 		}
 	}
+}
+
+// Logs reads what an instance has written, see logs.Store.Read.
+func (e *Engine) Logs(ctx context.Context, id wire.InstanceID, q wire.LogAsk) (wire.LogChunk, error) {
+	if err := e.wait(ctx); err != nil {
+		return wire.LogChunk{}, err
+	}
+	return e.kit.logs.Read(ctx, id, q)
 }
 
 // Entries are the addresses at which services are reached on this worker, ordered
@@ -437,7 +442,7 @@ func (e *Engine) forgotten(in *instance) bool {
 	}
 	delete(e.instances, in.id)
 	e.board.Forget(in.id)
-	e.kit.marks.forget(in.id)
+	e.kit.logs.Forget(in.id)
 	e.mu.Unlock()
 	e.replan()
 	return true

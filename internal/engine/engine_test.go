@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/engine/logs"
 	"github.com/verge-edge/verge/internal/engine/state"
 	"github.com/verge-edge/verge/internal/proxy"
 	"github.com/verge-edge/verge/internal/wire"
@@ -497,7 +498,7 @@ func TestLogsAreRotatedAndRead(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, "output.log"), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		after(2 * rotateEvery)
+		after(2 * logs.RotateEvery)
 		names, err := os.ReadDir(dir)
 		if err != nil || len(names) < 2 {
 			t.Errorf("not rotated: %v, %v", names, err)
@@ -505,7 +506,7 @@ func TestLogsAreRotatedAndRead(t *testing.T) {
 		var read int64
 		for {
 			c, err := r.e.Logs(context.Background(), web0, wire.LogAsk{Offset: read, Max: 1 << 30})
-			if err != nil || len(c.Data) > maxLog || c.Lost != 0 {
+			if err != nil || len(c.Data) > logs.MaxLog || c.Lost != 0 {
 				t.Fatalf("%d bytes, %d lost, %v", len(c.Data), c.Lost, err)
 			}
 			if len(c.Data) == 0 {

@@ -382,7 +382,7 @@ func (in *instance) forget(ctx context.Context) bool {
 		return false
 	}
 	in.kit.ports.release(in.id)
-	if err := in.kit.kept.keep(in.id, in.rec.Order.Incarnation, in.place.Log(), time.Now()); err != nil {
+	if err := in.kit.logs.Keep(in.id, in.rec.Order.Incarnation); err != nil {
 		in.log.Warn("its log is not kept", "error", err) // which must not keep it here
 	}
 	if !in.remove(ctx) {

@@ -5,19 +5,18 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"os"
 	"sync/atomic"
 	"time"
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/engine/health"
+	"github.com/verge-edge/verge/internal/engine/logs"
 	"github.com/verge-edge/verge/internal/engine/secrets"
 	"github.com/verge-edge/verge/internal/engine/state"
 	"github.com/verge-edge/verge/internal/engine/status"
 	"github.com/verge-edge/verge/internal/policy/life"
 	"github.com/verge-edge/verge/internal/proxy"
 	"github.com/verge-edge/verge/internal/runtime"
-	"github.com/verge-edge/verge/internal/runtime/logfile"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -125,8 +124,7 @@ type kit struct {
 	strays   sweeper
 	prober   health.Prober
 	restart  rule
-	marks    logMarks
-	kept     *keptLogs
+	logs     *logs.Store
 	// commands holds one for each check by command that is being made.
 	commands chan struct{}
 	// starts and lost count the starts of programs, and those that failed.
@@ -151,28 +149,4 @@ type kit struct {
 func (k *kit) resident(o *wire.Order) bool {
 	_, ok := k.drivers[state.RuntimeOf(o)].(runtime.Resident)
 	return ok
-}
-
-// logKeeper is a driver that reads what its tasks write, and keeps it within the bound of
-// a log.
-type logKeeper interface {
-	// LogProblem says why what the task of a directory writes is not kept, nil if it is.
-	LogProblem(logDir string) error
-}
-
-// rotate looks after the log of an instance: one to which a program of an older version of
-// the engine writes itself has no other bound.
-func (k *kit) rotate(id wire.InstanceID) {
-	dir := state.At(k.dir, id).Log()
-	var err error
-	if _, direct := os.Lstat(logfile.Pipe(dir)); direct != nil {
-		_, err = logfile.Rotate(dir, logfile.Options{Logger: k.log})
-	}
-	for _, d := range k.drivers {
-		if l, ok := d.(logKeeper); ok && err == nil {
-			err = l.LogProblem(dir)
-		}
-	}
-	k.problems.Set(state.LogSubject(id), err)
-	k.marks.look(id, dir, time.Now())
 }

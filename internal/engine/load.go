@@ -16,6 +16,7 @@ import (
 	"github.com/verge-edge/verge/internal/atomicfile"
 	"github.com/verge-edge/verge/internal/engine/health"
 	"github.com/verge-edge/verge/internal/engine/identity"
+	"github.com/verge-edge/verge/internal/engine/logs"
 	"github.com/verge-edge/verge/internal/engine/secrets"
 	"github.com/verge-edge/verge/internal/engine/state"
 	"github.com/verge-edge/verge/internal/engine/status"
@@ -84,8 +85,8 @@ func (e *Engine) assemble() error {
 		vault:       secrets.New(filepath.Join(e.opts.Dir, wire.IdentityDir)),
 		commands:    make(chan struct{}, health.MaxCommands),
 		cannotMount: workdir.CannotMount(),
-		kept:        newKeptLogs(e.opts.Dir),
 	}
+	k.logs = logs.New(logs.Options{Dir: k.dir, Drivers: k.drivers, Problems: k.problems.Set, Status: e.board.Get, Ended: e.ended, Log: e.log})
 	if k.uptime == nil {
 		k.uptime = uptime
 	}

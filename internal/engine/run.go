@@ -17,7 +17,6 @@ import (
 
 // Pace of what an engine does by the clock.
 const (
-	rotateEvery   = 5 * time.Second
 	firstReopen   = time.Second
 	slowestReopen = 30 * time.Second
 	// introduceWithin bounds the wait for instances to be looked at, and for the first answers
@@ -103,8 +102,8 @@ func (e *Engine) Run(ctx context.Context) error {
 	}
 	working.Go(func() { e.uses.run(work) })
 	working.Go(func() { e.followOwn(work) })
-	working.Go(func() { e.rotate(work) })
-	working.Go(func() { e.kit.kept.run(work, e.kit.problems) })
+	working.Go(func() { e.kit.logs.RotateAll(work, e.board.Running) })
+	working.Go(func() { e.kit.logs.Expire(work) })
 	working.Go(func() { e.collectImages(work) })
 	working.Go(e.clearVolumes)
 	if err := e.opts.Inherited.Ready(ctx, e.opts.Version); err != nil {
@@ -226,37 +225,6 @@ func (e *Engine) reopenPorts(ctx context.Context) {
 		}
 		if e.openPorts(ctx) {
 			return
-		}
-	}
-}
-
-// rotate keeps the logs of what runs within their bounds. While nothing runs it
-// sleeps.
-func (e *Engine) rotate(ctx context.Context) {
-	var timer *time.Timer
-	for {
-		ids, changed := e.board.Running()
-		if len(ids) == 0 {
-			select {
-			case <-ctx.Done():
-				return
-			case <-changed:
-				continue
-			}
-		}
-		for _, id := range ids {
-			e.kit.rotate(id)
-		}
-		if timer == nil {
-			timer = time.NewTimer(rotateEvery)
-			defer timer.Stop()
-		} else {
-			timer.Reset(rotateEvery)
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-timer.C:
 		}
 	}
 }

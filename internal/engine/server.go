@@ -12,6 +12,7 @@ import (
 
 	"github.com/verge-edge/verge/internal/accept"
 	"github.com/verge-edge/verge/internal/atomicfile"
+	"github.com/verge-edge/verge/internal/engine/logs"
 	"github.com/verge-edge/verge/internal/engine/state"
 	"github.com/verge-edge/verge/internal/unixsock"
 	"github.com/verge-edge/verge/internal/wire"
@@ -166,7 +167,7 @@ func (e *Engine) getLogs(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	c, err := e.Logs(r.Context(), r.FormValue("instance"), wire.LogAsk{
-		Offset: offset, Max: int(min(limit, maxLog)), Wait: millis(wait), Since: ago(since),
+		Offset: offset, Max: int(min(limit, logs.MaxLog)), Wait: millis(wait), Since: ago(since),
 		Times: r.FormValue("times") != "", Previous: r.FormValue("previous") != "", Incarnation: int(incarnation),
 	})
 	e.answer(w, c, err)
@@ -278,5 +279,5 @@ func ago(n int64) time.Duration {
 
 // millis is a span given in milliseconds, bounded so that it can't overflow.
 func millis(n int64) time.Duration {
-	return time.Duration(min(max(n, 0), maxWait.Milliseconds())) * time.Millisecond
+	return time.Duration(min(max(n, 0), state.MaxWait.Milliseconds())) * time.Millisecond
 }

@@ -552,7 +552,7 @@ func (in *instance) over(act life.Action, why string) {
 // what it has written.
 func (in *instance) cleanup(task runtime.Task) {
 	// The clock looks at the logs of what runs, and may never have met this one.
-	defer in.kit.rotate(in.id)
+	defer in.kit.logs.Rotate(in.id)
 	defer in.unmount()
 	if task == nil {
 		return

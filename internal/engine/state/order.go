@@ -4,6 +4,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/wire"
@@ -95,3 +96,6 @@ func FileSubject(path string) string {
 
 // LogSubject is the subject of a problem with the log of an instance.
 func LogSubject(id wire.InstanceID) string { return "log of " + id }
+
+// MaxWait bounds how long an answer is held.
+const MaxWait = 5 * time.Minute

@@ -1,4 +1,4 @@
-package engine
+package logs
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/verge-edge/verge/internal/engine/state"
 	"github.com/verge-edge/verge/internal/runtime/logfile"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -14,23 +15,20 @@ import (
 // Bounds of one answer of a log. As text in a message it grows by a third.
 const (
 	defaultLog = 64 << 10
-	maxLog     = 512 << 10
+	MaxLog     = 512 << 10
 	// followEvery is how often a log is looked at while somebody waits for it to
 	// grow. Programs write to the file itself, so nobody tells.
 	followEvery = 100 * time.Millisecond
 )
 
-// Logs reads what an instance has written: at most q.Max bytes (0: 64 KiB, at most
+// Read reads what an instance has written: at most q.Max bytes (0: 64 KiB, at most
 // 512 KiB). If there is nothing it waits for something, at most for q.Wait.
-func (e *Engine) Logs(ctx context.Context, id string, q wire.LogAsk) (wire.LogChunk, error) {
-	if err := e.wait(ctx); err != nil {
-		return wire.LogChunk{}, err
-	}
-	most := min(q.Max, maxLog)
+func (s *Store) Read(ctx context.Context, id wire.InstanceID, q wire.LogAsk) (wire.LogChunk, error) {
+	most := min(q.Max, MaxLog)
 	if most <= 0 {
 		most = defaultLog
 	}
-	dir, running, err := e.logOf(id, q.Incarnation)
+	dir, running, err := s.locate(id, q.Incarnation)
 	if err != nil {
 		return wire.LogChunk{}, err
 	}
@@ -64,7 +62,7 @@ func (e *Engine) Logs(ctx context.Context, id string, q wire.LogAsk) (wire.LogCh
 			return wire.LogChunk{}, fmt.Errorf("log of %s: %w", id, err)
 		}
 		if !known { // of a program that writes to the file itself
-			from = e.kit.marks.before(id, time.Now().Add(-q.Since))
+			from = s.marks.before(id, time.Now().Add(-q.Since))
 		}
 		if offset < 0 {
 			// Where those lines begin is known when they are read.
@@ -77,7 +75,7 @@ func (e *Engine) Logs(ctx context.Context, id string, q wire.LogAsk) (wire.LogCh
 		offset = max(offset, from)
 	}
 	var until <-chan time.Time
-	if wait := min(q.Wait, maxWait); wait > 0 {
+	if wait := min(q.Wait, state.MaxWait); wait > 0 {
 		t := time.NewTimer(wait)
 		defer t.Stop()
 		until = t.C
@@ -100,7 +98,7 @@ func (e *Engine) Logs(ctx context.Context, id string, q wire.LogAsk) (wire.LogCh
 		case <-ctx.Done():
 			t.Stop()
 			return wire.LogChunk{}, ctx.Err()
-		case <-e.ended:
+		case <-s.o.Ended:
 			t.Stop()
 			return c, nil
 		}

@@ -1,4 +1,4 @@
-package engine
+package logs
 
 import (
 	"os"
@@ -21,7 +21,7 @@ type logMark struct {
 
 // logMarks remember how long logs were, so that somebody may ask for what was
 // written since. Programs write to the file themselves and without times; the files
-// are looked at anyway every rotateEvery. It is safe for concurrent use.
+// are looked at anyway every RotateEvery. It is safe for concurrent use.
 type logMarks struct {
 	mu sync.Mutex
 	of map[wire.InstanceID]*markedLog // guarded by mu

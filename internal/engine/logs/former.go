@@ -1,4 +1,4 @@
-package engine
+package logs
 
 import (
 	"cmp"
@@ -13,8 +13,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/verge-edge/verge/internal/engine/state"
-	"github.com/verge-edge/verge/internal/engine/status"
 	"github.com/verge-edge/verge/internal/loop"
 	"github.com/verge-edge/verge/internal/runtime/logfile"
 	"github.com/verge-edge/verge/internal/wire"
@@ -22,32 +20,32 @@ import (
 
 // Retention of the logs of instances that have left this worker.
 const (
-	keptLogsDir  = "former-logs"
-	keepLogsFor  = 24 * time.Hour
-	maxKeptLogs  = 100
-	maxKeptBytes = 256 << 20
+	formerDir      = "former-logs"
+	KeepFor        = 24 * time.Hour
+	maxFormer      = 100
+	maxFormerBytes = 256 << 20
 )
 
-// keptLogs are the logs of instances that this worker does not have any more: they have
+// former are the logs of instances that this worker does not have any more: they have
 // moved, and what they wrote here is still asked for. The directories are the only state.
-type keptLogs struct {
+type former struct {
 	dir     string
 	changed chan struct{} // holds one: there is one more
 
 	mu sync.Mutex // one who changes the directory at a time
 }
 
-func newKeptLogs(dir string) *keptLogs {
-	return &keptLogs{dir: filepath.Join(dir, keptLogsDir), changed: make(chan struct{}, 1)}
+func newFormer(dir string) *former {
+	return &former{dir: filepath.Join(dir, formerDir), changed: make(chan struct{}, 1)}
 }
 
 // of is where the log of an incarnation is kept.
-func (k *keptLogs) of(id wire.InstanceID, incarnation int) string {
+func (k *former) of(id wire.InstanceID, incarnation int) string {
 	return filepath.Join(k.dir, id+"@"+strconv.Itoa(incarnation))
 }
 
 // keep takes over the log of an incarnation that leaves, if there is anything in it.
-func (k *keptLogs) keep(id wire.InstanceID, incarnation int, log string, now time.Time) error {
+func (k *former) keep(id wire.InstanceID, incarnation int, log string, now time.Time) error {
 	n, err := logfile.End(log)
 	if err != nil || n == 0 {
 		return err
@@ -77,8 +75,8 @@ func (k *keptLogs) keep(id wire.InstanceID, incarnation int, log string, now tim
 	return nil
 }
 
-// keptLog is one of them, with its size on disk at most.
-type keptLog struct {
+// formerLog is one of them, with its size on disk at most.
+type formerLog struct {
 	path string
 	at   time.Time
 	size int64
@@ -86,22 +84,22 @@ type keptLog struct {
 
 // excess are those that are to go: they are too old, or there are too many or too much.
 // next is when the oldest of the others is too old, zero if there is none.
-func excess(list []keptLog, now time.Time) (gone []keptLog, next time.Time) {
-	slices.SortFunc(list, func(a, b keptLog) int { return cmp.Or(b.at.Compare(a.at), cmp.Compare(a.path, b.path)) })
+func excess(list []formerLog, now time.Time) (gone []formerLog, next time.Time) {
+	slices.SortFunc(list, func(a, b formerLog) int { return cmp.Or(b.at.Compare(a.at), cmp.Compare(a.path, b.path)) })
 	var size int64
 	for i, l := range list {
 		size += l.size
 		// One from the future is of a clock that was set back.
-		if age := now.Sub(l.at); age >= keepLogsFor || age < -keepLogsFor || i >= maxKeptLogs || size > maxKeptBytes {
+		if age := now.Sub(l.at); age >= KeepFor || age < -KeepFor || i >= maxFormer || size > maxFormerBytes {
 			return list[i:], next
 		}
-		next = l.at.Add(keepLogsFor)
+		next = l.at.Add(KeepFor)
 	}
 	return nil, next
 }
 
 // prune removes what is to go, and says when there will be more of it.
-func (k *keptLogs) prune(now time.Time) (next time.Time, err error) {
+func (k *former) prune(now time.Time) (next time.Time, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	entries, err := os.ReadDir(k.dir)
@@ -111,13 +109,13 @@ func (k *keptLogs) prune(now time.Time) (next time.Time, err error) {
 	if err != nil {
 		return time.Time{}, fmt.Errorf("look for logs of instances that have left: %w", err)
 	}
-	var list []keptLog
+	var list []formerLog
 	for _, e := range entries {
 		st, err := e.Info()
 		if err != nil {
 			continue // it has gone
 		}
-		l := keptLog{path: filepath.Join(k.dir, e.Name()), at: st.ModTime()}
+		l := formerLog{path: filepath.Join(k.dir, e.Name()), at: st.ModTime()}
 		files, err := os.ReadDir(l.path)
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
 			return time.Time{}, fmt.Errorf("look for logs of instances that have left: %w", err)
@@ -139,10 +137,10 @@ func (k *keptLogs) prune(now time.Time) (next time.Time, err error) {
 }
 
 // run removes logs when their time is over, until ctx is done. Without any it sleeps.
-func (k *keptLogs) run(ctx context.Context, problems *status.Problems) {
+func (k *former) run(ctx context.Context, problem func(subject string, err error)) {
 	for {
 		next, err := k.prune(time.Now())
-		problems.Set("logs of instances that have left", err)
+		problem("logs of instances that have left", err)
 		var timer *time.Timer
 		var due <-chan time.Time
 		if !next.IsZero() {
@@ -161,26 +159,6 @@ func (k *keptLogs) run(ctx context.Context, problems *status.Problems) {
 			return
 		}
 	}
-}
-
-// logOf is the directory of a log: that of the instance as it is here, or the one that was
-// kept of an incarnation. running says whether a program writes to it now.
-func (e *Engine) logOf(id wire.InstanceID, incarnation int) (dir string, running bool, err error) {
-	if !state.ValidID(id) {
-		return "", false, fmt.Errorf("%w: %q", state.ErrNoInstance, id)
-	}
-	if incarnation > 0 {
-		dir := e.kit.kept.of(id, incarnation)
-		if _, err := os.Stat(dir); err == nil {
-			return dir, false, nil
-		}
-		// It may not have left yet. Of a later incarnation this is another log.
-	}
-	s, known := e.board.Get(id)
-	if !known || incarnation > 0 && s.Incarnation != incarnation {
-		return "", false, fmt.Errorf("%w: %q", state.ErrNoInstance, id)
-	}
-	return state.At(e.opts.Dir, id).Log(), s.PID != 0, nil
 }
 
 // previousRun is the part of a log that the run before the present one wrote, or the last
