@@ -20,6 +20,7 @@ import (
 	"github.com/verge-edge/verge/internal/cluster"
 	"github.com/verge-edge/verge/internal/daemon/mend"
 	"github.com/verge-edge/verge/internal/engine"
+	"github.com/verge-edge/verge/internal/engine/images"
 	"github.com/verge-edge/verge/internal/gcpace"
 	"github.com/verge-edge/verge/internal/obs"
 	"github.com/verge-edge/verge/internal/root"
@@ -37,7 +38,7 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 		Records:    &cli.Records{List: mend.List, Drop: mend.Drop, PutBack: mend.PutBack},
 		JoinPlugin: joinPlugin,
 		KeepPlugin: keepPlugin,
-		Images:     func(address string) cli.ImageStore { return engine.OpenImages(address) },
+		Images:     func(address string) cli.ImageStore { return images.Open(address) },
 	})
 }
 

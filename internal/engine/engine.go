@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/verge-edge/verge/internal/engine/images"
 	"github.com/verge-edge/verge/internal/engine/state"
 	"github.com/verge-edge/verge/internal/engine/status"
 	"github.com/verge-edge/verge/internal/handover"
@@ -20,6 +21,7 @@ import (
 	"github.com/verge-edge/verge/internal/pki"
 	"github.com/verge-edge/verge/internal/relay"
 	"github.com/verge-edge/verge/internal/runtime"
+	"github.com/verge-edge/verge/internal/runtime/container"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -99,7 +101,7 @@ type Engine struct {
 	meter    meter
 	revoked  pki.Revoked                  // keys of peers that do not count any more
 	relaying atomic.Pointer[relay.Server] // nil: it is no relay
-	images   *neighbours                  // nil: no driver has any
+	images   *images.Manager
 
 	mu        sync.Mutex // guards below; taken before those of an instance and of the board
 	orders    []wire.Order
@@ -430,6 +432,27 @@ func (e *Engine) addLocked(id wire.InstanceID, rec state.Record, marked bool) *i
 		in.run(ctx)
 	})
 	return in
+}
+
+// OpenObject finds an object of a namespace, see objects.Cache.Open.
+func (e *Engine) OpenObject(ctx context.Context, name string) (path string, release func(), err error) {
+	return e.kit.objects.Open(ctx, name)
+}
+
+// orderedImages are the images of the orders, by full name as their descriptors have them;
+// false where the orders are not known.
+func (e *Engine) orderedImages() (map[string]string, bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	images := map[string]string{}
+	for i := range e.orders {
+		if s := e.orders[i].Spec; s != nil && s.Image != "" {
+			if full, err := container.FullName(s.Image); err == nil {
+				images[full] = s.Image
+			}
+		}
+	}
+	return images, e.known
 }
 
 // forgotten removes an instance whose traces are gone, unless it has been

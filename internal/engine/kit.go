@@ -11,6 +11,7 @@ import (
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/engine/health"
 	"github.com/verge-edge/verge/internal/engine/logs"
+	"github.com/verge-edge/verge/internal/engine/objects"
 	"github.com/verge-edge/verge/internal/engine/secrets"
 	"github.com/verge-edge/verge/internal/engine/state"
 	"github.com/verge-edge/verge/internal/engine/status"
@@ -118,7 +119,7 @@ type kit struct {
 	board    *status.Board
 	problems *status.Problems
 	ports    *portPool
-	stock    *stock
+	objects  *objects.Cache
 	vault    *secrets.Vault
 	volumes  volumeStore
 	strays   sweeper

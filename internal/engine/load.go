@@ -16,7 +16,9 @@ import (
 	"github.com/verge-edge/verge/internal/atomicfile"
 	"github.com/verge-edge/verge/internal/engine/health"
 	"github.com/verge-edge/verge/internal/engine/identity"
+	"github.com/verge-edge/verge/internal/engine/images"
 	"github.com/verge-edge/verge/internal/engine/logs"
+	"github.com/verge-edge/verge/internal/engine/objects"
 	"github.com/verge-edge/verge/internal/engine/secrets"
 	"github.com/verge-edge/verge/internal/engine/state"
 	"github.com/verge-edge/verge/internal/engine/status"
@@ -39,8 +41,8 @@ type parts struct {
 	boot    string
 	uptime  func() time.Duration
 	free    func(port int) bool
-	// doorless opens no door to objects.
-	doorless bool
+	// noObjects: instances are told of no objects.
+	noObjects bool
 	// volumes is where volumes are put that are moved; nil is the cluster's object store.
 	volumes volumeStore
 	// placeWithin replaces the constant.
@@ -74,13 +76,12 @@ func probeDrivers(drivers map[string]runtime.Driver) (wire.EngineInfo, error) {
 // assemble makes what the supervisors work with.
 func (e *Engine) assemble() error {
 	p := e.opts.parts
-	e.shareImages()
 	k := &kit{
 		dir: e.opts.Dir, config: e.opts.Config, boot: p.boot, uptime: p.uptime, mark: wire.Mark(e.opts.Dir)[:16],
 		drivers: e.opts.Drivers, log: e.log,
 		router: p.router, board: e.board, problems: status.NewProblems(e.log, e.board),
 		strays: p.strays, prober: p.prober, restart: p.restart,
-		released: e.replan, forgotten: e.forgotten, hurry: e.hurry, makeRoom: e.makeRoom,
+		released: e.replan, forgotten: e.forgotten, hurry: e.hurry,
 		local:       make(chan struct{}, 1),
 		vault:       secrets.New(filepath.Join(e.opts.Dir, wire.IdentityDir)),
 		commands:    make(chan struct{}, health.MaxCommands),
@@ -110,10 +111,15 @@ func (e *Engine) assemble() error {
 		p.free = bindable
 	}
 	k.ports = newPortPool(k.mark, p.free)
-	k.stock = newStock(k.dir, k.problems, &e.revoked, e.log)
-	k.stock.doorless, k.stock.sockets = p.doorless, e.opts.Sockets
+	id := identity.New(filepath.Join(k.dir, wire.IdentityDir), &e.revoked, e.log)
+	k.objects = objects.New(objects.Options{Dir: k.dir, Identity: id, Problem: k.problems.Tell, Sockets: e.opts.Sockets, Off: p.noObjects, Log: e.log})
+	e.images = images.New(images.Options{
+		Cluster: k.config.Cluster, Shares: k.config.DataAddr != "", Pull: k.config.Pull, Drivers: k.drivers,
+		Above: k.objects.Cluster(), TLS: id.ClientTLS, Ordered: e.orderedImages, Log: e.log,
+	})
+	k.makeRoom = e.images.MakeRoom
 	if k.volumes = p.volumes; k.volumes == nil {
-		k.volumes = k.stock.above
+		k.volumes = k.objects.Cluster()
 	}
 	k.hide = e.opts.Hide
 	e.openUsers(k)
@@ -175,10 +181,10 @@ func newRouter(e *Engine, k *kit) (*distances, error) {
 		DataAddr:  c.DataAddr, GatewayAddr: c.GatewayAddr, GatewayTLSAddr: c.Gateway.TLSAddr,
 		GatewayPorts: [2]int{int(c.Gateway.Ports[0]), int(c.Gateway.Ports[1])}, GatewayChanged: e.gatewayChanged,
 		GatewayProxyFrom: c.Gateway.ProxyFrom,
-		CertDir:          filepath.Join(k.dir, gatewayDir), Secrets: k.vault, ACME: acme, CertsAbove: k.stock.above, SelfSigned: c.Gateway.SelfSigned,
+		CertDir:          filepath.Join(k.dir, gatewayDir), Secrets: k.vault, ACME: acme, CertsAbove: k.objects.Cluster(), SelfSigned: c.Gateway.SelfSigned,
 		Ask: e.uses.await, Listeners: e.opts.Sockets, Public: e.opts.Public,
 		TLS: id.ServerTLS, Away: id.AwayTLS, PeerName: pki.WorkerName, PeerAllowed: identity.PeerAllowed(&e.revoked),
-		Protocols: map[string]func(context.Context, *tls.Conn){peer.Protocol: e.serveOffer, wire.ImageProtocol: e.serveImages},
+		Protocols: map[string]func(context.Context, *tls.Conn){peer.Protocol: e.serveOffer, wire.ImageProtocol: e.images.Serve},
 	})
 }
 

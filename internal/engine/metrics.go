@@ -28,7 +28,7 @@ func (e *Engine) Metrics(ctx context.Context) ([]byte, error) {
 		return nil, err
 	}
 	samples := append(e.samples(), proxied(e.kit.router.Stats())...)
-	samples = append(append(samples, e.kit.stock.samples()...), e.images.samples()...)
+	samples = append(append(samples, e.kit.objects.Samples()...), e.images.Samples()...)
 	return obs.Page("engine", append(samples, e.networked()...))
 }
 

@@ -76,7 +76,7 @@ func newNetwork(e *Engine, k *kit) (network, error) {
 			return ok && s.Ready && !s.Draining && s.Phase == wire.PhaseRunning
 		},
 		Through: func(ln net.Listener, app, service, port string) { k.router.Serve(ln, app, service, port) },
-		Objects: k.stock.serve, Listeners: e.opts.Sockets, Resolvers: resolvers,
+		Objects: k.objects.Serve, Listeners: e.opts.Sockets, Resolvers: resolvers,
 		Use: e.uses.use, Await: e.uses.await,
 		Problem: k.problems.Tell, Others: k.rulesChanged,
 		MTU: k.config.Tunnel.MTU,

@@ -117,7 +117,7 @@ func working(b *testing.B) (e *Engine, end func()) {
 	r := &rig{dir: b.TempDir(), driver: newFakeDriver(), prober: &fakeProber{}, strays: &fakeStrays{}, boot: "boot-1", config: newConfig()}
 	e, err := New(Options{
 		Dir: r.dir, Config: r.config, Drivers: r.drivers(),
-		parts: parts{strays: r.strays, prober: r.prober, boot: r.boot, free: func(int) bool { return true }, doorless: true},
+		parts: parts{strays: r.strays, prober: r.prober, boot: r.boot, free: func(int) bool { return true }, noObjects: true},
 	})
 	if err != nil {
 		b.Fatal(err)

@@ -53,9 +53,8 @@ func (e *Engine) Run(ctx context.Context) error {
 	defer cancel()
 	defer working.Wait()
 	defer stopWork(nil)
-	e.kit.stock.spawn = func(f func(context.Context)) { wg.Go(func() { f(ctx) }) }
-	defer e.kit.stock.close()
-	e.kit.stock.resume()
+	defer e.kit.objects.Close()
+	e.kit.objects.Start(func(f func(context.Context)) { wg.Go(func() { f(ctx) }) })
 	// The router first: what starts may use it at once.
 	if err := e.kit.router.Start(ctx); err != nil {
 		return fmt.Errorf("start the router: %w", err)
@@ -104,7 +103,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	working.Go(func() { e.followOwn(work) })
 	working.Go(func() { e.kit.logs.RotateAll(work, e.board.Running) })
 	working.Go(func() { e.kit.logs.Expire(work) })
-	working.Go(func() { e.collectImages(work) })
+	working.Go(func() { e.images.Run(work) })
 	working.Go(e.clearVolumes)
 	if err := e.opts.Inherited.Ready(ctx, e.opts.Version); err != nil {
 		e.log.Warn("the engine before does not hear that this one works", "error", err)

@@ -256,7 +256,7 @@ func (in *instance) surroundings(s snapshot) (surroundings, error) {
 	around := surroundings{
 		path: in.kit.config.Path, cluster: in.kit.config.Cluster, worker: in.kit.config.Worker,
 		engine: in.kit.mark, listen: listenOn(s.netns), work: in.place.Work(), tmp: in.place.Tmp(), ports: s.ports,
-		objects: in.kit.stock.url(wire.OrderNamespace(o), s.objectsAt()),
+		objects: in.kit.objects.URL(wire.OrderNamespace(o), s.objectsAt()),
 		addrs:   make(map[string]map[string]string, len(o.Peers)),
 		devices: in.kit.devices(),
 	}

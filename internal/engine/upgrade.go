@@ -286,7 +286,7 @@ func (e *Engine) drain(ctx context.Context, u *upgrade) {
 	}()
 	e.log.Info("a successor has taken over, open connections go on here", "connections", e.kit.router.Connections(), "for", time.Duration(u.Drain))
 	var moving sync.WaitGroup
-	moving.Go(func() { e.kit.stock.drain(ctx) })
+	moving.Go(func() { e.kit.objects.Drain(ctx) })
 	err := e.kit.router.Drain(ctx)
 	moving.Wait()
 	if err != nil {

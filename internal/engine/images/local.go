@@ -1,4 +1,4 @@
-package engine
+package images
 
 import (
 	"context"
@@ -9,9 +9,9 @@ import (
 	"github.com/verge-edge/verge/internal/wire"
 )
 
-// Images are those of this machine's containerd, which the operator of the machine
+// Local are those of this machine's containerd, which the operator of the machine
 // may change without a worker.
-type Images struct{ driver imageStore }
+type Local struct{ driver imageStore }
 
 type imageStore interface {
 	Images(ctx context.Context) ([]container.Image, error)
@@ -20,16 +20,16 @@ type imageStore interface {
 	Close() error
 }
 
-// OpenImages opens those of the containerd at an address; "" is the usual one.
-func OpenImages(address string) *Images {
-	return &Images{driver: container.New(container.Options{Address: address, Logger: slog.New(slog.DiscardHandler)})}
+// Open opens those of the containerd at an address; "" is the usual one.
+func Open(address string) *Local {
+	return &Local{driver: container.New(container.Options{Address: address, Logger: slog.New(slog.DiscardHandler)})}
 }
 
 // Close lets go of them.
-func (i *Images) Close() error { return i.driver.Close() }
+func (i *Local) Close() error { return i.driver.Close() }
 
 // List lists them by name.
-func (i *Images) List(ctx context.Context) ([]wire.ImageView, error) {
+func (i *Local) List(ctx context.Context) ([]wire.ImageView, error) {
 	list, err := i.driver.Images(ctx)
 	out := make([]wire.ImageView, 0, len(list))
 	for _, x := range list {
@@ -40,11 +40,11 @@ func (i *Images) List(ctx context.Context) ([]wire.ImageView, error) {
 
 // Load imports an archive and returns the names of what was in it; name is for an
 // image that has none.
-func (i *Images) Load(ctx context.Context, archive io.Reader, name string) ([]string, error) {
+func (i *Local) Load(ctx context.Context, archive io.Reader, name string) ([]string, error) {
 	return i.driver.Load(ctx, archive, name)
 }
 
 // Remove removes one that nothing is made of.
-func (i *Images) Remove(ctx context.Context, name string) error {
+func (i *Local) Remove(ctx context.Context, name string) error {
 	return i.driver.RemoveImage(ctx, name)
 }
