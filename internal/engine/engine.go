@@ -14,6 +14,7 @@ import (
 
 	"github.com/verge-edge/verge/internal/engine/images"
 	"github.com/verge-edge/verge/internal/engine/state"
+	"github.com/verge-edge/verge/internal/engine/stats"
 	"github.com/verge-edge/verge/internal/engine/status"
 	"github.com/verge-edge/verge/internal/handover"
 	"github.com/verge-edge/verge/internal/orders"
@@ -89,16 +90,12 @@ type Engine struct {
 
 	// gatewayNews holds one when what the gateway publishes may be something else.
 	gatewayNews chan struct{}
-	// demanding holds one while somebody has the next two: whether nobody had asked for
-	// anything when that was looked at last, and when that was.
-	demanding chan struct{}
-	quiet     bool
-	demandAt  time.Time
+	demand      *stats.Demand // set before loaded is closed
 
 	uses     *uses    // its mutex is taken after mu
 	sessions sessions // their mutex is taken before mu
 	profiles profiles // so is theirs
-	meter    meter
+	meter    *stats.Meter
 	revoked  pki.Revoked                  // keys of peers that do not count any more
 	relaying atomic.Pointer[relay.Server] // nil: it is no relay
 	images   *images.Manager
@@ -156,9 +153,8 @@ func New(opts Options) (*Engine, error) {
 
 		stored:    orders.At(opts.Dir),
 		instances: make(map[wire.InstanceID]*instance),
-		demanding: make(chan struct{}, 1), quiet: true,
-		meter: meter{busy: make(chan struct{}, 1)},
 	}
+	e.meter = stats.NewMeter(e.tasks, e.ended)
 	for _, d := range opts.Drivers {
 		if m, ok := d.(runtime.Modular); ok {
 			m.Objects(e.OpenObject)

@@ -207,6 +207,13 @@ func (in *instance) running() (snapshot, error) {
 	return s, nil
 }
 
+// runningTask is the task that the instance has now, nil for none.
+func (in *instance) runningTask() runtime.Task {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return in.state.task
+}
+
 // notRunning says why an instance has no task; in.mu is held.
 func (in *instance) notRunning(s *snapshot) error {
 	if in.goal.kind == goalStop && in.goal.order.Volumes != nil {
@@ -228,6 +235,13 @@ func (in *instance) aside() (runtime.Task, []string, error) {
 	}
 	_, vars, err := resolve(&s.run, around)
 	return s.task, environ(vars), err
+}
+
+// count is how many there are.
+func (x *sessions) count() int {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return len(x.all)
 }
 
 func (x *sessions) forget(id string) {

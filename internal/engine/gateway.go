@@ -8,7 +8,6 @@ import (
 
 	"github.com/verge-edge/verge/internal/atomicfile"
 	"github.com/verge-edge/verge/internal/loop"
-	"github.com/verge-edge/verge/internal/obs"
 	"github.com/verge-edge/verge/internal/proxy/certs"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -100,27 +99,3 @@ func (e *Engine) showGateway(told map[string]bool) {
 
 // gatewayChanged has it shown. It does not block.
 func (e *Engine) gatewayChanged() { loop.Poke(e.gatewayNews) }
-
-// certificates are the figures of those that a gateway shows.
-func certificates(g *wire.GatewayInfo) (out []obs.Sample) {
-	if g == nil {
-		return nil
-	}
-	for _, c := range g.Certificates {
-		failed := 0.0
-		if c.Failed {
-			failed = 1
-		}
-		out = append(out, obs.Sample{
-			Name: "verge_gateway_certificate_failed", Help: "1 where a host has no certificate, or none that could be renewed or used.",
-			Labels: [][2]string{{"host", c.Host}, {"source", c.Source}}, Value: failed,
-		})
-		if !c.Expires.IsZero() {
-			out = append(out, obs.Sample{
-				Name: "verge_gateway_certificate_expires_timestamp_seconds", Help: "When the certificate of a host expires.",
-				Labels: [][2]string{{"host", c.Host}, {"source", c.Source}}, Value: float64(c.Expires.Unix()),
-			})
-		}
-	}
-	return out
-}

@@ -21,6 +21,7 @@ import (
 	"github.com/verge-edge/verge/internal/engine/objects"
 	"github.com/verge-edge/verge/internal/engine/secrets"
 	"github.com/verge-edge/verge/internal/engine/state"
+	"github.com/verge-edge/verge/internal/engine/stats"
 	"github.com/verge-edge/verge/internal/engine/status"
 	"github.com/verge-edge/verge/internal/overlay/peer"
 	"github.com/verge-edge/verge/internal/pki"
@@ -140,7 +141,7 @@ func (e *Engine) assemble() error {
 	if err := atomicfile.MkdirAll(filepath.Join(k.dir, state.InstancesDir), 0o700); err != nil {
 		return fmt.Errorf("directory of the instances: %w", err)
 	}
-	e.kit = k
+	e.kit, e.demand = k, stats.NewDemand(k.router, e.ended)
 	e.uses.used = e.usedLately
 	for name, d := range e.opts.Drivers {
 		if r, ok := d.(runtime.Reporter); ok {

@@ -1,15 +1,13 @@
-package engine
+package stats
 
 import (
-	"context"
 	"maps"
-	"net/http"
 	"slices"
 	"strconv"
 
 	"github.com/verge-edge/verge/api"
-	"github.com/verge-edge/verge/internal/engine/state"
 	"github.com/verge-edge/verge/internal/obs"
+	"github.com/verge-edge/verge/internal/overlay"
 	"github.com/verge-edge/verge/internal/proxy"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -21,67 +19,42 @@ const (
 	maxMeasuredAnswers  = 2000
 )
 
-// Metrics are the figures of the engine and its router at this moment, as obs.Page
-// writes them.
-func (e *Engine) Metrics(ctx context.Context) ([]byte, error) {
-	if err := e.wait(ctx); err != nil {
-		return nil, err
-	}
-	samples := append(e.samples(), proxied(e.kit.router.Stats())...)
-	samples = append(append(samples, e.kit.objects.Samples()...), e.images.Samples()...)
-	return obs.Page("engine", append(samples, e.networked()...))
+// Worker are the figures of what runs on a worker.
+type Worker struct {
+	// Phases counts instances by phase.
+	Phases                              map[string]int
+	Ready, Draining, Restarts, Problems int
+	Starts, FailedStarts                uint64
+	// Commands are the checks by command that are being made.
+	Commands, Sessions int
+	Reserved, Capacity api.Resources
+	Gateway            *wire.GatewayInfo
 }
 
-func (e *Engine) getMetrics(w http.ResponseWriter, r *http.Request) {
-	page, err := e.Metrics(r.Context())
-	if err != nil {
-		e.refuse(w, err)
-		return
-	}
-	w.Header().Set("Content-Type", "application/octet-stream")
-	if _, err := w.Write(page); err != nil {
-		e.log.Debug("answer the agent", "error", err)
-	}
-}
-
-// samples are what runs here.
-func (e *Engine) samples() []obs.Sample {
-	phases, ready, draining, restarts, problems := e.board.Counts()
-	e.sessions.mu.Lock()
-	sessions := len(e.sessions.all)
-	e.sessions.mu.Unlock()
-	reserved := e.reserved()
+// Samples are the figures as obs.Page takes them.
+func (w *Worker) Samples() []obs.Sample {
 	out := []obs.Sample{
-		{Name: "verge_worker_instances_ready", Help: "Instances that may receive requests.", Value: float64(ready)},
-		{Name: "verge_worker_instances_draining", Help: "Instances that finish what they have before they are stopped.", Value: float64(draining)},
-		{Name: "verge_worker_instance_restarts", Help: "Restarts in place of the instances that are there now.", Value: float64(restarts)},
-		{Name: "verge_worker_starts_total", Help: "Starts of programs since the engine started.", Counter: true, Value: float64(e.kit.starts.Load())},
-		{Name: "verge_worker_start_failures_total", Help: "Starts of programs that failed since the engine started.", Counter: true, Value: float64(e.kit.lost.Load())},
-		{Name: "verge_worker_problems", Help: "Things that are wrong now; verge status says which.", Value: float64(problems)},
-		{Name: "verge_worker_checks_running", Help: "Checks by command that are being made.", Value: float64(len(e.kit.commands))},
-		{Name: "verge_worker_exec_sessions", Help: "Sessions of verge exec.", Value: float64(sessions)},
-		{Name: "verge_worker_reserved_cpu_cores", Help: "What instances have reserved.", Value: float64(reserved.CPU) / 1000},
-		{Name: "verge_worker_reserved_memory_bytes", Help: "What instances have reserved.", Value: float64(reserved.Memory)},
-		{Name: "verge_worker_capacity_cpu_cores", Help: "What instances may reserve.", Value: float64(e.opts.Config.Capacity.CPU) / 1000},
-		{Name: "verge_worker_capacity_memory_bytes", Help: "What instances may reserve.", Value: float64(e.opts.Config.Capacity.Memory)},
+		{Name: "verge_worker_instances_ready", Help: "Instances that may receive requests.", Value: float64(w.Ready)},
+		{Name: "verge_worker_instances_draining", Help: "Instances that finish what they have before they are stopped.", Value: float64(w.Draining)},
+		{Name: "verge_worker_instance_restarts", Help: "Restarts in place of the instances that are there now.", Value: float64(w.Restarts)},
+		{Name: "verge_worker_starts_total", Help: "Starts of programs since the engine started.", Counter: true, Value: float64(w.Starts)},
+		{Name: "verge_worker_start_failures_total", Help: "Starts of programs that failed since the engine started.", Counter: true, Value: float64(w.FailedStarts)},
+		{Name: "verge_worker_problems", Help: "Things that are wrong now; verge status says which.", Value: float64(w.Problems)},
+		{Name: "verge_worker_checks_running", Help: "Checks by command that are being made.", Value: float64(w.Commands)},
+		{Name: "verge_worker_exec_sessions", Help: "Sessions of verge exec.", Value: float64(w.Sessions)},
+		{Name: "verge_worker_reserved_cpu_cores", Help: "What instances have reserved.", Value: float64(w.Reserved.CPU) / 1000},
+		{Name: "verge_worker_reserved_memory_bytes", Help: "What instances have reserved.", Value: float64(w.Reserved.Memory)},
+		{Name: "verge_worker_capacity_cpu_cores", Help: "What instances may reserve.", Value: float64(w.Capacity.CPU) / 1000},
+		{Name: "verge_worker_capacity_memory_bytes", Help: "What instances may reserve.", Value: float64(w.Capacity.Memory)},
 	}
-	for _, p := range slices.Sorted(maps.Keys(phases)) {
-		out = append(out, obs.Sample{Name: "verge_worker_instances", Help: "Instances by phase.", Labels: [][2]string{{"phase", p}}, Value: float64(phases[p])})
+	for _, p := range slices.Sorted(maps.Keys(w.Phases)) {
+		out = append(out, obs.Sample{Name: "verge_worker_instances", Help: "Instances by phase.", Labels: [][2]string{{"phase", p}}, Value: float64(w.Phases[p])})
 	}
-	return append(out, certificates(e.board.Published())...)
+	return append(out, certificates(w.Gateway)...)
 }
 
-// networked are the figures of the service network, none where there is none.
-func (e *Engine) networked() []obs.Sample {
-	n := e.kit.net()
-	if n == nil {
-		return nil
-	}
-	st, err := n.Stats()
-	if err != nil {
-		e.log.Warn("the figures of the service network are left out", "why", err)
-		return nil
-	}
+// Network are the figures of the service network.
+func Network(st *overlay.Stats) []obs.Sample {
 	out := []obs.Sample{
 		{Name: "verge_network_instances", Help: "Instances that are connected to the service network.", Value: float64(st.Instances)},
 		{Name: "verge_network_services", Help: "Services, each by a policy, that there are rules for.", Value: float64(st.Services)},
@@ -105,21 +78,9 @@ func (e *Engine) networked() []obs.Sample {
 	return out
 }
 
-// reserved is what instances hold here.
-func (e *Engine) reserved() (sum api.Resources) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for _, in := range e.instances {
-		if p := in.present(); p.holds {
-			sum = plus(sum, state.Reserved(&p.order))
-		}
-	}
-	return sum
-}
-
-// proxied are the figures of the router. A service that was not asked for here has
+// Proxy are the figures of the router. A service that was not asked for here has
 // none of its own.
-func proxied(st proxy.Stats) []obs.Sample {
+func Proxy(st *proxy.Stats) []obs.Sample {
 	traffic := func(out []obs.Sample, name string, t proxy.Traffic, labels ...[2]string) []obs.Sample {
 		return append(out,
 			obs.Sample{Name: "verge_" + name + "_received_bytes_total", Help: "Bytes from clients.", Counter: true, Labels: labels, Value: float64(t.Received)},
@@ -240,4 +201,28 @@ func requested(s *proxy.ServiceStats, of [][2]string) (out []obs.Sample) {
 
 func distribution(h proxy.Histogram) *obs.Histogram {
 	return &obs.Histogram{Counts: h.Counts, Sum: h.Sum.Seconds()}
+}
+
+// certificates are the figures of those that a gateway shows.
+func certificates(g *wire.GatewayInfo) (out []obs.Sample) {
+	if g == nil {
+		return nil
+	}
+	for _, c := range g.Certificates {
+		failed := 0.0
+		if c.Failed {
+			failed = 1
+		}
+		out = append(out, obs.Sample{
+			Name: "verge_gateway_certificate_failed", Help: "1 where a host has no certificate, or none that could be renewed or used.",
+			Labels: [][2]string{{"host", c.Host}, {"source", c.Source}}, Value: failed,
+		})
+		if !c.Expires.IsZero() {
+			out = append(out, obs.Sample{
+				Name: "verge_gateway_certificate_expires_timestamp_seconds", Help: "When the certificate of a host expires.",
+				Labels: [][2]string{{"host", c.Host}, {"source", c.Source}}, Value: float64(c.Expires.Unix()),
+			})
+		}
+	}
+	return out
 }

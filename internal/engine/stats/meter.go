@@ -1,4 +1,4 @@
-package engine
+package stats
 
 import (
 	"cmp"
@@ -22,13 +22,20 @@ const (
 	topFresh = 200 * time.Millisecond // what is younger is answered again
 )
 
-// meter measures what instances use.
-type meter struct {
-	busy chan struct{} // holds one while somebody measures
+// Meter measures what instances use.
+type Meter struct {
+	tasks func() map[wire.InstanceID]runtime.Task
+	ended <-chan struct{}
+	busy  chan struct{} // holds one while somebody measures
 
 	mu   sync.Mutex // guards below
 	last sample
 	said wire.WorkerTop
+}
+
+// NewMeter measures the tasks that there are when it is asked; ended ends who waits.
+func NewMeter(tasks func() map[wire.InstanceID]runtime.Task, ended <-chan struct{}) *Meter {
+	return &Meter{tasks: tasks, ended: ended, busy: make(chan struct{}, 1)}
 }
 
 // sample is what tasks had used at a moment.
@@ -42,12 +49,8 @@ type used struct {
 	runtime.Usage
 }
 
-// Top measures what every instance that runs uses.
-func (e *Engine) Top(ctx context.Context) (wire.WorkerTop, error) {
-	if err := e.wait(ctx); err != nil {
-		return wire.WorkerTop{}, err
-	}
-	m := &e.meter
+// Measure measures what every instance that runs uses.
+func (m *Meter) Measure(ctx context.Context) (wire.WorkerTop, error) {
 	select {
 	case m.busy <- struct{}{}:
 		defer func() { <-m.busy }()
@@ -61,18 +64,18 @@ func (e *Engine) Top(ctx context.Context) (wire.WorkerTop, error) {
 	case said.V != 0 && age < topFresh:
 		return said, nil
 	case before.use == nil || age > topKept || age < topFresh:
-		before = e.sample()
+		before = m.sample()
 		t := time.NewTimer(topSpan)
 		defer t.Stop()
 		select {
 		case <-t.C:
 		case <-ctx.Done():
 			return wire.WorkerTop{}, ctx.Err()
-		case <-e.ended:
+		case <-m.ended:
 			return wire.WorkerTop{}, state.ErrStopped
 		}
 	}
-	now := e.sample()
+	now := m.sample()
 	top := between(before, now)
 	m.mu.Lock()
 	m.last, m.said = now, top
@@ -81,17 +84,8 @@ func (e *Engine) Top(ctx context.Context) (wire.WorkerTop, error) {
 }
 
 // sample asks every task.
-func (e *Engine) sample() sample {
-	e.mu.Lock()
-	tasks := map[wire.InstanceID]runtime.Task{}
-	for id, in := range e.instances {
-		in.mu.Lock()
-		if in.state.task != nil {
-			tasks[id] = in.state.task
-		}
-		in.mu.Unlock()
-	}
-	e.mu.Unlock()
+func (m *Meter) sample() sample {
+	tasks := m.tasks()
 	s := sample{at: time.Now(), use: make(map[runtime.Handle]used, len(tasks))}
 	for id, task := range tasks {
 		s.use[task.Handle()] = used{id, task.Usage()}

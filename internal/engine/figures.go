@@ -1,0 +1,104 @@
+package engine
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/engine/state"
+	"github.com/verge-edge/verge/internal/engine/stats"
+	"github.com/verge-edge/verge/internal/obs"
+	"github.com/verge-edge/verge/internal/runtime"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// Metrics are the figures of the engine and its router at this moment, as obs.Page
+// writes them.
+func (e *Engine) Metrics(ctx context.Context) ([]byte, error) {
+	if err := e.wait(ctx); err != nil {
+		return nil, err
+	}
+	st := e.kit.router.Stats()
+	samples := append(e.samples(), stats.Proxy(&st)...)
+	samples = append(append(samples, e.kit.objects.Samples()...), e.images.Samples()...)
+	return obs.Page("engine", append(samples, e.networkSamples()...))
+}
+
+func (e *Engine) getMetrics(w http.ResponseWriter, r *http.Request) {
+	page, err := e.Metrics(r.Context())
+	if err != nil {
+		e.refuse(w, err)
+		return
+	}
+	w.Header().Set("Content-Type", "application/octet-stream")
+	if _, err := w.Write(page); err != nil {
+		e.log.Debug("answer the agent", "error", err)
+	}
+}
+
+// samples are the figures of what runs here.
+func (e *Engine) samples() []obs.Sample {
+	w := stats.Worker{
+		Starts: e.kit.starts.Load(), FailedStarts: e.kit.lost.Load(), Commands: len(e.kit.commands), Sessions: e.sessions.count(),
+		Reserved: e.reserved(), Capacity: e.opts.Config.Capacity, Gateway: e.board.Published(),
+	}
+	w.Phases, w.Ready, w.Draining, w.Restarts, w.Problems = e.board.Counts()
+	return w.Samples()
+}
+
+// networkSamples are the figures of the service network, none where there is none.
+func (e *Engine) networkSamples() []obs.Sample {
+	n := e.kit.net()
+	if n == nil {
+		return nil
+	}
+	st, err := n.Stats()
+	if err != nil {
+		e.log.Warn("the figures of the service network are left out", "why", err)
+		return nil
+	}
+	return stats.Network(&st)
+}
+
+// reserved is what instances hold here.
+func (e *Engine) reserved() (sum api.Resources) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, in := range e.instances {
+		if p := in.present(); p.holds {
+			sum = plus(sum, state.Reserved(&p.order))
+		}
+	}
+	return sum
+}
+
+// Top measures what every instance that runs uses.
+func (e *Engine) Top(ctx context.Context) (wire.WorkerTop, error) {
+	if err := e.wait(ctx); err != nil {
+		return wire.WorkerTop{}, err
+	}
+	return e.meter.Measure(ctx)
+}
+
+// tasks are those that run.
+func (e *Engine) tasks() map[wire.InstanceID]runtime.Task {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	tasks := make(map[wire.InstanceID]runtime.Task, len(e.instances))
+	for id, in := range e.instances {
+		if t := in.runningTask(); t != nil {
+			tasks[id] = t
+		}
+	}
+	return tasks
+}
+
+// Demand is what clients on this worker asked for since the last answer, see
+// stats.Demand.Next.
+func (e *Engine) Demand(ctx context.Context, wait time.Duration) (wire.Demand, error) {
+	if err := e.wait(ctx); err != nil {
+		return wire.Demand{V: wire.Version}, err
+	}
+	return e.demand.Next(ctx, wait)
+}
