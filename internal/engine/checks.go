@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/engine/environment"
 	"github.com/verge-edge/verge/internal/engine/health"
 	"github.com/verge-edge/verge/internal/engine/state"
 )
@@ -76,7 +77,7 @@ func (in *instance) environment() ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, vars, err := resolve(&in.rec.Order, around)
+	_, vars, err := environment.Resolve(&in.rec.Order, around)
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +86,7 @@ func (in *instance) environment() ([]string, error) {
 		in.log.Info("a command beside it goes without a secret", "why", err)
 	}
 	in.hidden, err = known.Fill(&in.rec.Order, vars)
-	return environ(vars), err
+	return environment.List(vars), err
 }
 
 // expandAll fills in the variables of a command.

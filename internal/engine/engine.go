@@ -12,10 +12,13 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/engine/images"
+	"github.com/verge-edge/verge/internal/engine/plan"
 	"github.com/verge-edge/verge/internal/engine/state"
 	"github.com/verge-edge/verge/internal/engine/stats"
 	"github.com/verge-edge/verge/internal/engine/status"
+	"github.com/verge-edge/verge/internal/engine/users"
 	"github.com/verge-edge/verge/internal/handover"
 	"github.com/verge-edge/verge/internal/orders"
 	"github.com/verge-edge/verge/internal/ping"
@@ -389,13 +392,14 @@ func (e *Engine) replan() {
 		}
 		e.orphans = nil
 	}
-	w := world{
-		orders: e.orders, known: e.known, halting: e.halting,
-		capacity: e.kit.capacity(), devices: e.kit.devices(), runtimes: e.board.Runtimes(),
-		hostPaths: e.opts.Config.HostPaths, cannotMount: e.kit.cannotMount,
-		hostUsers: e.opts.Config.HostUsers, isolation: e.board.Isolation(),
-		overlay: e.kit.net() != nil || e.kit.noNetwork != nil,
-		present: make(map[wire.InstanceID]present, len(e.instances)),
+	w := plan.World{
+		Orders: e.orders, Known: e.known, Halting: e.halting,
+		Capacity: e.kit.capacity(), Devices: e.kit.devices(), Runtimes: e.board.Runtimes(),
+		Refuses: func(s *api.Service) string {
+			return cmp.Or(users.Refuses(s, e.opts.Config.HostUsers, e.board.Isolation()), unfitVolumes(s, e.opts.Config.HostPaths, e.kit.cannotMount))
+		},
+		Overlay: e.kit.net() != nil || e.kit.noNetwork != nil,
+		Present: make(map[wire.InstanceID]plan.Present, len(e.instances)),
 	}
 	for i := range e.orders {
 		if in := e.instances[e.orders[i].ID]; in != nil {
@@ -403,14 +407,14 @@ func (e *Engine) replan() {
 		}
 	}
 	for id, in := range e.instances {
-		w.present[id] = in.present()
+		w.Present[id] = in.present()
 	}
 	e.uses.setApps(e.appsLocked())
-	for id, g := range plan(w) {
+	for id, g := range plan.Goals(w) {
 		in := e.instances[id]
 		if in == nil {
 			in = e.addLocked(id, state.Record{}, e.marked[id])
-			in.setAwake(state.BeginsAwake(&g.order))
+			in.setAwake(state.BeginsAwake(&g.Order))
 		}
 		in.setGoal(g)
 	}
@@ -455,7 +459,7 @@ func (e *Engine) orderedImages() (map[string]string, bool) {
 // ordered again.
 func (e *Engine) forgotten(in *instance) bool {
 	e.mu.Lock()
-	if in.currentGoal().kind != goalForget {
+	if in.currentGoal().Kind != plan.Forget {
 		e.mu.Unlock()
 		return false
 	}

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"sync"
 
+	"github.com/verge-edge/verge/internal/engine/environment"
+	"github.com/verge-edge/verge/internal/engine/plan"
 	"github.com/verge-edge/verge/internal/engine/state"
 	"github.com/verge-edge/verge/internal/runtime"
 	"github.com/verge-edge/verge/internal/runtime/session"
@@ -172,7 +174,7 @@ func (e *Engine) openSession(s *execSession, q *wire.ExecStart) error {
 			return
 		}
 		// What left both its session and its parent is found by its mark alone.
-		if err := e.kit.strays.endExec(ctx, s.id); err != nil {
+		if err := e.kit.orphans.EndExec(ctx, s.id); err != nil {
 			e.log.Warn("processes of a session are left", "session", s.id, "error", err)
 		}
 	})
@@ -216,8 +218,8 @@ func (in *instance) runningTask() runtime.Task {
 
 // notRunning says why an instance has no task; in.mu is held.
 func (in *instance) notRunning(s *snapshot) error {
-	if in.goal.kind == goalStop && in.goal.order.Volumes != nil {
-		return wire.Problemf(http.StatusConflict, "volume-busy", "try again when it runs: verge describe instance/"+in.id, "the instance does not run now", "%s is stopped while its volumes are copied (%s)", in.id, in.goal.order.Volumes.Do)
+	if in.goal.Kind == plan.Stop && in.goal.Order.Volumes != nil {
+		return wire.Problemf(http.StatusConflict, "volume-busy", "try again when it runs: verge describe instance/"+in.id, "the instance does not run now", "%s is stopped while its volumes are copied (%s)", in.id, in.goal.Order.Volumes.Do)
 	}
 	return wire.Problemf(http.StatusConflict, "not-running", "verge describe instance/"+in.id, "the instance does not run now", "%s is %s on its worker", in.id, s.phase)
 }
@@ -233,8 +235,8 @@ func (in *instance) aside() (runtime.Task, []string, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	_, vars, err := resolve(&s.run, around)
-	return s.task, environ(vars), err
+	_, vars, err := environment.Resolve(&s.run, around)
+	return s.task, environment.List(vars), err
 }
 
 // count is how many there are.

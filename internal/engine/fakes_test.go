@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/engine/enginetest"
 	"github.com/verge-edge/verge/internal/engine/health"
 	"github.com/verge-edge/verge/internal/proxy"
 	"github.com/verge-edge/verge/internal/runtime"
@@ -451,35 +452,35 @@ func (p *fakeProber) countOf(k health.Kind) int {
 	return p.kinds[k]
 }
 
-// fakeStrays are processes that no file names.
-type fakeStrays struct {
+// fakeOrphans are processes that no file names.
+type fakeOrphans struct {
 	mu     sync.Mutex
 	marked map[string][]int
 	swept  []string
 }
 
-func (s *fakeStrays) find(bool) (map[string][]int, error) {
+func (s *fakeOrphans) Find(bool) (map[string][]int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.marked, nil
 }
 
-func (s *fakeStrays) end(_ context.Context, id string) error {
+func (s *fakeOrphans) End(_ context.Context, id string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.swept = append(s.swept, id)
 	return nil
 }
 
-func (s *fakeStrays) endExec(context.Context, string) error { return nil }
+func (s *fakeOrphans) EndExec(context.Context, string) error { return nil }
 
-func (s *fakeStrays) all() []string {
+func (s *fakeOrphans) all() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.swept)
 }
 
-func (s *fakeStrays) was(id string) bool {
+func (s *fakeOrphans) was(id string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Contains(s.swept, id)
@@ -487,16 +488,16 @@ func (s *fakeStrays) was(id string) bool {
 
 // rig is an engine among fakes, in a synctest bubble.
 type rig struct {
-	t      *testing.T
-	dir    string
-	driver *fakeDriver
-	more   map[string]runtime.Driver // besides
-	router *fakeRouter
-	prober *fakeProber
-	strays *fakeStrays
-	boot   string
-	born   time.Time // of the machine
-	config wire.EngineConfig
+	t       *testing.T
+	dir     string
+	driver  *fakeDriver
+	more    map[string]runtime.Driver // besides
+	router  *fakeRouter
+	prober  *fakeProber
+	orphans *fakeOrphans
+	boot    string
+	born    time.Time // of the machine
+	config  wire.EngineConfig
 	// volumes is where moved volumes are put; nil is a cluster that is not there.
 	volumes volumeStore
 	network network // nil: none
@@ -510,7 +511,7 @@ func newRig(t *testing.T) *rig {
 	t.Cleanup(func() { unmountAll(t, dir) }) // what an engine leaves when it is killed
 	return &rig{
 		t: t, dir: dir, driver: newFakeDriver(), router: &fakeRouter{asked: make(chan struct{}, 1)}, prober: &fakeProber{},
-		strays: &fakeStrays{}, boot: "boot-1", born: time.Now().Add(-time.Hour),
+		orphans: &fakeOrphans{}, boot: "boot-1", born: time.Now().Add(-time.Hour),
 		config: newConfig(),
 	}
 }
@@ -532,7 +533,7 @@ func (r *rig) drivers() map[string]runtime.Driver {
 func (r *rig) open() (*Engine, error) {
 	return New(Options{
 		Dir: r.dir, Config: r.config, Drivers: r.drivers(),
-		parts: parts{router: r.router, strays: r.strays, prober: r.prober, boot: r.boot, uptime: func() time.Duration { return time.Since(r.born) }, free: func(int) bool { return true }, noObjects: true, volumes: r.volumes, network: r.network},
+		parts: parts{router: r.router, orphans: r.orphans, prober: r.prober, boot: r.boot, uptime: func() time.Duration { return time.Since(r.born) }, free: func(int) bool { return true }, noObjects: true, volumes: r.volumes, network: r.network},
 	})
 }
 
@@ -604,17 +605,9 @@ func after(d time.Duration) {
 	synctest.Wait()
 }
 
-// order makes an order of shop.web.<ordinal> that needs cpu.
+// order is enginetest.Order.
 func order(ordinal, incarnation int, cpu api.CPU) wire.Order {
-	return wire.Order{
-		V: wire.Version, ID: fmt.Sprintf("shop.web.%d", ordinal), App: "shop", Service: "web",
-		Ordinal: ordinal, Incarnation: incarnation, Revision: 1,
-		Spec: &api.Service{
-			Command:   []string{"web"},
-			Resources: api.Resources{CPU: cpu},
-			Ports:     []api.Port{{Name: "http", Protocol: "http"}},
-		},
-	}
+	return enginetest.Order(ordinal, incarnation, cpu)
 }
 
 func fakeDrivers() map[string]runtime.Driver {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/verge-edge/verge/internal/engine/plan"
 	"github.com/verge-edge/verge/internal/engine/state"
 	"github.com/verge-edge/verge/internal/registry"
 	"github.com/verge-edge/verge/internal/runtime"
@@ -63,7 +64,7 @@ func (in *instance) fetch(ctx context.Context, o *wire.Order) (ready bool, err e
 		case <-in.wake:
 			// For who sleeps it goes on when it is woken: it is needed all the more.
 			g := in.currentGoal()
-			if (g.kind == goalRun || in.resting && g.kind == goalSleep) && state.SameRun(&g.order, o) {
+			if (g.Kind == plan.Run || in.resting && g.Kind == plan.Sleep) && state.SameRun(&g.Order, o) {
 				continue
 			}
 			cancel() // what is here already is kept

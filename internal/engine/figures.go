@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/api"
-	"github.com/verge-edge/verge/internal/engine/state"
 	"github.com/verge-edge/verge/internal/engine/stats"
 	"github.com/verge-edge/verge/internal/obs"
 	"github.com/verge-edge/verge/internal/runtime"
@@ -66,9 +65,7 @@ func (e *Engine) reserved() (sum api.Resources) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, in := range e.instances {
-		if p := in.present(); p.holds {
-			sum = plus(sum, state.Reserved(&p.order))
-		}
+		sum = in.present().AddTo(sum)
 	}
 	return sum
 }

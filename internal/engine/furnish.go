@@ -16,6 +16,7 @@ import (
 	"github.com/verge-edge/verge/internal/atomicfile"
 	"github.com/verge-edge/verge/internal/engine/secrets"
 	"github.com/verge-edge/verge/internal/engine/state"
+	"github.com/verge-edge/verge/internal/engine/users"
 	"github.com/verge-edge/verge/internal/runtime"
 	"github.com/verge-edge/verge/internal/runtime/workdir"
 	"github.com/verge-edge/verge/internal/wire"
@@ -77,7 +78,7 @@ func ownVolumes(o *wire.Order, volumes []workdir.Volume, u *runtime.User) (dirs 
 		}
 		dirs = append(dirs, v.Dir)
 		if o.Spec.Volumes[i].Name != "" {
-			err = own(v.Dir, u)
+			err = users.Chown(v.Dir, u)
 		} else {
 			err = readable(v.Dir, u)
 		}

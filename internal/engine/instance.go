@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/verge-edge/verge/internal/engine/plan"
 	"github.com/verge-edge/verge/internal/engine/state"
 	"github.com/verge-edge/verge/internal/runtime"
 	"github.com/verge-edge/verge/internal/wire"
@@ -28,7 +29,7 @@ type instance struct {
 	wake  chan struct{} // holds one: the goal has changed
 
 	mu    sync.Mutex // guards below
-	goal  goal
+	goal  plan.Goal
 	state snapshot
 	// awake: it is to run although its order lets it sleep.
 	awake bool
@@ -98,16 +99,16 @@ func newInstance(k *kit, id wire.InstanceID, rec state.Record, marked bool) *ins
 	// What an engine before was starting is nobody's wish any more: whoever waited for
 	// it went with that engine.
 	in.awake = rec.Handle != nil && rec.Boot == k.boot
-	k.ports.keep(id, rec.Ports)
+	k.ports.Keep(id, rec.Ports)
 	in.state = in.snap()
 	return in
 }
 
 // setGoal tells the supervisor what should become of its instance.
-func (in *instance) setGoal(g goal) {
+func (in *instance) setGoal(g plan.Goal) {
 	in.mu.Lock()
-	same := in.goal.kind == g.kind && in.goal.order.Volumes.Same(g.order.Volumes) && in.goal.why == g.why && (in.goal.order.Sleep == nil) == (g.order.Sleep == nil) &&
-		in.goal.order.Revision == g.order.Revision && state.SameRun(&in.goal.order, &g.order)
+	same := in.goal.Kind == g.Kind && in.goal.Order.Volumes.Same(g.Order.Volumes) && in.goal.Why == g.Why && (in.goal.Order.Sleep == nil) == (g.Order.Sleep == nil) &&
+		in.goal.Order.Revision == g.Order.Revision && state.SameRun(&in.goal.Order, &g.Order)
 	in.goal = g
 	in.mu.Unlock()
 	if !same {
@@ -123,44 +124,27 @@ func (in *instance) poke() {
 	}
 }
 
-func (in *instance) currentGoal() goal {
+func (in *instance) currentGoal() plan.Goal {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	return in.goal
 }
 
 // present is what the next plan must know.
-func (in *instance) present() present {
+func (in *instance) present() plan.Present {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	return in.presence()
 }
 
 // presence is what an instance holds, and whether it is awake; in.mu is held.
-func (in *instance) presence() present {
-	p := presence(in.goal, in.state)
-	p.awake = in.awake
-	if p.order.Sleep != nil && !p.awake && !in.state.busy {
-		p.holds = false
+func (in *instance) presence() plan.Present {
+	p := in.goal.Presence(in.state.busy, in.state.phase, &in.state.run)
+	p.Awake = in.awake
+	if p.Order.Sleep != nil && !p.Awake && !in.state.busy {
+		p.Holds = false
 	}
 	return p
-}
-
-// presence says what an instance holds. A goal to run holds room from the
-// moment it is given, not only when the supervisor has come to it.
-func presence(g goal, s snapshot) present {
-	switch {
-	case s.busy:
-		return present{order: s.run, holds: true}
-	case s.phase == wire.PhaseExited && (g.kind != goalRun || state.SameRun(&s.run, &g.order)):
-		return present{order: s.run, ended: true}
-	case g.kind == goalRun:
-		return present{order: g.order, holds: true}
-	case g.kind == "" && s.phase == wire.PhasePending:
-		// Fresh from disk, before the first plan: admitted by an earlier engine.
-		return present{order: s.run, holds: true}
-	}
-	return present{order: g.order}
 }
 
 func (in *instance) snap() snapshot {
@@ -184,34 +168,34 @@ func (in *instance) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		g := in.currentGoal()
 		in.renew(g)
-		switch next(in.facts(), g) {
-		case stepAdopt:
+		switch plan.Next(in.facts(), g) {
+		case plan.StepAdopt:
 			in.adopt(ctx)
-		case stepSweep:
+		case plan.StepSweep:
 			in.sweep(ctx)
-		case stepStart:
-			in.start(ctx, g.order)
-		case stepWait:
+		case plan.StepStart:
+			in.start(ctx, g.Order)
+		case plan.StepWait:
 			in.show(wire.PhasePending, in.rec.Why, &in.rec.Order)
 			in.pause(ctx, time.Until(in.due))
-		case stepWatch:
+		case plan.StepWatch:
 			in.watch(ctx)
-		case stepStop:
+		case plan.StepStop:
 			in.stop(ctx)
-		case stepRest:
+		case plan.StepRest:
 			in.settle(g)
-			if g.kind == goalSleep && in.provide(ctx, &g.order) {
+			if g.Kind == plan.Sleep && in.provide(ctx, &g.Order) {
 				continue
 			}
-			if g.kind == goalStop && in.workOnVolumes(ctx, &g.order) {
+			if g.Kind == plan.Stop && in.workOnVolumes(ctx, &g.Order) {
 				continue
 			}
 			in.rest(ctx)
-		case stepForget:
+		case plan.StepForget:
 			if in.forget(ctx) {
 				return
 			}
-		case stepLeave:
+		case plan.StepLeave:
 			in.show(wire.PhasePending, in.rec.Why, &in.rec.Order)
 			return
 		}
@@ -220,12 +204,12 @@ func (in *instance) run(ctx context.Context) {
 
 // renew takes over another revision of the same program: nothing is restarted,
 // but what the engine itself looks up (probes, restarts, stops) is new.
-func (in *instance) renew(g goal) {
+func (in *instance) renew(g plan.Goal) {
 	have := &in.rec.Order
-	if have.ID == "" || !in.outdated(g) || !state.SameRun(have, &g.order) {
+	if have.ID == "" || !in.outdated(g) || !state.SameRun(have, &g.Order) {
 		return
 	}
-	in.rec.Order = g.order
+	in.rec.Order = g.Order
 	in.save()
 	if in.task != nil {
 		in.display(in.why)
@@ -233,15 +217,15 @@ func (in *instance) renew(g goal) {
 }
 
 // outdated says whether a goal to run is of another revision than what we go by.
-func (in *instance) outdated(g goal) bool {
-	return g.kind == goalRun && in.rec.Order.Revision != g.order.Revision
+func (in *instance) outdated(g plan.Goal) bool {
+	return g.Kind == plan.Run && in.rec.Order.Revision != g.Order.Revision
 }
 
-func (in *instance) facts() facts {
-	return facts{
-		task: in.task != nil, handle: in.rec.Handle != nil, unsure: in.unsure,
-		waiting: time.Until(in.due) > 0,
-		run:     in.rec.Order, phase: in.rec.Phase,
+func (in *instance) facts() plan.Facts {
+	return plan.Facts{
+		Task: in.task != nil, Handle: in.rec.Handle != nil, Unsure: in.unsure,
+		Waiting: time.Until(in.due) > 0,
+		Run:     in.rec.Order, Phase: in.rec.Phase,
 	}
 }
 
@@ -332,42 +316,42 @@ func (in *instance) show(phase wire.Phase, why string, order *wire.Order) {
 	after := in.presence()
 	in.mu.Unlock()
 	in.kit.board.Put(s, in.putOff(phase, order))
-	if before.holds && !after.holds {
+	if before.Holds && !after.Holds {
 		in.kit.released()
 	}
 }
 
 // settle shows the state of an instance that nothing is to be done about.
-func (in *instance) settle(g goal) {
-	switch g.kind {
+func (in *instance) settle(g plan.Goal) {
+	switch g.Kind {
 	case "": // nothing is known to be wanted yet
-	case goalRefuse:
-		in.show(wire.PhaseRefused, g.why, &g.order)
-		if in.asleep || g.order.Sleep != nil { // somebody waits for it
+	case plan.Refuse:
+		in.show(wire.PhaseRefused, g.Why, &g.Order)
+		if in.asleep || g.Order.Sleep != nil { // somebody waits for it
 			in.kit.changed()
 		}
-	case goalSleep:
-		if !state.SameRun(&in.rec.Order, &g.order) || in.rec.Phase == wire.PhaseStopped {
+	case plan.Sleep:
+		if !state.SameRun(&in.rec.Order, &g.Order) || in.rec.Phase == wire.PhaseStopped {
 			in.rec = state.Record{Placed: in.rec.Placed, StartUp: in.rec.StartUp, User: in.rec.User} // another incarnation counts anew
 		}
 		// It is not written: a successor finds the order, and lets it sleep.
-		in.rec.Order, in.rec.Phase, in.rec.Why, in.rec.Wait, in.due = g.order, wire.PhasePending, "", 0, time.Time{}
+		in.rec.Order, in.rec.Phase, in.rec.Why, in.rec.Wait, in.due = g.Order, wire.PhasePending, "", 0, time.Time{}
 		in.asleep, in.fresh = true, true
 		why := asleep
 		if in.lacks != "" {
 			why += ", and what it needs is tried to get again then: " + in.lacks
 		}
-		in.show(wire.PhasePending, why, &g.order)
+		in.show(wire.PhasePending, why, &g.Order)
 		in.kit.changed()
-	case goalStop:
+	case plan.Stop:
 		if in.rec.Order.ID == "" {
-			in.rec.Order = g.order
+			in.rec.Order = g.Order
 		}
 		if in.rec.Phase != wire.PhaseStopped {
 			in.rec.Phase, in.rec.Why = wire.PhaseStopped, ""
 			in.save()
 		}
-		in.show(wire.PhaseStopped, in.rec.Why, &g.order)
+		in.show(wire.PhaseStopped, in.rec.Why, &g.Order)
 	default:
 		in.show(in.rec.Phase, in.rec.Why, &in.rec.Order)
 	}
@@ -381,7 +365,7 @@ func (in *instance) forget(ctx context.Context) bool {
 		in.pause(ctx, retryAfter)
 		return false
 	}
-	in.kit.ports.release(in.id)
+	in.kit.ports.Release(in.id)
 	if err := in.kit.logs.Keep(in.id, in.rec.Order.Incarnation); err != nil {
 		in.log.Warn("its log is not kept", "error", err) // which must not keep it here
 	}
@@ -407,7 +391,7 @@ func (in *instance) remove(ctx context.Context) bool {
 		return false
 	}
 	if in.kit.users != nil {
-		in.kit.problems.Set("instance "+in.id, in.kit.users.release(in.id))
+		in.kit.problems.Set("instance "+in.id, in.kit.users.Release(in.id))
 	}
 	in.rec, in.unsaved, in.due = state.Record{}, false, time.Time{}
 	return true
@@ -415,7 +399,7 @@ func (in *instance) remove(ctx context.Context) bool {
 
 // sweep ends what an earlier engine may have started without noting it.
 func (in *instance) sweep(ctx context.Context) {
-	err := in.kit.strays.end(ctx, in.id)
+	err := in.kit.orphans.End(ctx, in.id)
 	if err == nil {
 		err = in.endStrays(ctx)
 	}
@@ -438,7 +422,7 @@ func (in *instance) sweep(ctx context.Context) {
 func (in *instance) endStrays(ctx context.Context) error {
 	was := in.rec.Order
 	if was.Spec == nil { // the record was damaged: most likely what is wanted ran
-		was = in.currentGoal().order
+		was = in.currentGoal().Order
 	}
 	for name, d := range in.kit.drivers {
 		s, ok := d.(runtime.Strays)
@@ -476,7 +460,7 @@ func (in *instance) adopt(ctx context.Context) {
 		in.log.Info("found again", "pid", in.rec.Handle.PID)
 		if in.kit.users != nil && in.rec.User != 0 {
 			// It has its user, whatever can be written down of that.
-			_, err := in.kit.users.give(in.id, in.rec.User)
+			_, err := in.kit.users.Give(in.id, in.rec.User)
 			in.kit.problems.Set("user of "+in.id, err)
 		}
 		in.counted = true // nobody saw how long it took

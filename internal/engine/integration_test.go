@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/engine/orphans"
 	"github.com/verge-edge/verge/internal/engine/state"
 	"github.com/verge-edge/verge/internal/runtime/process"
 	"github.com/verge-edge/verge/internal/unixsock"
@@ -217,12 +218,12 @@ func (b *bench) clean() {
 		b.kill()
 	}
 	s := b.strays()
-	found, err := s.find(false)
+	found, err := s.Find(false)
 	if err != nil {
 		b.t.Error(err)
 	}
 	for id := range found {
-		if err := s.end(context.Background(), id); err != nil {
+		if err := s.End(context.Background(), id); err != nil {
 			b.t.Error(err)
 		}
 	}
@@ -236,7 +237,7 @@ func (b *bench) clean() {
 }
 
 // strays finds the processes of the bench's engine.
-func (b *bench) strays() strays {
+func (b *bench) strays() orphans.Processes {
 	b.t.Helper()
 	e, err := New(Options{Dir: b.dir, Config: wire.EngineConfig{V: wire.Version, Worker: "w", Cluster: "c"}, Drivers: fakeDrivers()})
 	if err == nil {
@@ -245,7 +246,7 @@ func (b *bench) strays() strays {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	return strays{engine: e.kit.mark}
+	return orphans.Processes{Engine: e.kit.mark}
 }
 
 // until polls for a condition of real processes.
@@ -527,7 +528,7 @@ func TestEndsWhatADeadEngineStartedUnnoted(t *testing.T) {
 	if alive(s.PID) {
 		t.Error("two of the same instance run")
 	}
-	found, err := b.strays().find(false)
+	found, err := b.strays().Find(false)
 	if err != nil || len(found[web0]) != 1 {
 		t.Errorf("processes of the instance: %v, %v", found, err)
 	}

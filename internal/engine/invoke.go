@@ -25,7 +25,7 @@ func (e *Engine) invoke(ctx context.Context, id wire.InstanceID, q *wire.Invocat
 	if in == nil {
 		return nil, fmt.Errorf("%w: %q", state.ErrNoInstance, id)
 	}
-	order := in.currentGoal().order
+	order := in.currentGoal().Order
 	if order.Spec == nil {
 		return nil, fmt.Errorf("%w: %q", state.ErrNoInstance, id)
 	}

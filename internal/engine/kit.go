@@ -12,9 +12,11 @@ import (
 	"github.com/verge-edge/verge/internal/engine/health"
 	"github.com/verge-edge/verge/internal/engine/logs"
 	"github.com/verge-edge/verge/internal/engine/objects"
+	"github.com/verge-edge/verge/internal/engine/portpool"
 	"github.com/verge-edge/verge/internal/engine/secrets"
 	"github.com/verge-edge/verge/internal/engine/state"
 	"github.com/verge-edge/verge/internal/engine/status"
+	"github.com/verge-edge/verge/internal/engine/users"
 	"github.com/verge-edge/verge/internal/policy/life"
 	"github.com/verge-edge/verge/internal/proxy"
 	"github.com/verge-edge/verge/internal/runtime"
@@ -78,12 +80,12 @@ type router interface {
 	LastRequest(id wire.InstanceID) time.Time
 }
 
-// sweeper ends what a dead engine may have started without noting it.
-type sweeper interface {
-	find(first bool) (map[wire.InstanceID][]int, error)
-	end(ctx context.Context, id wire.InstanceID) error
-	// endExec ends what a session has left.
-	endExec(ctx context.Context, session string) error
+// orphanProcesses ends what a dead engine may have started without noting it.
+type orphanProcesses interface {
+	Find(first bool) (map[wire.InstanceID][]int, error)
+	End(ctx context.Context, id wire.InstanceID) error
+	// EndExec ends what a session has left.
+	EndExec(ctx context.Context, session string) error
 }
 
 // rule decides about an exit; life.Restart.
@@ -101,7 +103,7 @@ type kit struct {
 	// cannotMount says why nothing can be mounted here, "" if it can.
 	cannotMount string
 	// users is nil where instances run as the user of this process.
-	users   *users
+	users   *users.Pool
 	hide    []string // from instances, see Options
 	mark    string   // VERGE_ENGINE of our instances
 	drivers map[string]runtime.Driver
@@ -118,11 +120,11 @@ type kit struct {
 	far      *distances // nil where there is no data path
 	board    *status.Board
 	problems *status.Problems
-	ports    *portPool
+	ports    *portpool.Pool
 	objects  *objects.Cache
 	vault    *secrets.Vault
 	volumes  volumeStore
-	strays   sweeper
+	orphans  orphanProcesses
 	prober   health.Prober
 	restart  rule
 	logs     *logs.Store

@@ -19,6 +19,8 @@ import (
 	"github.com/verge-edge/verge/internal/engine/images"
 	"github.com/verge-edge/verge/internal/engine/logs"
 	"github.com/verge-edge/verge/internal/engine/objects"
+	"github.com/verge-edge/verge/internal/engine/orphans"
+	"github.com/verge-edge/verge/internal/engine/portpool"
 	"github.com/verge-edge/verge/internal/engine/secrets"
 	"github.com/verge-edge/verge/internal/engine/state"
 	"github.com/verge-edge/verge/internal/engine/stats"
@@ -36,7 +38,7 @@ import (
 type parts struct {
 	router  router
 	network network
-	strays  sweeper
+	orphans orphanProcesses
 	prober  health.Prober
 	restart rule
 	boot    string
@@ -81,7 +83,7 @@ func (e *Engine) assemble() error {
 		dir: e.opts.Dir, config: e.opts.Config, boot: p.boot, uptime: p.uptime, mark: wire.Mark(e.opts.Dir)[:16],
 		drivers: e.opts.Drivers, log: e.log,
 		router: p.router, board: e.board, problems: status.NewProblems(e.log, e.board),
-		strays: p.strays, prober: p.prober, restart: p.restart,
+		orphans: p.orphans, prober: p.prober, restart: p.restart,
 		released: e.replan, forgotten: e.forgotten, hurry: e.hurry,
 		local:       make(chan struct{}, 1),
 		vault:       secrets.New(filepath.Join(e.opts.Dir, wire.IdentityDir)),
@@ -99,8 +101,8 @@ func (e *Engine) assemble() error {
 		}
 		k.boot = strings.TrimSpace(string(b))
 	}
-	if k.strays == nil {
-		k.strays = strays{engine: k.mark}
+	if k.orphans == nil {
+		k.orphans = orphans.Processes{Engine: k.mark}
 	}
 	if k.prober == nil {
 		k.prober = health.NewNetProber()
@@ -109,9 +111,9 @@ func (e *Engine) assemble() error {
 		k.restart = life.Restart
 	}
 	if p.free == nil {
-		p.free = bindable
+		p.free = portpool.Bindable
 	}
-	k.ports = newPortPool(k.mark, p.free)
+	k.ports = portpool.New(k.mark, p.free)
 	id := identity.New(filepath.Join(k.dir, wire.IdentityDir), &e.revoked, e.log)
 	k.objects = objects.New(objects.Options{Dir: k.dir, Identity: id, Problem: k.problems.Tell, Sockets: e.opts.Sockets, Off: p.noObjects, Log: e.log})
 	e.images = images.New(images.Options{
@@ -215,7 +217,7 @@ func (e *Engine) load(ctx context.Context) error {
 		return fmt.Errorf("read orders: %w", err)
 	}
 
-	found, err := e.kit.strays.find(true)
+	found, err := e.kit.orphans.Find(true)
 	if err != nil {
 		return err
 	}

@@ -238,15 +238,6 @@ func (in *instance) detach() error {
 	return n.Detach(in.id)
 }
 
-// ownPorts are those of an instance that has all for itself.
-func ownPorts(ports []api.Port) map[string]int {
-	out := make(map[string]int, len(ports))
-	for i := range ports {
-		out[state.PortName(&ports[i])] = wire.NetworkPort(ports, i)
-	}
-	return out
-}
-
 // clearNetwork removes what the network has in the kernel, after all instances have
 // been stopped.
 func (e *Engine) clearNetwork() {

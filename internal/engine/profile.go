@@ -154,8 +154,8 @@ func (e *Engine) profileAsks(name string, q *wire.ProfileAsk) (ask func(context.
 		if in == nil {
 			return nil, 0, 0, fmt.Errorf("%w: %q", state.ErrNoInstance, id)
 		}
-		spec := in.currentGoal().order.Spec
-		if o := in.currentGoal().order; spec == nil || o.App != q.App || o.Service != q.Service {
+		spec := in.currentGoal().Order.Spec
+		if o := in.currentGoal().Order; spec == nil || o.App != q.App || o.Service != q.Service {
 			return nil, 0, 0, fmt.Errorf("%w: %q is none of %s", state.ErrNoInstance, id, name)
 		}
 		for i := range spec.Ports {

@@ -50,8 +50,8 @@ func TestSuccessorAdopts(t *testing.T) {
 			s.LastExit == nil || s.LastExit.Code != 7 || s.Ports["http"] != was.Ports["http"] || !s.Started.Equal(was.Started) {
 			t.Errorf("got %+v\nwas %+v", s, was)
 		}
-		if r.driver.starts(web0) != 2 || len(r.strays.all()) != 0 {
-			t.Errorf("%d starts, swept %v", r.driver.starts(web0), r.strays.all())
+		if r.driver.starts(web0) != 2 || len(r.orphans.all()) != 0 {
+			t.Errorf("%d starts, swept %v", r.driver.starts(web0), r.orphans.all())
 		}
 		// It is ours as any other.
 		task.end(9)
@@ -72,7 +72,7 @@ func TestExitNobodySaw(t *testing.T) {
 		if s.LastExit == nil || !s.LastExit.Unknown || s.LastExit.Code != -1 || s.Phase != wire.PhasePending {
 			t.Errorf("%+v", s)
 		}
-		if !r.strays.was(web0) {
+		if !r.orphans.was(web0) {
 			t.Error("children that may have outlived it were not looked for")
 		}
 		after(time.Second)
@@ -154,7 +154,7 @@ func TestStartThatWasNotNoted(t *testing.T) {
 		// As if the engine had died between the start and its note.
 		r.edit(web0, func(rec *state.Record) { rec.Starting, rec.Handle = true, nil })
 		r.start()
-		if !r.strays.was(web0) {
+		if !r.orphans.was(web0) {
 			t.Error("its process was not looked for")
 		}
 		if _, groups := r.driver.sweptGroups(); !slices.Equal(groups, []string{"/cg/1"}) {
@@ -201,7 +201,7 @@ func TestDamagedOrdersStopNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		// Something without any record, which nobody may touch before orders come.
-		r.strays.marked = map[string][]int{"shop.web.5": {4711}, "../../etc": {4712}}
+		r.orphans.marked = map[string][]int{"shop.web.5": {4711}, "../../etc": {4712}}
 		r.start()
 		after(time.Second)
 		for _, id := range []string{web0, "shop.web.1"} {
@@ -218,8 +218,8 @@ func TestDamagedOrdersStopNothing(t *testing.T) {
 		if _, err := os.Stat(path + ".corrupt-1"); err != nil {
 			t.Error(err)
 		}
-		if len(r.strays.all()) != 0 {
-			t.Errorf("swept %v without orders", r.strays.all())
+		if len(r.orphans.all()) != 0 {
+			t.Errorf("swept %v without orders", r.orphans.all())
 		}
 		// A group that no record names may be that one's.
 		if now, _ := r.driver.sweptGroups(); now != sweeps {
@@ -233,8 +233,8 @@ func TestDamagedOrdersStopNothing(t *testing.T) {
 		}
 		// Then orders come.
 		r.apply(order(1, 1, 100))
-		if len(r.driver.live(web0)) != 0 || !r.strays.was("shop.web.5") || r.strays.was("../../etc") {
-			t.Errorf("live %d, swept %v", len(r.driver.live(web0)), r.strays.all())
+		if len(r.driver.live(web0)) != 0 || !r.orphans.was("shop.web.5") || r.orphans.was("../../etc") {
+			t.Errorf("live %d, swept %v", len(r.driver.live(web0)), r.orphans.all())
 		}
 		if s := r.status("shop.web.1"); r.driver.starts("shop.web.1") != 1 || s.Phase != wire.PhaseRunning {
 			t.Errorf("%+v", s)
@@ -269,8 +269,8 @@ func TestNewerFilesAreLeft(t *testing.T) {
 				if now, err := os.ReadFile(path); err != nil || string(now) != newer {
 					t.Errorf("it was %q and is %q, %v", newer, now, err)
 				}
-				if r.driver.starts(web0) != 1 || len(r.driver.live(web0)) != 1 || len(r.strays.all()) != 0 {
-					t.Errorf("%d starts, %d live, swept %v", r.driver.starts(web0), len(r.driver.live(web0)), r.strays.all())
+				if r.driver.starts(web0) != 1 || len(r.driver.live(web0)) != 1 || len(r.orphans.all()) != 0 {
+					t.Errorf("%d starts, %d live, swept %v", r.driver.starts(web0), len(r.driver.live(web0)), r.orphans.all())
 				}
 				// The newer program is back.
 				if err := os.WriteFile(path, was, 0o600); err != nil {
@@ -300,8 +300,8 @@ func TestDamagedRecordStartsAnew(t *testing.T) {
 		}
 		r.start()
 		for _, id := range []string{web0, "shop.web.1"} {
-			if !r.strays.was(id) || r.driver.starts(id) != 2 || r.status(id).Phase != wire.PhaseRunning {
-				t.Errorf("%s: swept %v, %d starts", id, r.strays.all(), r.driver.starts(id))
+			if !r.orphans.was(id) || r.driver.starts(id) != 2 || r.status(id).Phase != wire.PhaseRunning {
+				t.Errorf("%s: swept %v, %d starts", id, r.orphans.all(), r.driver.starts(id))
 			}
 			if _, err := os.Stat(r.recordPath(id) + ".corrupt-1"); err != nil {
 				t.Error(err)
@@ -322,8 +322,8 @@ func TestEmptyRecordStartsAnew(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.start()
-		if !r.strays.was(web0) || r.driver.starts(web0) != 2 || r.status(web0).Phase != wire.PhaseRunning {
-			t.Errorf("swept %v, %d starts", r.strays.all(), r.driver.starts(web0))
+		if !r.orphans.was(web0) || r.driver.starts(web0) != 2 || r.status(web0).Phase != wire.PhaseRunning {
+			t.Errorf("swept %v, %d starts", r.orphans.all(), r.driver.starts(web0))
 		}
 		if p := r.problems(); p != "" {
 			t.Errorf("problems: %q", p)

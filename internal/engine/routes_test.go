@@ -114,10 +114,10 @@ func TestChangesOfRoutes(t *testing.T) {
 
 // working is an engine with a real router, and what ends it.
 func working(b *testing.B) (e *Engine, end func()) {
-	r := &rig{dir: b.TempDir(), driver: newFakeDriver(), prober: &fakeProber{}, strays: &fakeStrays{}, boot: "boot-1", config: newConfig()}
+	r := &rig{dir: b.TempDir(), driver: newFakeDriver(), prober: &fakeProber{}, orphans: &fakeOrphans{}, boot: "boot-1", config: newConfig()}
 	e, err := New(Options{
 		Dir: r.dir, Config: r.config, Drivers: r.drivers(),
-		parts: parts{strays: r.strays, prober: r.prober, boot: r.boot, free: func(int) bool { return true }, noObjects: true},
+		parts: parts{orphans: r.orphans, prober: r.prober, boot: r.boot, free: func(int) bool { return true }, noObjects: true},
 	})
 	if err != nil {
 		b.Fatal(err)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/engine/plan"
 	"github.com/verge-edge/verge/internal/engine/state"
 	"github.com/verge-edge/verge/internal/engine/status"
 	"github.com/verge-edge/verge/internal/wire"
@@ -47,8 +48,8 @@ func (in *instance) heed(o *wire.Order) {
 		return
 	}
 	in.mu.Lock()
-	told := in.goal.order
-	if in.goal.kind == "" {
+	told := in.goal.Order
+	if in.goal.Kind == "" {
 		told = in.state.run
 	}
 	in.mu.Unlock()
@@ -81,7 +82,7 @@ func (in *instance) putOff(phase wire.Phase, o *wire.Order) *status.Unavailable 
 	trouble := cmp.Or(in.trouble, "its start failed")
 	switch phase {
 	case wire.PhaseRefused:
-		if g := in.currentGoal(); g.kind == goalRefuse && g.full {
+		if g := in.currentGoal(); g.Kind == plan.Refuse && g.Full {
 			return &status.Unavailable{Why: "its worker has no room for it now", Full: true}
 		}
 		return &status.Unavailable{Why: "its worker cannot run it"}
@@ -116,7 +117,7 @@ func ended(e wire.Exit) string {
 // drowsy is how long an instance that runs may still be without a request before it
 // sleeps; false where it does not sleep.
 func (in *instance) drowsy() (time.Duration, bool) {
-	rule := in.currentGoal().order.Sleep
+	rule := in.currentGoal().Order.Sleep
 	if rule == nil {
 		return 0, false
 	}

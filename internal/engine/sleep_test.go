@@ -293,7 +293,7 @@ func TestSleepersAfterTheEngineIsKilled(t *testing.T) {
 		r.one(web0).end(1)
 		r.start()
 		after(time.Second)
-		if !r.strays.was(web0) {
+		if !r.orphans.was(web0) {
 			t.Error("what may have been started was not looked for")
 		}
 		r.mustSleep(web0)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/engine/plan"
 	"github.com/verge-edge/verge/internal/engine/state"
 	"github.com/verge-edge/verge/internal/runtime"
 	"github.com/verge-edge/verge/internal/wire"
@@ -30,13 +31,13 @@ func (in *instance) stop(ctx context.Context) {
 	if !again {
 		in.draining, in.ready = true, false
 		why := "draining"
-		if g := in.currentGoal(); g.kind == goalSleep {
+		if g := in.currentGoal(); g.Kind == plan.Sleep {
 			// A request that comes now may wait for it to be started again.
 			in.asleep, sleeps = true, true
-			if state.SameRun(&in.rec.Order, &g.order) {
-				in.rec.Order = g.order
+			if state.SameRun(&in.rec.Order, &g.Order) {
+				in.rec.Order = g.Order
 			}
-			why = "no request for " + g.order.Sleep.Idle.String() + ": it goes to sleep"
+			why = "no request for " + g.Order.Sleep.Idle.String() + ": it goes to sleep"
 		}
 		in.display(why)
 		in.kit.changed()
@@ -70,7 +71,7 @@ func (in *instance) stop(ctx context.Context) {
 			return
 		case <-in.wake:
 			// A request that came meanwhile waits for it, and it would wait for that.
-			if sleeps && next(in.facts(), in.currentGoal()) == stepWatch {
+			if sleeps && plan.Next(in.facts(), in.currentGoal()) == plan.StepWatch {
 				in.draining, in.asleep, in.ready = false, false, ready
 				in.display(in.why)
 				in.kit.changed()
@@ -152,10 +153,10 @@ func (in *instance) stopped(exit wire.Exit) {
 	in.noteUser()
 	in.rec.Phase, in.rec.Why, in.rec.Wait = wire.PhasePending, "stopped", 0
 	in.rec.Failures, in.due = 0, time.Time{}
-	if in.currentGoal().kind == goalStop {
+	if in.currentGoal().Kind == plan.Stop {
 		in.rec.Phase, in.rec.Why = wire.PhaseStopped, ""
 	}
-	if in.currentGoal().kind == goalSleep && in.kit.resident(&in.rec.Order) {
+	if in.currentGoal().Kind == plan.Sleep && in.kit.resident(&in.rec.Order) {
 		in.owe()
 	} else {
 		in.save()

@@ -15,9 +15,13 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/engine/environment"
 	"github.com/verge-edge/verge/internal/engine/health"
+	"github.com/verge-edge/verge/internal/engine/plan"
+	"github.com/verge-edge/verge/internal/engine/portpool"
 	"github.com/verge-edge/verge/internal/engine/secrets"
 	"github.com/verge-edge/verge/internal/engine/state"
+	"github.com/verge-edge/verge/internal/engine/users"
 	"github.com/verge-edge/verge/internal/policy/life"
 	"github.com/verge-edge/verge/internal/runtime"
 	"github.com/verge-edge/verge/internal/wire"
@@ -43,7 +47,7 @@ func (in *instance) spec(o *wire.Order) runtime.Spec {
 	}
 	if state.RuntimeOf(o) == api.Container {
 		s.Dir = "" // that of the image
-		s.Container = &runtime.Container{Image: o.Spec.Image, Pull: o.Spec.Pull, User: o.Spec.User, Security: securityOf(o.Spec), Devices: pathsOf(nodesOf(o, in.kit.devices()))}
+		s.Container = &runtime.Container{Image: o.Spec.Image, Pull: o.Spec.Pull, User: o.Spec.User, Security: securityOf(o.Spec), Devices: environment.Paths(environment.Devices(o, in.kit.devices()))}
 	}
 	if state.RuntimeOf(o) == api.Wasm {
 		module := o.Spec.Module
@@ -202,15 +206,15 @@ func (in *instance) makeDirs(o *wire.Order, u *runtime.User) error {
 	if err := os.Chmod(in.place.Dir, 0o711); err != nil {
 		return err
 	}
-	return errors.Join(own(in.place.Work(), u), own(in.place.Tmp(), u))
+	return errors.Join(users.Chown(in.place.Work(), u), users.Chown(in.place.Tmp(), u))
 }
 
 // prepare gives a start its ports and environment.
 func (in *instance) prepare(o *wire.Order, known secrets.Values, u *runtime.User) (runtime.Spec, error) {
-	ports := ownPorts(o.Spec.Ports)
+	ports := portpool.Own(o.Spec.Ports)
 	if in.netns == "" {
 		var err error
-		if ports, err = in.kit.ports.give(in.id, o.Spec.Ports, in.rec.Ports); err != nil {
+		if ports, err = in.kit.ports.Give(in.id, o.Spec.Ports, in.rec.Ports); err != nil {
 			return runtime.Spec{}, err
 		}
 	}
@@ -222,7 +226,7 @@ func (in *instance) prepare(o *wire.Order, known secrets.Values, u *runtime.User
 		return runtime.Spec{}, err
 	}
 	spec := in.spec(o)
-	argv, vars, err := resolve(o, around)
+	argv, vars, err := environment.Resolve(o, around)
 	if err != nil {
 		return runtime.Spec{}, err
 	}
@@ -234,12 +238,12 @@ func (in *instance) prepare(o *wire.Order, known secrets.Values, u *runtime.User
 		return runtime.Spec{}, err
 	}
 	_, err = known.Fill(o, vars)
-	spec.Command, spec.Env = argv, environ(vars)
+	spec.Command, spec.Env = argv, environment.List(vars)
 	if u != nil {
 		spec.User, spec.View = u, in.view(o, volumes)
 	}
 	if spec.Wasm != nil && len(o.Spec.Ports) > 0 {
-		spec.Wasm.Listen = net.JoinHostPort(listenOn(""), strconv.Itoa(ports[state.PortName(&o.Spec.Ports[0])]))
+		spec.Wasm.Listen = net.JoinHostPort(environment.ListenAddress(""), strconv.Itoa(ports[state.PortName(&o.Spec.Ports[0])]))
 	}
 	if spec.Container != nil {
 		spec.Container.Mounts = mounts
@@ -251,21 +255,21 @@ func (in *instance) prepare(o *wire.Order, known secrets.Values, u *runtime.User
 }
 
 // surroundings of what s says that the instance runs. It may be called by any goroutine.
-func (in *instance) surroundings(s snapshot) (surroundings, error) {
+func (in *instance) surroundings(s snapshot) (environment.Surroundings, error) {
 	o := &s.run
-	around := surroundings{
-		path: in.kit.config.Path, cluster: in.kit.config.Cluster, worker: in.kit.config.Worker,
-		engine: in.kit.mark, listen: listenOn(s.netns), work: in.place.Work(), tmp: in.place.Tmp(), ports: s.ports,
-		objects: in.kit.objects.URL(wire.OrderNamespace(o), s.objectsAt()),
-		addrs:   make(map[string]map[string]string, len(o.Peers)),
-		devices: in.kit.devices(),
+	around := environment.Surroundings{
+		Path: in.kit.config.Path, Cluster: in.kit.config.Cluster, Worker: in.kit.config.Worker,
+		Engine: in.kit.mark, Listen: environment.ListenAddress(s.netns), Work: in.place.Work(), Tmp: in.place.Tmp(), Ports: s.ports,
+		Objects: in.kit.objects.URL(wire.OrderNamespace(o), s.objectsAt()),
+		Addrs:   make(map[string]map[string]string, len(o.Peers)),
+		Devices: in.kit.devices(),
 	}
 	for service, list := range o.Peers {
 		addrs, err := in.kit.addrsOf(o, service, list)
 		if err != nil {
-			return surroundings{}, fmt.Errorf("address of service %s on this worker: %w", service, err)
+			return environment.Surroundings{}, fmt.Errorf("address of service %s on this worker: %w", service, err)
 		}
-		around.addrs[service] = addrs
+		around.Addrs[service] = addrs
 	}
 	return around, nil
 }
@@ -370,7 +374,7 @@ func (in *instance) watch(ctx context.Context) {
 			continue
 		case <-in.wake:
 			stop()
-			if g := in.currentGoal(); next(in.facts(), g) == stepWatch && !in.outdated(g) {
+			if g := in.currentGoal(); plan.Next(in.facts(), g) == plan.StepWatch && !in.outdated(g) {
 				in.rotate(ctx)
 				continue
 			}

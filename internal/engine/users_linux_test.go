@@ -10,6 +10,7 @@ import (
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/engine/state"
+	"github.com/verge-edge/verge/internal/engine/users"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -47,7 +48,7 @@ func TestInstancesHaveUsers(t *testing.T) {
 		return st.Sys().(*syscall.Stat_t).Uid
 	}
 	first, second := uid(web0), uid("shop.web.1")
-	if first < firstUser || second < firstUser || first == second {
+	if first < users.FirstUser || second < users.FirstUser || first == second {
 		t.Errorf("users %d and %d", first, second)
 	}
 	script := strings.ReplaceAll(`
@@ -92,7 +93,7 @@ func TestInstancesHaveUsers(t *testing.T) {
 	b.apply()
 	b.until("they are forgotten", func() bool { return b.status(web0).ID == "" && b.status("shop.web.1").ID == "" })
 	for _, u := range []uint32{first, second} {
-		if _, err := os.Stat(filepath.Join(claimsDir, fmt.Sprint(u))); err == nil {
+		if _, err := os.Stat(filepath.Join(users.ClaimsDir, fmt.Sprint(u))); err == nil {
 			t.Errorf("user %d is still reserved", u)
 		}
 	}

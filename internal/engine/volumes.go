@@ -146,8 +146,8 @@ func (e *Engine) usesLocked(r wire.VolumeRef) bool {
 	if in == nil {
 		return false
 	}
-	goal := in.currentGoal().order
-	run := in.present().order
+	goal := in.currentGoal().Order
+	run := in.present().Order
 	// Of one without an order nobody knows what it names.
 	return names(&goal) || names(&run) || (goal.ID == "" && run.ID == "")
 }

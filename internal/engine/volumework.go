@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/internal/atomicfile"
+	"github.com/verge-edge/verge/internal/engine/plan"
 	"github.com/verge-edge/verge/internal/objects"
 	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/runtime/volume"
@@ -59,7 +60,7 @@ func (in *instance) workOnVolumes(ctx context.Context, o *wire.Order) bool {
 		case <-done:
 			over = true
 		case <-in.wake:
-			if g := in.currentGoal(); g.kind != goalStop || !g.order.Volumes.Same(w) {
+			if g := in.currentGoal(); g.Kind != plan.Stop || !g.Order.Volumes.Same(w) {
 				cancel() // it is not wanted any more
 				<-done
 				over = true

@@ -1,4 +1,4 @@
-package engine
+package users
 
 import (
 	"errors"
@@ -16,28 +16,25 @@ import (
 	"syscall"
 
 	"github.com/verge-edge/verge/api"
-	"github.com/verge-edge/verge/internal/engine/state"
 	"github.com/verge-edge/verge/internal/runtime"
-	"github.com/verge-edge/verge/internal/runtime/container"
-	"github.com/verge-edge/verge/internal/runtime/process"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
 // Users of instances are of this range, which systemd keeps free of its own dynamic
 // users and of those of containers ("Users, Groups, UIDs and GIDs on systemd Systems").
 const (
-	firstUser = 1_900_000_000
+	FirstUser = 1_900_000_000
 	numUsers  = 1 << 18
 )
 
-// claimsDir is where the engines of a machine say which users their instances have: a
+// ClaimsDir is where the engines of a machine say which users their instances have: a
 // file for each, with the directory of the instance. It is empty after a boot; an engine
 // claims again what its records say.
-const claimsDir = "/run/verge/users"
+const ClaimsDir = "/run/verge/users"
 
-// users gives each instance that runs as a process a user that no other instance of the
+// Pool gives each instance that runs as a process a user that no other instance of the
 // machine has, for as long as the instance is here.
-type users struct {
+type Pool struct {
 	claims string // directory
 	dir    string // of the engine's instances
 	size   uint32 // of the range
@@ -48,13 +45,15 @@ type users struct {
 	older map[wire.InstanceID]bool
 }
 
-func newUsers(claims, dir string) *users {
-	return &users{claims: claims, dir: dir, size: numUsers, held: map[wire.InstanceID]uint32{}, older: map[wire.InstanceID]bool{}}
+// New is a pool of an engine whose instances have their directories in dir; engines of the machine
+// agree by files in claims.
+func New(claims, dir string) *Pool {
+	return &Pool{claims: claims, dir: dir, size: numUsers, held: map[wire.InstanceID]uint32{}, older: map[wire.InstanceID]bool{}}
 }
 
-// give returns the user of an instance: had, if that is its own, else a free one. 0 is
+// Give returns the user of an instance: had, if that is its own, else a free one. 0 is
 // none had.
-func (u *users) give(id wire.InstanceID, had uint32) (uint32, error) {
+func (u *Pool) Give(id wire.InstanceID, had uint32) (uint32, error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if uid, ok := u.held[id]; ok {
@@ -68,11 +67,11 @@ func (u *users) give(id wire.InstanceID, had uint32) (uint32, error) {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(u.place(id))) // a hash never fails
 	first := h.Sum32() % u.size
-	if had >= firstUser && had-firstUser < u.size {
-		first = had - firstUser
+	if had >= FirstUser && had-FirstUser < u.size {
+		first = had - FirstUser
 	}
 	for i := range u.size {
-		uid := firstUser + (first+i)%u.size
+		uid := FirstUser + (first+i)%u.size
 		ok, err := u.claim(uid, id)
 		if err != nil {
 			return 0, fmt.Errorf("reserve a user for it: %w", err)
@@ -85,8 +84,8 @@ func (u *users) give(id wire.InstanceID, had uint32) (uint32, error) {
 	return 0, fmt.Errorf("no user is free for it: all %d of this machine have instances", u.size)
 }
 
-// release frees the user of an instance that has nothing on the disk any more.
-func (u *users) release(id wire.InstanceID) error {
+// Release frees the user of an instance that has nothing on the disk any more.
+func (u *Pool) Release(id wire.InstanceID) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	uid, ok := u.held[id]
@@ -100,9 +99,9 @@ func (u *users) release(id wire.InstanceID) error {
 	return nil
 }
 
-// note says whether an instance runs as root although nothing allows it that, and returns
+// Note says whether an instance runs as root although nothing allows it that, and returns
 // what is to be said of all that do, "" if none does.
-func (u *users) note(id wire.InstanceID, asRoot bool) string {
+func (u *Pool) Note(id wire.InstanceID, asRoot bool) string {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if asRoot {
@@ -125,7 +124,7 @@ func (u *users) note(id wire.InstanceID, asRoot bool) string {
 }
 
 // claim writes down that a user is that of an instance; false if it is another's.
-func (u *users) claim(uid uint32, id wire.InstanceID) (bool, error) {
+func (u *Pool) claim(uid uint32, id wire.InstanceID) (bool, error) {
 	place := u.place(id)
 	b, err := os.ReadFile(u.file(uid))
 	switch {
@@ -144,7 +143,7 @@ func (u *users) claim(uid uint32, id wire.InstanceID) (bool, error) {
 }
 
 // lock keeps the other engines of the machine from claiming anything meanwhile.
-func (u *users) lock() (unlock func(), err error) {
+func (u *Pool) lock() (unlock func(), err error) {
 	if err := os.MkdirAll(u.claims, 0o700); err != nil {
 		return nil, err
 	}
@@ -158,68 +157,15 @@ func (u *users) lock() (unlock func(), err error) {
 	return func() { _ = d.Close() }, nil // which unlocks it
 }
 
-func (u *users) place(id wire.InstanceID) string { return filepath.Join(u.dir, id) }
+func (u *Pool) place(id wire.InstanceID) string { return filepath.Join(u.dir, id) }
 
-func (u *users) file(uid uint32) string {
+func (u *Pool) file(uid uint32) string {
 	return filepath.Join(u.claims, strconv.FormatUint(uint64(uid), 10))
 }
 
-// isolating is a driver that can run what it starts as users of their own.
-type isolating interface {
-	// CannotIsolate says why it can not, "" if it can.
-	CannotIsolate() string
-}
-
-// openUsers finds out whether instances can have users of their own here, and says so.
-func (e *Engine) openUsers(k *kit) {
-	why := "its runtime cannot run an instance as another user"
-	if d, ok := k.drivers[process.Name].(isolating); ok {
-		why = d.CannotIsolate()
-	}
-	if why == "" {
-		k.users = newUsers(claimsDir, filepath.Join(k.dir, state.InstancesDir))
-	}
-	e.board.SetInfo(func(i *wire.EngineInfo) {
-		i.Isolation = &wire.Isolation{Users: why == "", Why: why, HostUsers: k.config.HostUsers}
-	})
-}
-
-// userOf is who an order runs as; nil is the user of this engine.
-func (in *instance) userOf(o *wire.Order) (*runtime.User, error) {
-	if in.kit.users == nil || state.Sandboxed(o) {
-		return nil, nil //nolint:nilnil // see above
-	}
-	u := &runtime.User{}
-	if o.Spec.User == "" {
-		uid, err := in.kit.users.give(in.id, in.rec.User)
-		if err != nil {
-			return nil, err
-		}
-		in.rec.User = uid
-		u.UID, u.GID = uid, uid
-	} else {
-		var err error
-		if u, err = machineUser(o.Spec.User); err != nil || u == nil {
-			return nil, err
-		}
-	}
-	u.LowPorts = in.netns == "" && slices.ContainsFunc(o.Spec.Ports, func(p api.Port) bool { return p.Number > 0 && p.Number < 1024 })
-	return u, nil
-}
-
-// noteUser keeps the report up to date of what runs as root that should not.
-func (in *instance) noteUser() {
-	if in.kit.users == nil {
-		return
-	}
-	o := &in.rec.Order
-	asRoot := in.task != nil && o.Spec != nil && !state.Sandboxed(o) && in.task.Handle().User == nil && !api.IsRoot(o.Spec.User)
-	in.kit.problems.Tell("users of instances", in.kit.users.note(in.id, asRoot))
-}
-
-// machineUser finds a user of this machine by NAME or UID, with :GROUP or without; nil is
+// Lookup finds a user of this machine by NAME or UID, with :GROUP or without; nil is
 // root.
-func machineUser(text string) (*runtime.User, error) {
+func Lookup(text string) (*runtime.User, error) {
 	if api.IsRoot(text) {
 		return nil, nil //nolint:nilnil // see above
 	}
@@ -264,25 +210,9 @@ func number(text string) uint32 {
 	return uint32(n)
 }
 
-// view is what the process of an order sees of the machine: nothing of the worker's
-// directory but what is the instance's own.
-func (in *instance) view(o *wire.Order, volumes []string) runtime.View {
-	v := runtime.View{
-		Hide:     append([]string{in.kit.dir, filepath.Dir(claimsDir), filepath.Dir(container.DefaultAddress)}, in.kit.hide...),
-		Show:     append([]string{in.place.Dir}, volumes...),
-		Programs: filepath.SplitList(in.kit.config.Path),
-		Tmp:      in.place.Tmp(),
-		Devices:  pathsOf(nodesOf(o, in.kit.devices())),
-	}
-	if own := in.kit.config.Containerd; own != "" {
-		v.Hide = append(v.Hide, own)
-	}
-	return v
-}
-
-// unfitUser says why this worker does not run an order as the user that it names, "" if
+// Refuses says why this worker does not run an order as the user that it names, "" if
 // it does.
-func unfitUser(s *api.Service, allowed []string, isolation *wire.Isolation) string {
+func Refuses(s *api.Service, allowed []string, isolation *wire.Isolation) string {
 	switch {
 	case s.User == "" || s.Runtime == api.Container:
 		return ""
@@ -294,9 +224,9 @@ func unfitUser(s *api.Service, allowed []string, isolation *wire.Isolation) stri
 	return ""
 }
 
-// own gives a directory, with all that is in it, to a user. The directory itself is the
+// Chown gives a directory, with all that is in it, to a user. The directory itself is the
 // last: where it is the user's, all of it is. nil is root.
-func own(dir string, u *runtime.User) error {
+func Chown(dir string, u *runtime.User) error {
 	uid, gid := 0, 0
 	if u != nil {
 		uid, gid = int(u.UID), int(u.GID)

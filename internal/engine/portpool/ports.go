@@ -1,4 +1,4 @@
-package engine
+package portpool
 
 import (
 	"fmt"
@@ -19,21 +19,23 @@ const (
 	lastPort  = 32767
 )
 
-// portPool gives ports to instances and remembers whose they are. Several
+// Pool gives ports to instances and remembers whose they are. Several
 // engines may share a machine: what others hold shows when it is tried.
-type portPool struct {
+type Pool struct {
 	seed string              // differs from engine to engine
 	free func(port int) bool // can it be listened on now?
 	mu   sync.Mutex          // guards below
 	held map[int]wire.InstanceID
 }
 
-func newPortPool(seed string, free func(int) bool) *portPool {
-	return &portPool{seed: seed, free: free, held: make(map[int]wire.InstanceID)}
+// New is a pool; seed differs from engine to engine, and free says whether a port can be listened
+// on now.
+func New(seed string, free func(int) bool) *Pool {
+	return &Pool{seed: seed, free: free, held: make(map[int]wire.InstanceID)}
 }
 
-// keep notes ports that an instance has from an earlier engine.
-func (p *portPool) keep(id wire.InstanceID, ports map[string]int) {
+// Keep notes ports that an instance has from an earlier engine.
+func (p *Pool) Keep(id wire.InstanceID, ports map[string]int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, n := range ports {
@@ -41,9 +43,9 @@ func (p *portPool) keep(id wire.InstanceID, ports map[string]int) {
 	}
 }
 
-// give returns a port for every port of the service: those in had where they are
+// Give returns a port for every port of the service: those in had where they are
 // still free, else others. Ports in had that are not used again are released.
-func (p *portPool) give(id wire.InstanceID, service []api.Port, had map[string]int) (map[string]int, error) {
+func (p *Pool) Give(id wire.InstanceID, service []api.Port, had map[string]int) (map[string]int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.releaseLocked(id)
@@ -64,7 +66,7 @@ func (p *portPool) give(id wire.InstanceID, service []api.Port, had map[string]i
 // oneLocked finds one port, beginning with the one the instance had and then
 // at a place that is its own, so that the same instance tends to the same port. One
 // that the descriptor names is that or none: the program listens on no other.
-func (p *portPool) oneLocked(id wire.InstanceID, port *api.Port, had int) (int, error) {
+func (p *Pool) oneLocked(id wire.InstanceID, port *api.Port, had int) (int, error) {
 	name := state.PortName(port)
 	usable := func(n int) bool {
 		_, taken := p.held[n]
@@ -94,14 +96,14 @@ func (p *portPool) oneLocked(id wire.InstanceID, port *api.Port, had int) (int, 
 	return 0, fmt.Errorf("no port between %d and %d is free on this worker for port %q", firstPort, lastPort, name)
 }
 
-// release gives back all ports of an instance.
-func (p *portPool) release(id wire.InstanceID) {
+// Release gives back all ports of an instance.
+func (p *Pool) Release(id wire.InstanceID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.releaseLocked(id)
 }
 
-func (p *portPool) releaseLocked(id wire.InstanceID) {
+func (p *Pool) releaseLocked(id wire.InstanceID) {
 	for n, owner := range p.held {
 		if owner == id {
 			delete(p.held, n)
@@ -109,11 +111,20 @@ func (p *portPool) releaseLocked(id wire.InstanceID) {
 	}
 }
 
-// bindable tries whether a port of the loopback can be listened on.
-func bindable(port int) bool {
+// Bindable tries whether a port of the loopback can be listened on.
+func Bindable(port int) bool {
 	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 	if err != nil {
 		return false
 	}
 	return l.Close() == nil
+}
+
+// Own are those of an instance that has all for itself.
+func Own(ports []api.Port) map[string]int {
+	out := make(map[string]int, len(ports))
+	for i := range ports {
+		out[state.PortName(&ports[i])] = wire.NetworkPort(ports, i)
+	}
+	return out
 }

@@ -1,4 +1,4 @@
-package engine
+package users
 
 import (
 	"os"
@@ -14,12 +14,12 @@ import (
 // its own over restarts and gives it back when it is gone.
 func TestUsersOfAMachine(t *testing.T) {
 	claims, base := t.TempDir(), t.TempDir()
-	engine := func(name string) *users {
-		u := newUsers(claims, filepath.Join(base, name))
+	engine := func(name string) *Pool {
+		u := New(claims, filepath.Join(base, name))
 		u.size = 4 // so that they meet
 		return u
 	}
-	here := func(u *users, ids ...string) {
+	here := func(u *Pool, ids ...string) {
 		for _, id := range ids {
 			if err := os.MkdirAll(u.place(id), 0o700); err != nil {
 				t.Fatal(err)
@@ -31,13 +31,13 @@ func TestUsersOfAMachine(t *testing.T) {
 	here(b, "x.y.0", "x.y.1")
 	given := map[uint32]string{}
 	first := map[string]uint32{}
-	for name, u := range map[string]*users{"a": a, "b": b} {
+	for name, u := range map[string]*Pool{"a": a, "b": b} {
 		for _, id := range []string{"x.y.0", "x.y.1"} {
-			uid, err := u.give(id, 0)
+			uid, err := u.Give(id, 0)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if given[uid] != "" || uid < firstUser || uid >= firstUser+4 {
+			if given[uid] != "" || uid < FirstUser || uid >= FirstUser+4 {
 				t.Errorf("%s of %s has %d, which is that of %q", id, name, uid, given[uid])
 			}
 			given[uid] = name + id
@@ -45,22 +45,22 @@ func TestUsersOfAMachine(t *testing.T) {
 		}
 	}
 	here(a, "x.y.2")
-	if uid, err := a.give("x.y.2", 0); err == nil {
+	if uid, err := a.Give("x.y.2", 0); err == nil {
 		t.Errorf("all are taken, and yet %d was given", uid)
 	}
 	// The next engine of a directory has what its records say.
 	a = engine("a")
-	if uid, err := a.give("x.y.1", first["ax.y.1"]); err != nil || uid != first["ax.y.1"] {
+	if uid, err := a.Give("x.y.1", first["ax.y.1"]); err != nil || uid != first["ax.y.1"] {
 		t.Errorf("after a restart: %d, %v, want %d", uid, err, first["ax.y.1"])
 	}
 	// What is said to be another's is not given, though a record says so.
-	if uid, err := a.give("x.y.2", first["bx.y.0"]); err == nil {
+	if uid, err := a.Give("x.y.2", first["bx.y.0"]); err == nil {
 		t.Errorf("another's user %d was given", uid)
 	}
-	if err := a.release("x.y.1"); err != nil {
+	if err := a.Release("x.y.1"); err != nil {
 		t.Fatal(err)
 	}
-	if uid, err := a.give("x.y.2", 0); err != nil || uid != first["ax.y.1"] {
+	if uid, err := a.Give("x.y.2", 0); err != nil || uid != first["ax.y.1"] {
 		t.Errorf("a released one: %d, %v", uid, err)
 	}
 	// An engine that is gone with its directory holds nothing.
@@ -68,22 +68,22 @@ func TestUsersOfAMachine(t *testing.T) {
 		t.Fatal(err)
 	}
 	here(a, "x.y.3")
-	if uid, err := a.give("x.y.3", 0); err != nil || !strings.HasPrefix(given[uid], "b") {
+	if uid, err := a.Give("x.y.3", 0); err != nil || !strings.HasPrefix(given[uid], "b") {
 		t.Errorf("what a lost engine had: %d, %v", uid, err)
 	}
 }
 
 func TestOlderRunAsRoot(t *testing.T) {
-	u := newUsers(t.TempDir(), t.TempDir())
-	if text := u.note("a.b.0", false); text != "" {
+	u := New(t.TempDir(), t.TempDir())
+	if text := u.Note("a.b.0", false); text != "" {
 		t.Errorf("%q", text)
 	}
-	u.note("a.b.1", true)
-	if text := u.note("a.b.0", true); !strings.Contains(text, "a.b.0, a.b.1;") || !strings.Contains(text, "allow=host-root") {
+	u.Note("a.b.1", true)
+	if text := u.Note("a.b.0", true); !strings.Contains(text, "a.b.0, a.b.1;") || !strings.Contains(text, "allow=host-root") {
 		t.Errorf("%q", text)
 	}
-	u.note("a.b.1", false)
-	if text := u.note("a.b.0", false); text != "" {
+	u.Note("a.b.1", false)
+	if text := u.Note("a.b.0", false); text != "" {
 		t.Errorf("%q", text)
 	}
 }
@@ -105,12 +105,12 @@ func TestWhichUsersAWorkerAllows(t *testing.T) {
 		{"www-data:docker", []string{"www-data"}, isolated, "--allow-host-user www-data:docker"},
 		{"root", []string{"root"}, open, "does not run as root"},
 	} {
-		got := unfitUser(&api.Service{User: c.user}, c.allowed, c.how)
+		got := Refuses(&api.Service{User: c.user}, c.allowed, c.how)
 		if (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
 			t.Errorf("user %q where %q are allowed: %q, want %q", c.user, c.allowed, got, c.want)
 		}
 	}
-	if got := unfitUser(&api.Service{User: "root", Runtime: api.Container}, nil, isolated); got != "" {
+	if got := Refuses(&api.Service{User: "root", Runtime: api.Container}, nil, isolated); got != "" {
 		t.Errorf("a container: %q", got)
 	}
 }
@@ -134,11 +134,11 @@ func TestOwn(t *testing.T) {
 	if err := os.Symlink(outside, filepath.Join(dir, "link")); err != nil {
 		t.Fatal(err)
 	}
-	u, err := machineUser("12345")
+	u, err := Lookup("12345")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := own(dir, u); err != nil {
+	if err := Chown(dir, u); err != nil {
 		t.Fatal(err)
 	}
 	for _, f := range []string{dir, filepath.Dir(inner), inner, filepath.Join(dir, "link")} {
@@ -149,7 +149,7 @@ func TestOwn(t *testing.T) {
 	if !ownedBy(outside, 0) {
 		t.Error("what a link leads to was given")
 	}
-	if err := own(dir, nil); err != nil || !ownedBy(inner, 0) {
+	if err := Chown(dir, nil); err != nil || !ownedBy(inner, 0) {
 		t.Errorf("back to root: %v", err)
 	}
 }

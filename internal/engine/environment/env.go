@@ -1,4 +1,4 @@
-package engine
+package environment
 
 import (
 	"errors"
@@ -13,35 +13,35 @@ import (
 	"github.com/verge-edge/verge/internal/wire"
 )
 
-// surroundings are what an instance is told about itself.
-type surroundings struct {
-	path, cluster, worker, engine string
-	listen                        string // the address that it is to listen on
-	objects                       string // URL of its objects, "" where they cannot be had
-	work, tmp                     string
-	ports                         map[string]int
-	devices                       []wire.DeviceNode // of the worker
-	// addrs of the services of the application: service → port name → host:port.
-	addrs map[string]map[string]string
+// Surroundings are what an instance is told about itself.
+type Surroundings struct {
+	Path, Cluster, Worker, Engine string
+	Listen                        string // the address that it is to listen on
+	Objects                       string // URL of its objects, "" where they cannot be had
+	Work, Tmp                     string
+	Ports                         map[string]int
+	Devices                       []wire.DeviceNode // of the worker
+	// Addrs of the services of the application: service → port name → host:port.
+	Addrs map[string]map[string]string
 }
 
 // base are the variables that Verge sets for the process of an order, to which
 // the descriptor may refer and add.
-func base(o *wire.Order, s surroundings) map[string]string {
+func base(o *wire.Order, s Surroundings) map[string]string {
 	env := map[string]string{
 		"VERGE_APP":       o.App,
 		"VERGE_SERVICE":   o.Service,
 		state.EnvInstance: o.ID,
 		"VERGE_ORDINAL":   strconv.Itoa(o.Ordinal),
-		"VERGE_WORKER":    s.worker,
-		"VERGE_CLUSTER":   s.cluster,
-		"VERGE_LISTEN":    s.listen,
-		state.EnvEngine:   s.engine,
+		"VERGE_WORKER":    s.Worker,
+		"VERGE_CLUSTER":   s.Cluster,
+		"VERGE_LISTEN":    s.Listen,
+		state.EnvEngine:   s.Engine,
 
 		"VERGE_NAMESPACE": wire.OrderNamespace(o),
 	}
-	if s.objects != "" {
-		env["VERGE_OBJECTS"] = s.objects
+	if s.Objects != "" {
+		env["VERGE_OBJECTS"] = s.Objects
 	}
 	if j := o.Job; j != nil {
 		env["VERGE_JOB_INDEX"], env["VERGE_JOB_COMPLETIONS"] = strconv.Itoa(j.Index), strconv.Itoa(j.Completions)
@@ -51,13 +51,13 @@ func base(o *wire.Order, s surroundings) map[string]string {
 			env["VERGE_JOB_TIME"] = j.Scheduled.UTC().Format(time.RFC3339)
 		}
 	}
-	maps.Copy(env, deviceEnv(o, s.devices))
+	maps.Copy(env, deviceEnv(o, s.Devices))
 	if !state.Sandboxed(o) { // a container has these of its image, and a function none
-		env["PATH"], env["HOME"], env["TMPDIR"] = s.path, s.work, s.tmp
+		env["PATH"], env["HOME"], env["TMPDIR"] = s.Path, s.Work, s.Tmp
 	}
 	for i := range o.Spec.Ports {
 		name := state.PortName(&o.Spec.Ports[i])
-		n := strconv.Itoa(s.ports[name])
+		n := strconv.Itoa(s.Ports[name])
 		if i == 0 {
 			env["PORT"] = n
 		}
@@ -68,7 +68,7 @@ func base(o *wire.Order, s surroundings) map[string]string {
 	for service, ports := range o.Peers {
 		for i := range ports {
 			name := state.PortName(&ports[i])
-			if addr, ok := s.addrs[service][name]; ok {
+			if addr, ok := s.Addrs[service][name]; ok {
 				env[api.EnvName(service+"-"+name)] = addr
 			}
 		}
@@ -77,42 +77,24 @@ func base(o *wire.Order, s surroundings) map[string]string {
 		if len(ports) == 0 {
 			continue
 		}
-		if addr, ok := s.addrs[service][state.PortName(&ports[0])]; ok {
+		if addr, ok := s.Addrs[service][state.PortName(&ports[0])]; ok {
 			env[api.EnvName(service)] = addr
 		}
 	}
 	return env
 }
 
-// listenOn is the address that an instance in a network namespace is to listen on; ""
+// ListenAddress is the address that an instance in a network namespace is to listen on; ""
 // is the machine's, where nobody else is to reach it.
-func listenOn(netns string) string {
+func ListenAddress(netns string) string {
 	if netns == "" {
 		return "127.0.0.1"
 	}
 	return "::"
 }
 
-// fillPeers gives each order the ports of the services of its application, which
-// the routes have of every service.
-func fillPeers(o *wire.EngineOrders) {
-	by := map[string]map[string][]api.Port{}
-	for i := range o.Routes {
-		r := &o.Routes[i]
-		if by[r.App] == nil {
-			by[r.App] = map[string][]api.Port{}
-		}
-		by[r.App][r.Service] = r.Ports
-	}
-	for i := range o.Orders {
-		if o.Orders[i].Peers == nil {
-			o.Orders[i].Peers = by[o.Orders[i].App]
-		}
-	}
-}
-
-// resolve returns what the process of an order is started with.
-func resolve(o *wire.Order, s surroundings) (argv []string, vars map[string]string, err error) {
+// Resolve returns what the process of an order is started with.
+func Resolve(o *wire.Order, s Surroundings) (argv []string, vars map[string]string, err error) {
 	for _, name := range []string{state.EnvEngine, state.EnvInstance, state.EnvExec} {
 		if _, ok := o.Spec.Env[name]; ok {
 			return nil, nil, fmt.Errorf("env.%s is set by Verge itself; give it another name in the descriptor", name)
@@ -131,8 +113,8 @@ func resolve(o *wire.Order, s surroundings) (argv []string, vars map[string]stri
 	return argv, vars, nil
 }
 
-// environ writes env as a process gets it, sorted.
-func environ(env map[string]string) []string {
+// List writes env as a process gets it, sorted.
+func List(env map[string]string) []string {
 	list := make([]string, 0, len(env))
 	for _, name := range slices.Sorted(maps.Keys(env)) {
 		list = append(list, name+"="+env[name])

@@ -1,4 +1,4 @@
-package engine
+package orphans
 
 import (
 	"bytes"
@@ -23,16 +23,16 @@ import (
 // environment), so nothing is cut off.
 const maxEnviron = 8 << 20
 
-// strays finds the processes of an engine's instances by what was put into their
+// Processes finds the processes of an engine's instances by what was put into their
 // environment at their start, for those cases in which no file names them.
-type strays struct {
-	engine string // value of VERGE_ENGINE
+type Processes struct {
+	Engine string // value of VERGE_ENGINE
 }
 
-// find returns the processes of this engine's instances, by instance. first says
+// Find returns the processes of this engine's instances, by instance. first says
 // that this engine has not started anything yet: then commands beside instances
 // are a dead engine's, which nobody waits for any more, and are killed.
-func (s strays) find(first bool) (map[wire.InstanceID][]int, error) {
+func (s Processes) Find(first bool) (map[wire.InstanceID][]int, error) {
 	found := make(map[wire.InstanceID][]int)
 	err := s.each(func(pid int, o owner) error {
 		switch {
@@ -48,7 +48,7 @@ func (s strays) find(first bool) (map[wire.InstanceID][]int, error) {
 }
 
 // each calls f for every process but our own, until an error.
-func (s strays) each(f func(pid int, o owner) error) error {
+func (s Processes) each(f func(pid int, o owner) error) error {
 	dirs, err := os.ReadDir("/proc")
 	if err != nil {
 		return fmt.Errorf("look for processes: %w", err)
@@ -74,7 +74,7 @@ type owner struct {
 
 // owner returns what a process belongs to. One that may not be looked at is
 // another user's and so not ours.
-func (s strays) owner(pid int) (o owner) {
+func (s Processes) owner(pid int) (o owner) {
 	env, err := atomicfile.ReadBounded(filepath.Join("/proc", strconv.Itoa(pid), "environ"), maxEnviron)
 	if err != nil {
 		return owner{}
@@ -84,7 +84,7 @@ func (s strays) owner(pid int) (o owner) {
 		name, value, _ := bytes.Cut(v, []byte("="))
 		switch string(name) {
 		case state.EnvEngine:
-			ours = string(value) == s.engine
+			ours = string(value) == s.Engine
 		case state.EnvInstance:
 			o.instance = string(value)
 		case state.EnvExec:
@@ -97,18 +97,18 @@ func (s strays) owner(pid int) (o owner) {
 	return o
 }
 
-// end kills the processes of an instance and returns when none is left.
-func (s strays) end(ctx context.Context, id wire.InstanceID) error {
+// End kills the processes of an instance and returns when none is left.
+func (s Processes) End(ctx context.Context, id wire.InstanceID) error {
 	return s.endAll(ctx, id, func(o owner) bool { return o.instance == id })
 }
 
-// endExec kills what a session has left and returns when nothing is.
-func (s strays) endExec(ctx context.Context, session string) error {
+// EndExec kills what a session has left and returns when nothing is.
+func (s Processes) EndExec(ctx context.Context, session string) error {
 	return s.endAll(ctx, "a session", func(o owner) bool { return o.command == session })
 }
 
 // endAll kills the processes whose owner is meant.
-func (s strays) endAll(ctx context.Context, whose string, meant func(owner) bool) error {
+func (s Processes) endAll(ctx context.Context, whose string, meant func(owner) bool) error {
 	// A process can start others while we look, so look until nothing is found.
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -135,7 +135,7 @@ func (s strays) endAll(ctx context.Context, whose string, meant func(owner) bool
 }
 
 // kill ends one process if it is still the one that was found.
-func (s strays) kill(pid int, whose string, meant func(owner) bool) error {
+func (s Processes) kill(pid int, whose string, meant func(owner) bool) error {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if errors.Is(err, unix.ESRCH) {
 		return nil

@@ -1,0 +1,90 @@
+package environment
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/engine/state"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// Variables by which an instance finds its devices.
+const (
+	envDevices = "VERGE_DEVICES" // their ids, "gpu0,camera1"
+	envDevice  = "VERGE_DEVICE_" // + type: their nodes, "/dev/nvidia0:/dev/nvidiactl"
+	envNvidia  = "NVIDIA_VISIBLE_DEVICES"
+	envCUDA    = "CUDA_VISIBLE_DEVICES"
+	envROCR    = "ROCR_VISIBLE_DEVICES"
+)
+
+// Devices are the devices of an order that are on this machine.
+func Devices(o *wire.Order, nodes []wire.DeviceNode) []wire.DeviceNode {
+	var out []wire.DeviceNode
+	for _, h := range o.Devices {
+		if i := slices.IndexFunc(nodes, func(n wire.DeviceNode) bool { return n.ID == h.ID }); i >= 0 {
+			out = append(out, nodes[i])
+		}
+	}
+	return out
+}
+
+// Paths are the nodes of devices, each once.
+func Paths(nodes []wire.DeviceNode) []string {
+	var out []string
+	for i := range nodes {
+		for _, p := range nodes[i].Paths {
+			if !slices.Contains(out, p) {
+				out = append(out, p)
+			}
+		}
+	}
+	return out
+}
+
+// deviceEnv tells an instance which devices it has, in our words and in those of the
+// libraries of their makers. An instance that has none of a maker on a worker that has
+// some is told so, where its descriptor does not say otherwise: a library that is told
+// nothing takes what there is.
+func deviceEnv(o *wire.Order, nodes []wire.DeviceNode) map[string]string {
+	if len(nodes) == 0 || state.RuntimeOf(o) == api.Wasm {
+		return nil
+	}
+	env := map[string]string{}
+	byMaker := map[string][]string{"nvidia": {envNvidia, envCUDA}, "amd": {envROCR}}
+	for i := range nodes {
+		switch nodes[i].Vendor {
+		case "nvidia":
+			env[envNvidia], env[envCUDA] = "none", ""
+		case "amd":
+			env[envROCR] = ""
+		}
+	}
+	var ids []string
+	byType, chosen := map[string][]wire.DeviceNode{}, map[string][]string{}
+	for _, n := range Devices(o, nodes) {
+		ids = append(ids, n.ID)
+		byType[n.Type] = append(byType[n.Type], n)
+		if n.Type == api.DeviceGPU && n.Index != "" {
+			chosen[n.Vendor] = append(chosen[n.Vendor], n.Index)
+		}
+	}
+	for maker, list := range chosen {
+		for _, name := range byMaker[maker] {
+			env[name] = strings.Join(list, ",")
+		}
+	}
+	if len(ids) > 0 {
+		env[envDevices] = strings.Join(ids, ",")
+	}
+	for typ, list := range byType {
+		env[envDevice+strings.ToUpper(strings.ReplaceAll(typ, "-", "_"))] = strings.Join(Paths(list), ":")
+	}
+	for name := range maps.Clone(env) {
+		if _, own := o.Spec.Env[name]; own {
+			delete(env, name)
+		}
+	}
+	return env
+}
