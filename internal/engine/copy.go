@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"net/http"
 	"os"
 	"path"
@@ -16,8 +15,6 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/verge-edge/verge/internal/engine/state"
 	"github.com/verge-edge/verge/internal/filecopy"
 	"github.com/verge-edge/verge/internal/runtime"
@@ -25,10 +22,6 @@ import (
 	"github.com/verge-edge/verge/internal/runtime/volume"
 	"github.com/verge-edge/verge/internal/wire"
 )
-
-// spareRoom is what a copy leaves of a disk, or a sixteenth of a smaller one: the /tmp of
-// a container is no larger than that.
-const spareRoom = 64 << 20
 
 // openCopy makes a session that carries a file or directory from or to an instance:
 // the files of a container as it sees them, and of any other instance its working
@@ -67,7 +60,7 @@ func (e *Engine) openCopy(s *execSession, q *wire.CopyStart) (what string, err e
 		err := in.look(&snap, q.Path, func(root *os.Root, name string) (err error) {
 			if q.Into {
 				target := filecopy.Target{
-					Root: root, Path: name, Name: q.Name, Within: strings.HasSuffix(q.Path, "/"), Room: roomFor, Sync: volume.Sync,
+					Root: root, Path: name, Name: q.Name, Within: strings.HasSuffix(q.Path, "/"), Room: state.RoomFor, Sync: volume.Sync,
 				}
 				if u := snap.task.Handle().User; u != nil {
 					target.Owner = &filecopy.Owner{UID: int(u.UID), GID: int(u.GID)}
@@ -140,29 +133,6 @@ func (in *instance) endCopies(why error) {
 	}
 }
 
-// roomFor is how much may be written to the file system of a file that is open.
-func roomFor(f *os.File) (int64, error) {
-	var st unix.Statfs_t
-	if err := unix.Fstatfs(int(f.Fd()), &st); err != nil {
-		return 0, err
-	}
-	all, free := int64(st.Blocks)*int64(st.Bsize), int64(st.Bavail)*int64(st.Bsize) //nolint:gosec,unconvert // they differ between systems
-	if all == 0 {
-		return math.MaxInt64, nil // it has no bound, or does not tell
-	}
-	return free - min(spareRoom, all/16), nil
-}
-
-// roomAt is that of a directory.
-func roomAt(dir string) (int64, error) {
-	f, err := os.Open(dir)
-	if err != nil {
-		return 0, err
-	}
-	defer f.Close() //nolint:errcheck // read only
-	return roomFor(f)
-}
-
 // look calls f with where path is of an instance that runs: a root out of which
 // nothing leads, and a name in it.
 func (in *instance) look(s *snapshot, name string, f func(root *os.Root, name string) error) error {
@@ -204,7 +174,7 @@ func (in *instance) tree(s *snapshot, name string) (dir, rest string, err error)
 	work := in.place.Work()
 	if path.IsAbs(name) {
 		clean := path.Clean(name)
-		if !within(clean, work) {
+		if !state.Within(clean, work) {
 			return "", "", wire.Problemf(http.StatusForbidden, "outside", "write a path from the working directory on", "only the instance's own files are copied",
 				"%s is neither in its working directory nor in a volume", clean)
 		}
@@ -218,7 +188,7 @@ func (in *instance) tree(s *snapshot, name string) (dir, rest string, err error)
 	if s.run.Spec == nil {
 		return work, name, nil
 	}
-	volumes, err := in.volumes(&s.run)
+	volumes, err := in.kit.volumes.Of(&s.run)
 	if err != nil {
 		return "", "", err
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/engine/volumes"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -55,7 +56,7 @@ func TestCopiesEndBeforeVolumesArePacked(t *testing.T) {
 			t.Fatal("it was packed while a copy wrote")
 		}
 		// The last that it wrote.
-		if err := os.WriteFile(filepath.Join(r.dir, volumesDir, "default", web0, "data", "late"), []byte("late"), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(r.dir, volumes.Dir, "default", web0, "data", "late"), []byte("late"), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		leave()
@@ -83,40 +84,3 @@ func TestCopiesEndBeforeVolumesArePacked(t *testing.T) {
 		leave()
 	})
 }
-
-// The room that counts is that of the file system that a file is in, not that of the
-// root through which it is reached.
-func TestRoomOfWhereAFileIs(t *testing.T) {
-	other := "/dev/shm" // a file system of its own wherever it is
-	dir, err := os.MkdirTemp(other, "verge")
-	if err != nil {
-		t.Skip("there is no other file system: ", err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	there, err := roomAt(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	f, err := os.Create(filepath.Join(dir, "f"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	room, err := roomFor(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	here, err := roomAt(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if there == here {
-		t.Skip("both have as much room")
-	}
-	// Others write to both meanwhile.
-	if apart(room, there) >= apart(room, here) {
-		t.Errorf("room for %d, there is %d there and %d here", room, there, here)
-	}
-}
-
-func apart(a, b int64) int64 { return max(a-b, b-a) }

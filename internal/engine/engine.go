@@ -19,6 +19,7 @@ import (
 	"github.com/verge-edge/verge/internal/engine/stats"
 	"github.com/verge-edge/verge/internal/engine/status"
 	"github.com/verge-edge/verge/internal/engine/users"
+	"github.com/verge-edge/verge/internal/engine/volumes"
 	"github.com/verge-edge/verge/internal/handover"
 	"github.com/verge-edge/verge/internal/orders"
 	"github.com/verge-edge/verge/internal/ping"
@@ -83,11 +84,10 @@ type Engine struct {
 	applying gate // one Apply or Change at a time; taken before mu
 	// stored and told, which it has, are touched with applying held, and before loaded
 	// is closed. The V of told is 0 as long as nothing is known.
-	stored   *orders.Store
-	told     wire.EngineOrders
-	own      []wire.Endpoint // what withOwn added to their routes; touched as they are
-	spares   []wire.Endpoint // what withSpares added for the router; touched as own is
-	clearing sync.Mutex      // one clearVolumes at a time
+	stored *orders.Store
+	told   wire.EngineOrders
+	own    []wire.Endpoint // what withOwn added to their routes; touched as they are
+	spares []wire.Endpoint // what withSpares added for the router; touched as own is
 
 	kit *kit // set before loaded is closed
 
@@ -396,7 +396,7 @@ func (e *Engine) replan() {
 		Orders: e.orders, Known: e.known, Halting: e.halting,
 		Capacity: e.kit.capacity(), Devices: e.kit.devices(), Runtimes: e.board.Runtimes(),
 		Refuses: func(s *api.Service) string {
-			return cmp.Or(users.Refuses(s, e.opts.Config.HostUsers, e.board.Isolation()), unfitVolumes(s, e.opts.Config.HostPaths, e.kit.cannotMount))
+			return cmp.Or(users.Refuses(s, e.opts.Config.HostUsers, e.board.Isolation()), volumes.Refuses(s, e.opts.Config.HostPaths, e.kit.cannotMount))
 		},
 		Overlay: e.kit.net() != nil || e.kit.noNetwork != nil,
 		Present: make(map[wire.InstanceID]plan.Present, len(e.instances)),

@@ -20,6 +20,7 @@ import (
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/engine/enginetest"
 	"github.com/verge-edge/verge/internal/engine/health"
+	"github.com/verge-edge/verge/internal/engine/volumes"
 	"github.com/verge-edge/verge/internal/proxy"
 	"github.com/verge-edge/verge/internal/runtime"
 	"github.com/verge-edge/verge/internal/wire"
@@ -499,7 +500,7 @@ type rig struct {
 	born    time.Time // of the machine
 	config  wire.EngineConfig
 	// volumes is where moved volumes are put; nil is a cluster that is not there.
-	volumes volumeStore
+	volumes volumes.ObjectStore
 	network network // nil: none
 
 	e    *Engine

@@ -12,6 +12,7 @@ import (
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/engine/state"
+	"github.com/verge-edge/verge/internal/engine/volumes"
 	"github.com/verge-edge/verge/internal/runtime"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -234,7 +235,7 @@ func TestFilesAndVolumesOfAContainerAreMounts(t *testing.T) {
 		want := []runtime.Mount{
 			{Source: filepath.Join(work, "file-0"), Target: "/etc/app.ini", Own: true},
 			{Source: filepath.Join(work, "file-1"), Target: "conf/b", Own: true},
-			{Source: filepath.Join(r.dir, volumesDir, "default", web0, "data"), Target: "/data", Own: true},
+			{Source: filepath.Join(r.dir, volumes.Dir, "default", web0, "data"), Target: "/data", Own: true},
 			{Tmpfs: 4096, Target: "/scratch"},
 		}
 		if got := s.Container.Mounts; fmt.Sprint(got) != fmt.Sprint(want) {

@@ -2,18 +2,15 @@ package engine
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"syscall"
 
 	"github.com/verge-edge/verge/api"
-	"github.com/verge-edge/verge/internal/atomicfile"
 	"github.com/verge-edge/verge/internal/engine/secrets"
 	"github.com/verge-edge/verge/internal/engine/state"
 	"github.com/verge-edge/verge/internal/engine/users"
@@ -21,10 +18,6 @@ import (
 	"github.com/verge-edge/verge/internal/runtime/workdir"
 	"github.com/verge-edge/verge/internal/wire"
 )
-
-// volumesDir holds the named volumes, below the engine's directory: by namespace,
-// instance and name. Only RemoveVolume removes them.
-const volumesDir = "volumes"
 
 // furnished is workplace for files that are the user's; nil is the user of this process.
 func (in *instance) furnished(u *runtime.User) workdir.Place {
@@ -49,7 +42,7 @@ func (in *instance) furnish(o *wire.Order, env map[string]string, known secrets.
 	if err != nil {
 		return nil, nil, err
 	}
-	volumes, err := in.volumes(o)
+	volumes, err := in.kit.volumes.Of(o)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -152,28 +145,6 @@ func (in *instance) files(o *wire.Order, env map[string]string, known secrets.Va
 	return out, nil
 }
 
-// volumes of an order. Named ones are made if they are not there yet.
-func (in *instance) volumes(o *wire.Order) ([]workdir.Volume, error) {
-	var out []workdir.Volume
-	for i := range o.Spec.Volumes {
-		v := &o.Spec.Volumes[i]
-		w := workdir.Volume{Path: v.Path, Tmpfs: v.Tmpfs, ReadOnly: v.ReadOnly}
-		var err error
-		switch {
-		case v.Name != "":
-			w.Dir = filepath.Join(in.kit.dir, volumesDir, wire.OrderNamespace(o), o.ID, v.Name)
-			err = atomicfile.MkdirAll(w.Dir, 0o700)
-		case v.Host != "":
-			w.Dir, err = hostDir(v.Host, in.kit.config.HostPaths)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("volume %s: %w", v.Path, err)
-		}
-		out = append(out, w)
-	}
-	return out, nil
-}
-
 // unmount ends the mounts of the instance; a failure is shown, and tried again
 // before the next start and before anything is removed.
 func (in *instance) unmount() bool {
@@ -183,63 +154,4 @@ func (in *instance) unmount() bool {
 	}
 	in.kit.problems.Set("mounts of "+in.id, err)
 	return err == nil
-}
-
-// hostDir finds out where a directory of the machine really is, and whether that
-// is allowed.
-func hostDir(path string, allowed []string) (string, error) {
-	real, err := filepath.EvalSymlinks(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return "", fmt.Errorf("there is no %s on this worker; make it there, or choose another directory", path)
-	case err != nil:
-		return "", fmt.Errorf("%s of this worker: %w", path, err)
-	}
-	if st, err := os.Stat(real); err != nil || !st.IsDir() {
-		return "", fmt.Errorf("%s of this worker is not a directory", path)
-	}
-	for _, prefix := range allowed {
-		if p, err := filepath.EvalSymlinks(prefix); err == nil && within(real, p) {
-			return real, nil
-		}
-	}
-	if real != path {
-		path += " (which is " + real + ")"
-	}
-	return "", errors.New(notAllowed(path, allowed))
-}
-
-// notAllowed says why a directory of the machine is refused.
-func notAllowed(path string, allowed []string) string {
-	if len(allowed) == 0 {
-		return fmt.Sprintf("this worker gives no directory of its own to instances, so not %s either; its operator can allow some with --allow-host-path", path)
-	}
-	return fmt.Sprintf("%s is not below a directory that this worker gives to instances (--allow-host-path): %s", path, strings.Join(allowed, ", "))
-}
-
-// within says whether path is dir or below it; both are clean and absolute.
-func within(path, dir string) bool {
-	return path == dir || strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/")
-}
-
-// unfitVolumes says why this worker can't give an instance its volumes, "" if it
-// can: as far as that can be told without looking.
-func unfitVolumes(s *api.Service, hostPaths []string, cannotMount string) string {
-	for i := range s.Volumes {
-		v := &s.Volumes[i]
-		if v.Host != "" && !slices.ContainsFunc(hostPaths, func(dir string) bool { return within(v.Host, filepath.Clean(dir)) }) {
-			return fmt.Sprintf("volume %s: %s", v.Path, notAllowed(v.Host, hostPaths))
-		}
-		if cannotMount == "" {
-			continue
-		}
-		switch {
-		case s.Runtime == api.Container: // whose mounts are made by others
-		case v.Tmpfs > 0:
-			return fmt.Sprintf("volume %s: a directory in memory has to be mounted, which this worker may not: %s", v.Path, cannotMount)
-		case v.ReadOnly:
-			return fmt.Sprintf("volume %s: read_only has to be mounted, which this worker may not: %s; leave read_only out, or choose another worker", v.Path, cannotMount)
-		}
-	}
-	return ""
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/verge-edge/verge/internal/engine/state"
 	"github.com/verge-edge/verge/internal/engine/status"
 	"github.com/verge-edge/verge/internal/engine/users"
+	"github.com/verge-edge/verge/internal/engine/volumes"
 	"github.com/verge-edge/verge/internal/policy/life"
 	"github.com/verge-edge/verge/internal/proxy"
 	"github.com/verge-edge/verge/internal/runtime"
@@ -123,7 +124,7 @@ type kit struct {
 	ports    *portpool.Pool
 	objects  *objects.Cache
 	vault    *secrets.Vault
-	volumes  volumeStore
+	volumes  *volumes.Store
 	orphans  orphanProcesses
 	prober   health.Prober
 	restart  rule

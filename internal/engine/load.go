@@ -25,6 +25,7 @@ import (
 	"github.com/verge-edge/verge/internal/engine/state"
 	"github.com/verge-edge/verge/internal/engine/stats"
 	"github.com/verge-edge/verge/internal/engine/status"
+	"github.com/verge-edge/verge/internal/engine/volumes"
 	"github.com/verge-edge/verge/internal/overlay/peer"
 	"github.com/verge-edge/verge/internal/pki"
 	"github.com/verge-edge/verge/internal/policy/life"
@@ -47,7 +48,7 @@ type parts struct {
 	// noObjects: instances are told of no objects.
 	noObjects bool
 	// volumes is where volumes are put that are moved; nil is the cluster's object store.
-	volumes volumeStore
+	volumes volumes.ObjectStore
 	// placeWithin replaces the constant.
 	placeWithin time.Duration
 }
@@ -121,12 +122,13 @@ func (e *Engine) assemble() error {
 		Above: k.objects.Cluster(), TLS: id.ClientTLS, Ordered: e.orderedImages, Log: e.log,
 	})
 	k.makeRoom = e.images.MakeRoom
-	if k.volumes = p.volumes; k.volumes == nil {
-		k.volumes = k.objects.Cluster()
+	if p.volumes == nil {
+		p.volumes = k.objects.Cluster()
 	}
+	k.volumes = volumes.New(volumes.Options{Dir: k.dir, Worker: k.config.Worker, HostPaths: k.config.HostPaths, Objects: p.volumes, Log: e.log})
 	k.hide = e.opts.Hide
 	e.openUsers(k)
-	k.problems.Set("volumes that were not received", clearArriving(k.dir))
+	k.problems.Set("volumes that were not received", k.volumes.ClearArriving())
 	if k.router == nil {
 		r, err := newRouter(e, k)
 		if err != nil {

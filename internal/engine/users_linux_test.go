@@ -11,6 +11,7 @@ import (
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/engine/state"
 	"github.com/verge-edge/verge/internal/engine/users"
+	"github.com/verge-edge/verge/internal/engine/volumes"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -30,7 +31,7 @@ func TestInstancesHaveUsers(t *testing.T) {
 	spec := *one.Spec
 	two.Spec = &spec
 	// What an engine without users left is root's.
-	old := filepath.Join(b.dir, volumesDir, "default", web0, "data")
+	old := filepath.Join(b.dir, volumes.Dir, "default", web0, "data")
 	if err := os.MkdirAll(old, 0o700); err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/engine/state"
+	"github.com/verge-edge/verge/internal/engine/volumes"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -23,7 +24,7 @@ func TestVolumesAreRemoved(t *testing.T) {
 		o.Namespace = "shop-team"
 		o.Spec.Volumes = []api.Volume{{Path: "data", Name: "data"}, {Path: "other", Name: "other"}}
 		r.apply(o)
-		dir := filepath.Join(r.dir, volumesDir, "shop-team", web0)
+		dir := filepath.Join(r.dir, volumes.Dir, "shop-team", web0)
 		if err := os.WriteFile(filepath.Join(dir, "data", "x"), []byte("kept"), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -80,7 +81,7 @@ func TestVolumesAreRemoved(t *testing.T) {
 		}
 		after(time.Second)
 		look()
-		if left, err := os.ReadDir(filepath.Join(r.dir, volumesDir)); err != nil || len(left) != 0 {
+		if left, err := os.ReadDir(filepath.Join(r.dir, volumes.Dir)); err != nil || len(left) != 0 {
 			t.Errorf("there is still %v, %v", left, err)
 		}
 		o.Incarnation = 3

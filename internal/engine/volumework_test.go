@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/engine/volumes"
 	"github.com/verge-edge/verge/internal/objects"
 	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/wire"
@@ -81,7 +82,7 @@ func TestVolumesThroughTheObjectStore(t *testing.T) {
 		o := order(0, 1, 100)
 		o.Spec.Volumes = []api.Volume{{Path: "var/data", Name: "data"}}
 		r.apply(o)
-		dir := filepath.Join(r.dir, volumesDir, "default", web0, "data")
+		dir := filepath.Join(r.dir, volumes.Dir, "default", web0, "data")
 		if err := os.WriteFile(filepath.Join(dir, "counter"), []byte("counted 41"), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -185,7 +186,7 @@ func TestVolumesThroughTheObjectStore(t *testing.T) {
 		if got := work(wire.VolumeUnpack, packed); !got.Done {
 			t.Errorf("%+v", got)
 		}
-		if left, err := os.ReadDir(filepath.Join(r.dir, arrivingDir)); err == nil && len(left) > 0 {
+		if left, err := os.ReadDir(filepath.Join(r.dir, volumes.ArrivingDir)); err == nil && len(left) > 0 {
 			t.Errorf("left: %v", left)
 		}
 		o.Incarnation = 2

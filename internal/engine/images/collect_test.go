@@ -37,8 +37,10 @@ func TestOnlyWhatNothingNeedsIsRemoved(t *testing.T) {
 	k, known := &keeper{}, false
 	m := New(Options{
 		Pull: wire.PullConfig{KeepUnused: api.Duration(time.Hour), DiskHigh: 85}, Drivers: map[string]runtime.Driver{"container": k}, Above: k,
-		Ordered: func() (map[string]string, bool) { return map[string]string{"docker.io/library/shop:1": "shop:1"}, known },
-		Log:     slog.New(slog.DiscardHandler),
+		Ordered: func() (map[string]string, bool) {
+			return map[string]string{"docker.io/library/shop:1": "shop:1"}, known
+		},
+		Log: slog.New(slog.DiscardHandler),
 	})
 	if m.MakeRoom(t.Context()) || len(k.asked) != 0 {
 		t.Fatal("images were removed although nobody knows what is needed")

@@ -2,6 +2,7 @@ package state
 
 import (
 	"path/filepath"
+	"strings"
 )
 
 // InstancesDir holds a directory for each instance, below the engine's directory.
@@ -27,3 +28,8 @@ func (p Layout) Log() string { return filepath.Join(p.Dir, "log") }
 
 // RecordFile is its Record.
 func (p Layout) RecordFile() string { return filepath.Join(p.Dir, RecordName) }
+
+// Within says whether path is dir or below it; both are clean and absolute.
+func Within(path, dir string) bool {
+	return path == dir || strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/")
+}

@@ -1,4 +1,4 @@
-package engine
+package volumes
 
 import (
 	"strings"
@@ -27,7 +27,7 @@ func TestVolumesThatCannotBeGiven(t *testing.T) {
 		"host, everything allowed": {volume: api.Volume{Path: "d", Host: "/srv/x"}, hostPaths: []string{"/"}},
 		"host, beside it":          {volume: api.Volume{Path: "d", Host: "/srv2/x"}, hostPaths: []string{"/opt", "/srv"}, want: "/srv2/x is not below a directory that this worker gives to instances (--allow-host-path): /opt, /srv"},
 	} {
-		got := unfitVolumes(&api.Service{Volumes: []api.Volume{c.volume}}, c.hostPaths, c.noMount)
+		got := Refuses(&api.Service{Volumes: []api.Volume{c.volume}}, c.hostPaths, c.noMount)
 		if (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}

@@ -1,4 +1,4 @@
-package engine
+package volumes
 
 import (
 	"context"
@@ -9,94 +9,49 @@ import (
 	"hash"
 	"io"
 	"io/fs"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/verge-edge/verge/internal/atomicfile"
-	"github.com/verge-edge/verge/internal/engine/plan"
+	"github.com/verge-edge/verge/internal/engine/state"
 	"github.com/verge-edge/verge/internal/objects"
 	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/runtime/volume"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
-// volumeStore is where volumes are put while they are moved: the object store of the
+// ObjectStore is where volumes are put while they are moved: the object store of the
 // cluster, which every worker reaches by a connection of its own.
-type volumeStore interface {
+type ObjectStore interface {
 	Get(ctx context.Context, namespace, name, have string) (objects.Got, error)
 	Put(ctx context.Context, in rest.ObjectUpload) (wire.ObjectView, error)
 }
 
 const (
-	// arrivingDir holds volumes until all of them is there and was compared.
-	arrivingDir = "volumes.arriving"
-	// volumesAgain is the pause after a work on volumes failed.
-	volumesAgain = 5 * time.Second
+	// ArrivingDir holds volumes until all of them is there and was compared.
+	ArrivingDir = "volumes.arriving"
 	// volumeType is the media type of a packed volume.
 	volumeType = "application/x-tar"
 )
 
-// workOnVolumes does what an order asks for of the volumes of the instance, which is
-// stopped. False if there is nothing to do.
-func (in *instance) workOnVolumes(ctx context.Context, o *wire.Order) bool {
-	w := o.Volumes
-	if w == nil || w.Do == wire.VolumeHold || o.Spec == nil || in.worked.About(w) && (in.worked.Done || in.worked.Final) {
-		return false
-	}
-	in.endCopies(wire.Problemf(http.StatusConflict, "volume-busy", "copy it again when the instance runs: verge describe instance/"+in.id, "it was not copied as a whole", "the volumes of %s are copied themselves now (%s)", in.id, w.Do))
-	done := make(chan struct{})
-	var report *wire.VolumeReport
-	working, cancel := context.WithCancel(ctx)
-	defer cancel()
-	go func() {
-		defer close(done)
-		report = in.doVolumes(working, o)
-	}()
-	for over := false; !over; {
-		select {
-		case <-done:
-			over = true
-		case <-in.wake:
-			if g := in.currentGoal(); g.Kind != plan.Stop || !g.Order.Volumes.Same(w) {
-				cancel() // it is not wanted any more
-				<-done
-				over = true
-			}
-		}
-	}
-	if working.Err() != nil {
-		return true
-	}
-	in.worked = report
-	in.settle(in.currentGoal())
-	if !report.Done {
-		in.log.Warn("the volumes could not be "+w.Do+"ed", "final", report.Final, "error", report.Why)
-	}
-	if !report.Done && !report.Final {
-		in.pause(ctx, volumesAgain)
-	}
-	return true
-}
-
-// doVolumes works on one volume after the other.
-func (in *instance) doVolumes(ctx context.Context, o *wire.Order) *wire.VolumeReport {
+// Do does what an order asks for of the volumes of its instance, which is stopped: one
+// volume after the other.
+func (s *Store) Do(ctx context.Context, o *wire.Order) *wire.VolumeReport {
 	w := o.Volumes
 	out := &wire.VolumeReport{Key: w.Key, Do: w.Do}
 	for _, v := range w.Volumes {
 		ref := wire.VolumeRef{Namespace: wire.OrderNamespace(o), Instance: o.ID, Name: v.Name}
-		err := checkVolume(ref)
+		err := Check(ref)
 		switch {
 		case err != nil:
 			err = volume.Refused{Err: err}
 		case w.Do == wire.VolumePack:
-			v, err = in.packVolume(ctx, ref, v)
+			v, err = s.pack(ctx, ref, v)
 		case w.Do == wire.VolumeUnpack:
-			err = in.unpackVolume(ctx, ref, v)
+			err = s.unpack(ctx, ref, v)
 		case w.Do == wire.VolumeRestore:
-			err = in.restoreVolume(ctx, ref, v)
+			err = s.restore(ctx, ref, v)
 		default:
 			err = volume.Refusedf("this engine does not know how to %q it", w.Do)
 		}
@@ -104,7 +59,7 @@ func (in *instance) doVolumes(ctx context.Context, o *wire.Order) *wire.VolumeRe
 			out.Why, out.Volumes, out.Final = fmt.Sprintf("volume %s: %v", v.Name, err), nil, isFinal(err)
 			return out
 		}
-		in.log.Info("a volume was "+w.Do+"ed", "volume", ref.String(), "bytes", v.Size, "digest", v.Digest)
+		s.o.Log.Info("a volume was "+w.Do+"ed", "instance", o.ID, "volume", ref.String(), "bytes", v.Size, "digest", v.Digest)
 		out.Volumes = append(out.Volumes, v)
 	}
 	out.Done = true
@@ -122,14 +77,14 @@ func isFinal(err error) bool {
 	return errors.As(err, &volume.Refused{})
 }
 
-func (in *instance) volumeDir(r wire.VolumeRef) string {
-	return filepath.Join(in.kit.dir, volumesDir, r.Namespace, r.Instance, r.Name)
+func (s *Store) dir(r wire.VolumeRef) string {
+	return filepath.Join(s.o.Dir, Dir, r.Namespace, r.Instance, r.Name)
 }
 
-// packVolume puts a volume into the object store. What is there afterwards has the hash
+// pack puts a volume into the object store. What is there afterwards has the hash
 // that was computed here.
-func (in *instance) packVolume(ctx context.Context, ref wire.VolumeRef, v wire.VolumeObject) (wire.VolumeObject, error) {
-	dir := in.volumeDir(ref)
+func (s *Store) pack(ctx context.Context, ref wire.VolumeRef, v wire.VolumeObject) (wire.VolumeObject, error) {
+	dir := s.dir(ref)
 	if err := atomicfile.MkdirAll(dir, 0o700); err != nil { // it may never have been started
 		return v, err
 	}
@@ -145,7 +100,7 @@ func (in *instance) packVolume(ctx context.Context, ref wire.VolumeRef, v wire.V
 		_ = write.CloseWithError(err) // always nil
 		packed <- err
 	}()
-	view, err := in.kit.volumes.Put(ctx, rest.ObjectUpload{Namespace: ref.Namespace, Name: v.Object, Type: volumeType, Size: -1, Body: read})
+	view, err := s.o.Objects.Put(ctx, rest.ObjectUpload{Namespace: ref.Namespace, Name: v.Object, Type: volumeType, Size: -1, Body: read})
 	_ = read.Close() // lets go of who packs, where it was not read to its end
 	if perr := <-packed; perr != nil && !errors.Is(perr, io.ErrClosedPipe) {
 		return v, perr
@@ -161,44 +116,44 @@ func (in *instance) packVolume(ctx context.Context, ref wire.VolumeRef, v wire.V
 	return v, nil
 }
 
-// unpackVolume makes a volume of an object, beside the others, and puts it in its place
+// unpack makes a volume of an object, beside the others, and puts it in its place
 // when what is on the disk has the hash of what was packed.
-func (in *instance) unpackVolume(ctx context.Context, ref wire.VolumeRef, v wire.VolumeObject) error {
-	dir := in.volumeDir(ref)
+func (s *Store) unpack(ctx context.Context, ref wire.VolumeRef, v wire.VolumeObject) error {
+	dir := s.dir(ref)
 	if _, err := os.Lstat(dir); err == nil {
 		has, err := digestOfDir(ctx, dir)
 		if err != nil {
 			return err
 		}
 		if has != v.Digest {
-			return fmt.Errorf("this worker has another volume of that name already: verge volume rm CLUSTER/%s/%s removes it, if nobody needs what is in it, once the move is cancelled (verge volume move --cancel); then move it again", in.kit.config.Worker, ref)
+			return fmt.Errorf("this worker has another volume of that name already: verge volume rm CLUSTER/%s/%s removes it, if nobody needs what is in it, once the move is cancelled (verge volume move --cancel); then move it again", s.o.Worker, ref)
 		}
 		return nil // an earlier engine has done it
 	}
-	return in.arrive(ctx, ref, v, os.Rename)
+	return s.arrive(ctx, ref, v, os.Rename)
 }
 
-// restoreVolume makes a volume what an object says, in the place of what is there, which
+// restore makes a volume what an object says, in the place of what is there, which
 // stays until then.
-func (in *instance) restoreVolume(ctx context.Context, ref wire.VolumeRef, v wire.VolumeObject) error {
-	if err := atomicfile.MkdirAll(in.volumeDir(ref), 0o700); err != nil {
+func (s *Store) restore(ctx context.Context, ref wire.VolumeRef, v wire.VolumeObject) error {
+	if err := atomicfile.MkdirAll(s.dir(ref), 0o700); err != nil {
 		return err
 	}
-	return in.arrive(ctx, ref, v, exchangeDirs)
+	return s.arrive(ctx, ref, v, swap)
 }
 
 // arrive makes a volume of an object beside the others; put then puts it in its place.
 // What is left beside them is removed.
-func (in *instance) arrive(ctx context.Context, ref wire.VolumeRef, v wire.VolumeObject, put func(from, to string) error) error {
-	dir := in.volumeDir(ref)
-	aside := filepath.Join(in.kit.dir, arrivingDir, ref.Namespace+"."+ref.Instance+"."+ref.Name)
+func (s *Store) arrive(ctx context.Context, ref wire.VolumeRef, v wire.VolumeObject, put func(from, to string) error) error {
+	dir := s.dir(ref)
+	aside := filepath.Join(s.o.Dir, ArrivingDir, ref.Namespace+"."+ref.Instance+"."+ref.Name)
 	if err := os.RemoveAll(aside); err != nil {
 		return err
 	}
 	if err := atomicfile.MkdirAll(aside, 0o700); err != nil {
 		return err
 	}
-	err := in.receive(ctx, ref, v, aside)
+	err := s.receive(ctx, ref, v, aside)
 	if err == nil {
 		err = atomicfile.MkdirAll(filepath.Dir(dir), 0o700)
 	}
@@ -212,8 +167,8 @@ func (in *instance) arrive(ctx context.Context, ref wire.VolumeRef, v wire.Volum
 }
 
 // receive unpacks an object into a directory and compares both with what was packed.
-func (in *instance) receive(ctx context.Context, ref wire.VolumeRef, v wire.VolumeObject, dir string) error {
-	got, err := in.kit.volumes.Get(ctx, ref.Namespace, v.Object, "")
+func (s *Store) receive(ctx context.Context, ref wire.VolumeRef, v wire.VolumeObject, dir string) error {
+	got, err := s.o.Objects.Get(ctx, ref.Namespace, v.Object, "")
 	if err != nil {
 		return fmt.Errorf("its cluster does not give it: %w", err)
 	}
@@ -223,7 +178,7 @@ func (in *instance) receive(ctx context.Context, ref wire.VolumeRef, v wire.Volu
 	}
 	sum := sha256.New()
 	all := io.TeeReader(got.Body, sum)
-	err = volume.Unpack(ctx, all, dir, func() (int64, error) { return roomAt(dir) })
+	err = volume.Unpack(ctx, all, dir, func() (int64, error) { return state.RoomAt(dir) })
 	if err == nil {
 		_, err = io.Copy(io.Discard, all) // what is after the end of an archive
 	}
@@ -248,9 +203,9 @@ func digestOfDir(ctx context.Context, dir string) (string, error) {
 	return digestOf(sum), err
 }
 
-// clearArriving removes what an engine that was killed was about to receive.
-func clearArriving(dir string) error {
-	err := os.RemoveAll(filepath.Join(dir, arrivingDir))
+// ClearArriving removes what an engine that was killed was about to receive.
+func (s *Store) ClearArriving() error {
+	err := os.RemoveAll(filepath.Join(s.o.Dir, ArrivingDir))
 	if errors.Is(err, fs.ErrNotExist) {
 		err = nil
 	}

@@ -1,15 +1,17 @@
-package engine
+package volumes
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -26,13 +28,32 @@ const (
 	removing = ".removing-"
 )
 
-// Volumes lists the named volumes of this worker, by namespace, instance and name.
-func (e *Engine) Volumes(ctx context.Context) ([]wire.VolumeView, error) {
-	if err := e.wait(ctx); err != nil {
-		return nil, err
-	}
+// Options of a VolumeStore.
+type Options struct {
+	// Dir is the directory of the engine.
+	Dir    string
+	Worker string
+	// HostPaths are the directories of the machine that instances may have.
+	HostPaths []string
+	// Objects is where volumes are put while they are moved.
+	Objects ObjectStore
+	Log     *slog.Logger
+}
+
+// Store has the named volumes of a worker.
+type Store struct {
+	o        Options
+	clearing sync.Mutex // one Clear at a time
+}
+
+// New has the volumes below a directory.
+func New(o Options) *Store { return &Store{o: o} }
+
+// List lists the named volumes of this worker, by namespace, instance and name. Whether they
+// are in use is left open.
+func (s *Store) List(ctx context.Context) ([]wire.VolumeView, error) {
 	out := []wire.VolumeView{}
-	base := filepath.Join(e.opts.Dir, volumesDir)
+	base := filepath.Join(s.o.Dir, Dir)
 	err := filepath.WalkDir(base, func(path string, d fs.DirEntry, err error) error {
 		rel, _ := filepath.Rel(base, path) // path is below base
 		parts := strings.Split(filepath.ToSlash(rel), "/")
@@ -51,7 +72,7 @@ func (e *Engine) Volumes(ctx context.Context) ([]wire.VolumeView, error) {
 			return nil
 		}
 		v := wire.VolumeView{VolumeRef: wire.VolumeRef{Namespace: parts[0], Instance: parts[1], Name: parts[2]}}
-		if checkVolume(v.VolumeRef) != nil {
+		if Check(v.VolumeRef) != nil {
 			return fs.SkipDir // nothing of ours
 		}
 		if info, err := d.Info(); err == nil {
@@ -69,11 +90,6 @@ func (e *Engine) Volumes(ctx context.Context) ([]wire.VolumeView, error) {
 	for i := range out {
 		v := &out[i]
 		v.Bytes, v.Partial = m.dir(filepath.Join(base, v.Namespace, v.Instance, v.Name))
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for i := range out {
-		out[i].InUse = e.usesLocked(out[i].VolumeRef)
 	}
 	return out, nil
 }
@@ -128,78 +144,42 @@ func (m *measure) dir(dir string) (bytes int64, partial bool) {
 	return bytes, err != nil
 }
 
-// usesLocked says whether an instance that is here, or ordered, names a volume.
-// Where the orders are not known every one may be used.
-func (e *Engine) usesLocked(r wire.VolumeRef) bool {
-	if !e.known {
-		return true
-	}
-	names := func(o *wire.Order) bool {
-		return o.ID == r.Instance && o.Spec != nil && wire.OrderNamespace(o) == r.Namespace && slices.ContainsFunc(o.Spec.Volumes, isNamed(r.Name))
-	}
-	for i := range e.orders {
-		if names(&e.orders[i]) {
-			return true
-		}
-	}
-	in := e.instances[r.Instance]
-	if in == nil {
-		return false
-	}
-	goal := in.currentGoal().Order
-	run := in.present().Order
-	// Of one without an order nobody knows what it names.
-	return names(&goal) || names(&run) || (goal.ID == "" && run.ID == "")
+// Names says whether an order names a volume.
+func Names(o *wire.Order, r wire.VolumeRef) bool {
+	return o.ID == r.Instance && o.Spec != nil && wire.OrderNamespace(o) == r.Namespace &&
+		slices.ContainsFunc(o.Spec.Volumes, func(v api.Volume) bool { return v.Name == r.Name })
 }
 
-// RemoveVolume removes a named volume that nothing here uses, with all that is in
-// it.
-func (e *Engine) RemoveVolume(ctx context.Context, r wire.VolumeRef) error {
-	if err := e.wait(ctx); err != nil {
-		return err
-	}
-	if err := checkVolume(r); err != nil {
-		return fmt.Errorf("%w: %w", state.ErrBadQuery, err)
-	}
-	base := filepath.Join(e.opts.Dir, volumesDir)
+// Remove removes a named volume that nothing uses, with all that is in it. It is moved aside
+// in one step, for Clear: an instance that comes then begins with an empty one.
+func (s *Store) Remove(r wire.VolumeRef) error {
+	base := filepath.Join(s.o.Dir, Dir)
 	aside := filepath.Join(base, removing+wire.NewID())
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.usesLocked(r) {
-		return wire.Problemf(http.StatusConflict, "volume-in-use", "delete what uses it first: verge describe instance/"+r.Instance, "the volume is in use", "%s names %s", r.Instance, r.Name)
-	}
-	// Moved in one step, while nothing can begin to use it: an instance that comes
-	// now begins with an empty one.
-	err := os.Rename(filepath.Join(base, r.Namespace, r.Instance, r.Name), aside)
+	err := os.Rename(s.dir(r), aside)
 	if err == nil {
 		err = atomicfile.SyncDir(filepath.Join(base, r.Namespace, r.Instance))
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		return wire.Problemf(http.StatusNotFound, "no-such-volume", "verge volume ls", "there is no such volume", "%s is not on worker %s", r, e.opts.Config.Worker)
+		return wire.Problemf(http.StatusNotFound, "no-such-volume", "verge volume ls", "there is no such volume", "%s is not on worker %s", r, s.o.Worker)
 	}
 	if err != nil {
 		return fmt.Errorf("remove volume %s: %w", r, err)
 	}
-	e.log.Info("a volume is removed", "volume", r.String())
+	s.o.Log.Info("a volume is removed", "volume", r.String())
 	// Only where they are empty now.
 	_ = os.Remove(filepath.Join(base, r.Namespace, r.Instance))
 	_ = os.Remove(filepath.Join(base, r.Namespace))
-	if e.spawn == nil {
-		return nil // the next engine does it
-	}
-	e.spawn(func(context.Context) { e.clearVolumes() })
 	return nil
 }
 
-// clearVolumes removes what was moved aside, also what an engine that was killed
-// has left.
-func (e *Engine) clearVolumes() {
-	e.clearing.Lock()
-	defer e.clearing.Unlock()
-	base := filepath.Join(e.opts.Dir, volumesDir)
+// Clear removes what was moved aside, also what an engine that was killed has left.
+func (s *Store) Clear() error {
+	s.clearing.Lock()
+	defer s.clearing.Unlock()
+	base := filepath.Join(s.o.Dir, Dir)
 	list, err := os.ReadDir(base)
 	if errors.Is(err, fs.ErrNotExist) {
-		return
+		return nil
 	}
 	var all []error
 	for _, d := range list {
@@ -207,31 +187,13 @@ func (e *Engine) clearVolumes() {
 			all = append(all, os.RemoveAll(filepath.Join(base, d.Name())))
 		}
 	}
-	e.kit.problems.Set("removed volumes", errors.Join(append(all, err)...))
+	return errors.Join(append(all, err)...)
 }
 
-// checkVolume says whether r can name a volume: nothing of it leads anywhere else.
-func checkVolume(r wire.VolumeRef) error {
+// Check says whether r can name a volume: nothing of it leads anywhere else.
+func Check(r wire.VolumeRef) error {
 	if !state.IsLabel(r.Namespace) || !state.ValidID(r.Instance) || !state.IsLabel(r.Name) {
 		return fmt.Errorf("%.200q is not the name of a volume", r.String())
 	}
 	return nil
-}
-
-func (e *Engine) getVolumes(w http.ResponseWriter, r *http.Request) {
-	list, err := e.Volumes(r.Context())
-	e.answer(w, list, err)
-}
-
-func (e *Engine) deleteVolume(w http.ResponseWriter, r *http.Request) {
-	ref := wire.VolumeRef{Namespace: r.FormValue("namespace"), Instance: r.FormValue("instance"), Name: r.FormValue("name")}
-	if err := e.RemoveVolume(r.Context(), ref); err != nil {
-		e.refuse(w, err)
-		return
-	}
-	w.WriteHeader(http.StatusNoContent)
-}
-
-func isNamed(name string) func(api.Volume) bool {
-	return func(v api.Volume) bool { return v.Name == name }
 }

@@ -1,8 +1,0 @@
-package engine
-
-import "golang.org/x/sys/unix"
-
-// exchangeDirs lets two directories of one file system change places, in one step.
-func exchangeDirs(a, b string) error {
-	return unix.Renameat2(unix.AT_FDCWD, a, unix.AT_FDCWD, b, unix.RENAME_EXCHANGE)
-}
