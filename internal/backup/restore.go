@@ -40,44 +40,56 @@ type Mark struct {
 	Twin time.Time `json:"twin,omitzero"`
 	// Asked are those below that have been asked, and said, what they hold.
 	Asked map[string]time.Time `json:"asked,omitempty"`
-	// Seen are the revisions that they had then, so that the same proof does not lead
-	// to another question.
+	// Seen are the revisions that they had then, as versions before Settled wrote them.
 	Seen map[string]wire.Rev `json:"seen,omitempty"`
 }
 
-// Heard is a copy of m that says that somebody has said what it holds; it had the
-// revision has of its desired state.
-func (m *Mark) Heard(name string, has wire.Rev, at time.Time) *Mark {
+// Heard is a copy of m that says that somebody has said what it holds.
+func (m *Mark) Heard(name string, at time.Time) *Mark {
 	next := *m
-	next.Asked, next.Seen = copyOf(m.Asked), copyOf(m.Seen)
+	next.Asked = copyOf(m.Asked)
 	next.Asked[name] = at.Round(0)
-	if next.Seen[name] = has; has.IsZero() {
-		delete(next.Seen, name)
-	}
 	return &next
 }
 
-// Behind is the mark of a store that peer (by, in words) has proved to be an older copy: peer has seen
-// the revision has, which the store does not have and differs from since the era from.
-// It is nil where m, the mark that is there (nil: none), already covers that. twin says
-// that this process had told the peer something before.
-func (m *Mark) Behind(peer, by string, has wire.Rev, from wire.Era, twin bool, now time.Time) *Mark {
+// Proof is what a peer has proved.
+type Proof struct {
+	Peer, By string   // its name in Mark.Asked, and in words
+	Has      wire.Rev // the state that it was told, in which the store has never been
+	From     wire.Era // in which the store may have begun to differ from the one that was
+	Twin     bool     // this process had told the peer something before
+}
+
+// Behind is the mark of a store that a peer has proved to be an older copy of one that went
+// on. It is nil where that leads to no question: where m, the mark that is there (nil: none),
+// or what is settled covers it. peers are all that can be asked.
+func (m *Mark) Behind(past *Settled, p Proof, peers []string, now time.Time) *Mark {
 	var next Mark
 	switch {
-	case m == nil || len(m.Dropped) > 0: // a recovery of dropped records asks for less
-		at := from.Began()
+	case m != nil && len(m.Dropped) == 0 && m.Asked[p.Peer].IsZero():
+		return nil
+	case past.covers(p.Peer, p.Has, p.Twin) || m != nil && m.Seen[p.Peer] == p.Has:
+		return nil
+	case m != nil && len(m.Dropped) == 0:
+		next = *m
+		next.Asked = copyOf(m.Asked)
+		delete(next.Asked, p.Peer)
+	case p.Twin && past != nil && past.Until != 0:
+		// The others have been asked, and are asked again when they prove something.
+		next = Mark{V: wire.Version, At: past.At, Made: past.At, Ahead: p.By, Asked: map[string]time.Time{}}
+		for _, peer := range peers {
+			if peer != p.Peer {
+				next.Asked[peer] = past.At
+			}
+		}
+	default: // a recovery of dropped records asks for less
+		at := p.From.Began()
 		if at.IsZero() {
 			at = now
 		}
-		next = Mark{V: wire.Version, At: at.Round(0), Made: at.Round(0), Ahead: by}
-	case m.Asked[peer].IsZero() || m.Seen[peer] == has:
-		return nil
-	default:
-		next = *m
-		next.Asked = copyOf(m.Asked)
-		delete(next.Asked, peer)
+		next = Mark{V: wire.Version, At: at.Round(0), Made: at.Round(0), Ahead: p.By}
 	}
-	if twin {
+	if p.Twin {
 		next.Twin = now.Round(0)
 	}
 	return &next

@@ -21,6 +21,9 @@ func coreOn(t *testing.T, dir string, store *bus.MemStore) *core {
 	}
 	c := newTestCore(t, store)
 	c.key = key
+	if c.prover, err = key.Prover(proofOf); err != nil {
+		t.Fatal(err)
+	}
 	for _, name := range []string{"w1", "w2"} {
 		if c.m.workers[name] == nil {
 			rec := workerRecord{V: wire.Version, Info: wire.WorkerInfo{V: wire.Version, Name: name}}
@@ -104,11 +107,20 @@ func TestTheRootKnowsAnOlderCopy(t *testing.T) {
 	}
 	was := store.Timeline().At(rev)
 	c := coreOn(t, dir, store.Reopen())
-	if c.onWas(was); c.m.mark() != nil {
+	hears := func() {
+		t.Helper()
+		c.mu.Lock() // as a pass that stores something
+		c.onWas(was)
+		c.mu.Unlock()
+		if _, err := c.pass(t.Context(), time.Now(), true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if hears(); c.m.mark() != nil {
 		t.Fatalf("after a restart: %+v", c.m.mark())
 	}
 	c = coreOn(t, dir, bus.OpenMemStore(copied))
-	if c.onWas(was); c.m.mark() == nil || c.m.mark().Ahead != "the root" || !c.m.unasked(theRoot) || !c.m.unasked("w1") {
+	if hears(); c.m.mark() == nil || c.m.mark().Ahead != "the root" || !c.m.unasked(theRoot) || !c.m.unasked("w1") {
 		t.Errorf("it goes on: %+v", c.m.mark())
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/verge-edge/verge/internal/bus"
@@ -40,6 +41,7 @@ type core struct {
 	local  bus.Conn      // to the workers
 	up     bus.Conn      // to the root
 	key    *seal.Key     // of its secrets
+	prover *seal.Prover  // of revisions; nil: there are no proofs
 	hooks  *hooks.Keeper // nil: nobody is told anything
 	keeper keeper.Keeper // of store, guarded by mu
 	ports  *PortBook     // nil: no other cluster shares this machine
@@ -108,6 +110,8 @@ type core struct {
 	isolation life.Isolation
 	// locks of gateways, by name, see acme.go.
 	locks map[string]acmeLock
+	// was is what the root had of this cluster, where that is a later state; see heedRoot.
+	was atomic.Pointer[wire.Rev]
 	// losses are what the silence of workers affects, by worker, until all of that answers again.
 	losses map[string]*life.Loss
 
@@ -127,7 +131,11 @@ func (c *core) init(ctx context.Context, details bool, now time.Time) (err error
 	c.askCtx, c.endAsking = context.WithCancel(context.WithoutCancel(ctx))
 	c.m = newModel(c.name, details, now)
 	c.m.site = c.site
-	c.m.vault.key = c.key
+	if c.m.vault.key = c.key; c.key != nil {
+		if c.prover, err = c.key.Prover(proofOf); err != nil {
+			return err
+		}
+	}
 	c.keeper.Store = c.store
 	c.lastPass, c.planned = now, loop.Tick
 	c.upErr = errors.New("not connected yet")
@@ -202,7 +210,7 @@ func (c *core) reload(ctx context.Context, now time.Time) error {
 		return nil
 	}
 	next := newModel(c.m.name, c.m.details, c.m.started)
-	next.recovery.heard = c.m.recovery.heard
+	next.recovery.heard, next.recovery.proven = c.m.recovery.heard, c.m.recovery.proven
 	next.vault.key = c.key
 	next.net.signs, next.net.relayOnly = c.m.net.signs, c.m.net.relayOnly
 	next.wants, next.near, next.plugins, next.counsels, next.breakers = c.m.wants, c.m.near, c.m.plugins, c.m.counsels, c.m.breakers
@@ -298,6 +306,9 @@ func (c *core) pass(ctx context.Context, now time.Time, changed bool) (settled b
 	if err := c.reload(ctx, now); err != nil {
 		return false, err
 	}
+	if err := c.heedRoot(ctx, now); err != nil {
+		return false, err
+	}
 	c.heardOf, c.owed, c.passed, c.stepped = nil, false, now, 0
 	c.m.gates = c.hooks.Gates(wire.GateWave)
 	c.m.lookNear(now)
@@ -306,6 +317,7 @@ func (c *core) pass(ctx context.Context, now time.Time, changed bool) (settled b
 	}
 	for range maxRounds {
 		begin := time.Now()
+		c.m.recovery.stored = c.store.Rev()
 		t := c.m.step(now)
 		c.stepped += time.Since(begin)
 		c.close(ctx, t)

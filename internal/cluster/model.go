@@ -222,7 +222,7 @@ func newModel(name string, details bool, now time.Time) *model {
 		wants: map[string]*want{}, near: newNear(), flows: map[string]*flows{},
 		plugins: map[string]bool{}, counsels: map[wire.InstanceID]*counsel{}, breakers: map[string]plugin.Breaker{},
 		workers: map[string]*worker{},
-		peer:    func(w string) string { return w },
+		peer:    func(w string) string { return w }, recovery: recovery{proven: map[string]wire.Rev{}},
 	}
 	m.bind(schema.New())
 	return m
@@ -242,6 +242,9 @@ func (m *model) bind(db *table.DB) {
 	m.members, m.upgraded, m.gone, m.acmes = memberTable.Rows(db), upgradedTable.Rows(db), goneTable.Rows(db), acmeTable.Rows(db)
 	m.net.leases, m.net.told, m.net.numbers = leaseTable.Rows(db), networkTable.Rows(db), numberTable.Rows(db)
 }
+
+// past is what recoveries have settled; nil: there was none.
+func (m *model) past() *backup.Settled { return settledTable.One(m.db) }
 
 // mark of a recovery; nil: there is none.
 func (m *model) mark() *backup.Mark { return markTable.One(m.db) }

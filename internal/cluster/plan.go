@@ -41,7 +41,7 @@ func (m *model) clone() *model {
 	c.bind(m.db.Clone())
 	c.shares, c.leaving, c.uses = maps.Clone(m.shares), maps.Clone(m.leaving), maps.Clone(m.uses)
 	c.byName, c.listed = slices.Clone(m.byName), slices.Clone(m.listed)
-	c.wants, c.look.rest = maps.Clone(m.wants), maps.Clone(m.look.rest)
+	c.wants, c.look.rest, c.recovery.proven = maps.Clone(m.wants), maps.Clone(m.look.rest), maps.Clone(m.recovery.proven)
 	c.plugins, c.counsels, c.breakers = maps.Clone(m.plugins), maps.Clone(m.counsels), maps.Clone(m.breakers)
 	c.otherPorts = maps.Clone(m.otherPorts)
 	c.near, c.entering, c.unread = m.near.clone(), slices.Clone(m.entering), slices.Clone(m.unread)

@@ -3,13 +3,15 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/verge-edge/verge/internal/backup"
 	"github.com/verge-edge/verge/internal/bus/records"
 	"github.com/verge-edge/verge/internal/loop"
 	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/wire"
-	"strconv"
-	"strings"
-	"time"
 )
 
 // A cluster that was restored from a backup, or whose data directory is an older copy
@@ -23,6 +25,10 @@ const theRoot = "="
 
 // recovery is what a restored cluster knows beyond its store.
 type recovery struct {
+	// proven are the states of other eras that the root and workers have proved to this process.
+	proven map[string]wire.Rev
+	// stored is the last sequence number of the store as a pass begins.
+	stored uint64
 	// heard: an exchange with the root has come to its end since this process began.
 	heard bool
 	// settled: a pass has decided on everything since.
@@ -42,6 +48,15 @@ func (m *model) silent(name string) bool {
 // recover hears the root and the workers. It reports whether more can be decided.
 func (t *tx) recover(now time.Time) bool {
 	m := t.m
+	if past := m.past().Back(func(name string) bool {
+		if name == theRoot {
+			return m.recovery.heard
+		}
+		w := m.workers[name]
+		return w == nil || w.matched
+	}); past != nil {
+		t.settlePast(past)
+	}
 	if m.mark() == nil {
 		return true
 	}
@@ -68,6 +83,7 @@ func (t *tx) recover(now time.Time) bool {
 		t.asked(name, now)
 	}
 	if all {
+		t.settlePast(t.past().Ended(m.mark(), m.recovery.stored))
 		markTable.Put(t.rows, "", nil)
 		t.event("cluster/"+m.name, "all workers have been heard: the recovery has ended")
 	}
@@ -76,28 +92,21 @@ func (t *tx) recover(now time.Time) bool {
 
 // asked notes that somebody has been heard.
 func (t *tx) asked(name string, now time.Time) {
-	var has wire.Rev
-	if w := t.m.workers[name]; w != nil {
-		has = w.has
-	}
-	markTable.Put(t.rows, "", markTable.Get(t.rows, "").Heard(name, has, now))
+	markTable.Put(t.rows, "", markTable.Get(t.rows, "").Heard(name, now))
+	t.settlePast(t.past().Heard(name, t.m.recovery.proven[name]))
 }
+
+// past is what is settled as this tx leaves it; nil: nothing ever was.
+func (t *tx) past() *backup.Settled { return settledTable.Get(t.rows, "") }
+
+func (t *tx) settlePast(past *backup.Settled) { settledTable.Put(t.rows, "", past) }
+
+// proofOf is the purpose of the codes that prove revisions.
+const proofOf = "revision of a cluster"
 
 // prove makes the proofs of revisions that a worker is given, so that it can show later
 // that it had them from this cluster.
-func (c *core) prove(worker string) func(wire.Rev) []byte {
-	if c.key == nil {
-		return nil
-	}
-	return func(r wire.Rev) []byte {
-		mac, err := c.key.MAC("revision of a cluster", worker, r.Inc, strconv.FormatUint(r.N, 10))
-		if err != nil {
-			c.log.Error("a revision cannot be proved", "worker", worker, "error", err)
-			return nil
-		}
-		return mac
-	}
-}
+func (c *core) prove(worker string) func(wire.Rev) []byte { return c.prover.Revisions(worker) }
 
 // heedAhead begins a recovery where a worker proves that it has seen a state of this
 // cluster that the store has never been in, see the root's. The mutex is held.
@@ -109,43 +118,55 @@ func (c *core) heedAhead(ctx context.Context, w *worker, r wire.Report, now time
 	if !ahead {
 		return nil
 	}
-	return c.beginRecovery(ctx, w.Info.Name, "worker "+w.Info.Name, r.Have, from, w.matched, now)
+	return c.beginRecovery(ctx, backup.Proof{Peer: w.Info.Name, By: "worker " + w.Info.Name, Has: r.Have, From: from, Twin: w.matched}, now)
 }
 
-// onWas hears from the root what it had of this cluster before.
+// onWas hears from the root what it had of this cluster before. The next pass heeds that:
+// who calls must not wait for one.
 func (c *core) onWas(was wire.Rev) {
-	from, ahead := c.store.Timeline().Ahead(was, c.store.Rev())
-	if !ahead {
-		return
+	if _, ahead := c.store.Timeline().Ahead(was, c.store.Rev()); ahead {
+		c.was.Store(&was)
+		loop.Poke(c.wake)
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
+}
+
+// heedRoot begins a recovery where the root had a later state of this cluster than the store
+// has. The mutex is held.
+func (c *core) heedRoot(ctx context.Context, now time.Time) error {
+	was := c.was.Swap(nil)
 	// Once for each process: the root is told all of the observed state anew by it.
-	if c.m.mark() != nil {
-		return
+	if was == nil || c.m.mark() != nil {
+		return nil
 	}
-	if err := c.beginRecovery(context.Background(), theRoot, "the root", was, from, false, time.Now()); err != nil {
-		c.log.Error("a recovery cannot be begun", "error", err)
+	from, ahead := c.store.Timeline().Ahead(*was, c.store.Rev())
+	if !ahead {
+		return nil
 	}
+	err := c.beginRecovery(ctx, backup.Proof{Peer: theRoot, By: "the root", Has: *was, From: from}, now)
+	if err != nil {
+		c.was.CompareAndSwap(nil, was)
+	}
+	return err
 }
 
 // beginRecovery makes the root and the workers be heard before anything is decided:
 // somebody has seen a later state than the store has. The mutex is held.
-func (c *core) beginRecovery(ctx context.Context, peer, by string, has wire.Rev, from wire.Era, twin bool, now time.Time) error {
-	mark := c.m.mark().Behind(peer, by, has, from, twin, now)
+func (c *core) beginRecovery(ctx context.Context, p backup.Proof, now time.Time) error {
+	c.m.recovery.proven[p.Peer] = p.Has
+	mark := c.m.mark().Behind(c.m.past(), p, append(records.SortedKeys(c.m.workers), theRoot), now)
 	if mark == nil {
 		return nil
 	}
 	t := c.m.begin()
 	markTable.Put(t.rows, "", mark)
 	if err := c.keeper.Whole(ctx, t); err != nil {
-		return fmt.Errorf("this cluster is an older copy of what %s has seen, and cannot store that: %w", by, err)
+		return fmt.Errorf("this cluster is an older copy of what %s has seen, and cannot store that: %w", p.By, err)
 	}
 	c.m.recovery.settled = false
 	what := fmt.Sprintf("%s has seen a later state (%s) than this cluster's data directory has: it is an older copy; "+
-		"nothing is decided until the root and the workers have been heard", by, has)
-	if twin {
-		what = fmt.Sprintf("%s was told a state (%s) by another process with the keys of this cluster: two work on copies of one data directory, stop one of them", by, has)
+		"nothing is decided until the root and the workers have been heard", p.By, p.Has)
+	if p.Twin {
+		what = fmt.Sprintf("%s was told a state (%s) by another process with the keys of this cluster: two work on copies of one data directory, stop one of them", p.By, p.Has)
 	}
 	c.events.Add(now, c.m.tier(), "cluster/"+c.name, what)
 	c.log.Warn(what)
@@ -263,16 +284,24 @@ func (c *core) finishRecovery(ctx context.Context, name string, now time.Time) e
 	if c.m.mark() == nil {
 		return wire.Problemf(409, "not-recovering", "verge status", "there is no recovery to end", "cluster %s was not restored, or its recovery has ended", c.name)
 	}
-	t := c.m.begin()
+	peer := name
 	switch {
-	case name == "":
-		markTable.Put(t.rows, "", nil)
 	case name == "root":
-		t.asked(theRoot, now)
-	case c.m.workers[name] != nil:
-		t.asked(name, now)
-	default:
+		peer = theRoot
+	case name != "" && c.m.workers[name] == nil:
 		return wire.Problemf(404, "no-such-worker", "verge recovery", "there is no such worker", "%.63s is not in cluster %s", name, c.name)
+	}
+	t := c.m.begin()
+	for _, other := range append(records.SortedKeys(c.m.workers), theRoot) {
+		if (peer == "" || peer == other) && c.m.unasked(other) {
+			t.settlePast(t.past().Without(other, c.m.recovery.proven[other]))
+		}
+	}
+	if peer == "" {
+		t.settlePast(t.past().Ended(c.m.mark(), c.store.Rev()))
+		markTable.Put(t.rows, "", nil)
+	} else {
+		markTable.Put(t.rows, "", c.m.mark().Heard(peer, now))
 	}
 	if err := c.keeper.Whole(ctx, t); err != nil {
 		return unstored(err)

@@ -209,6 +209,9 @@ var (
 	haveTable = table.Add(&schema, records.Kind{
 		Prefix: keyHave, Fate: records.Holds, Drop: "all that the root has decided is fetched again",
 	}, table.Rules[haveRecord]{Single: true, Essential: true})
+	settledTable = table.Add(&schema, records.Kind{
+		Prefix: backup.SettledKey, Fate: records.Aside, Drop: "a worker that proves an old state again may begin a recovery",
+	}, table.Rules[backup.Settled]{Single: true, Essential: true})
 	markTable = table.Add(&schema, records.Kind{
 		Prefix: backup.MarkKey, Fate: records.Stops, Instead: markedAgain,
 		Drop: "the recovery begins anew: the root and all workers are heard again before anything is decided",

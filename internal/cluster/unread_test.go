@@ -46,7 +46,7 @@ func TestRecordsThatCannotBeRead(t *testing.T) {
 		keyUpLocal + "app.web", keyUpConflict + "1", keyUpRollout + "app.web", keyUpJob + "app.web", keyTally + "app",
 		keyWorker + "w1", keyGone + "aa", keyFarGone + "edge.aa", keyBlocks + "net", keyLease + "w1", keyNet + "w1" + netOf, keyNumber + "app", keyLeft,
 		keyMember + "p.aa", keyProfile + "app.web", keyRolling + "app.web", keyJob + "app.web", keyScaled + "app.web", keySnapshot + "default/a",
-		keyLeftVolumes + "w1.app.web.0", keyACME + "aa", keyUpgrade + theUpgrade, keyUpgraded + "w1", keySecret + "default.s", keySealed + "w1.default.s", backup.MarkKey,
+		keyLeftVolumes + "w1.app.web.0", keyACME + "aa", keyUpgrade + theUpgrade, keyUpgraded + "w1", keySecret + "default.s", keySealed + "w1.default.s", backup.MarkKey, backup.SettledKey,
 	} {
 		for how, bad := range map[string]string{"damaged": `{"v":`, "newer": `{"v":2,"of":"another form"}`} {
 			t.Run(how+" "+key, func(t *testing.T) {

@@ -2,6 +2,7 @@ package root
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -29,6 +30,9 @@ func rootOn(t *testing.T, dir string, store *bus.MemStore) backend {
 	}
 	b := newTestBackend(t, store)
 	b.key = key
+	if b.prover, err = key.Prover(proofOf); err != nil {
+		t.Fatal(err)
+	}
 	return b
 }
 
@@ -246,5 +250,60 @@ func TestTwoRootsOnCopies(t *testing.T) {
 				t.Fatalf("round %d: it has %s, want %s", n, edge.have, got)
 			}
 		}
+	}
+}
+
+// A recovery that has ended stays so: an old proof does not begin it again, not after a restart
+// either, and one that goes on without a cluster does not wait for it when it comes.
+func TestAnOldProofBeginsNothing(t *testing.T) {
+	dir := t.TempDir()
+	store := twoClusters(t)
+	copied := mustSnapshot(t, store)
+	b := rootOn(t, dir, store)
+	edge, fog := &told{t: t, name: "edge"}, &told{t: t, name: "fog"}
+	var old told
+	for n := range 3 {
+		for _, p := range []*told{edge, fog} {
+			write(t, b, p.name, fmt.Sprintf(`{"v":1,"n":%d}`, n))
+			p.sync(b)
+		}
+		if n == 1 {
+			old = *edge
+		}
+	}
+	b = rootOn(t, dir, bus.OpenMemStore(copied))
+	if !edge.silent(b) {
+		t.Fatal("the older copy is not noticed")
+	}
+	// Nobody waits for fog.
+	if err := b.finishRecovery(t.Context(), "fog", time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	if fog.report(b); b.m.unasked("fog") {
+		t.Error("it is asked although it need not be")
+	}
+	if err := b.finishRecovery(t.Context(), "", time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	write(t, b, "edge", `{"v":1,"since":true}`)
+	for range 2 {
+		for name, p := range map[string]told{"edge": *edge, "fog": *fog, "what edge had before": old} {
+			if p.report(b); b.m.recovery.mark != nil {
+				t.Errorf("%s begins a recovery: %+v", name, b.m.recovery.mark)
+			}
+			b.m.recovery.mark = nil
+		}
+		b = rootOn(t, dir, bus.OpenMemStore(mustSnapshot(t, b.store)))
+	}
+	// All have what is wanted now; then this is an older copy in its turn.
+	copied = mustSnapshot(t, b.store)
+	for _, p := range []*told{edge, fog} {
+		write(t, b, p.name, `{"v":1,"later":true}`)
+		p.sync(b)
+		p.report(b)
+	}
+	b = rootOn(t, dir, bus.OpenMemStore(copied))
+	if edge.report(b); b.m.recovery.mark == nil {
+		t.Error("a second older copy is not noticed")
 	}
 }

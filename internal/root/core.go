@@ -32,6 +32,7 @@ type core struct {
 	events *obs.Events
 	store  bus.Store
 	key    *seal.Key     // of its secrets
+	prover *seal.Prover  // of revisions; nil: there are no proofs
 	hooks  *hooks.Keeper // nil: nobody is told anything
 	// link is the connection by which a cluster can be reached.
 	link func(cluster string) (bus.Conn, error)
@@ -75,6 +76,10 @@ func (c *core) init(ctx context.Context, deadAfter time.Duration, now time.Time)
 	c.m, c.started, c.lastPass, c.planned = newModel(deadAfter), now, now, loop.Tick
 	if c.key != nil {
 		c.m.vault.key = c.key.ID()
+		var err error
+		if c.prover, err = c.key.Prover(proofOf); err != nil {
+			return err
+		}
 	}
 	c.served = map[string]serving{}
 	if err := c.m.read(ctx, c.store, now); err != nil {
@@ -143,6 +148,7 @@ func (c *core) reload(ctx context.Context, now time.Time) error {
 	if err := next.read(ctx, c.store, now); err != nil {
 		return err
 	}
+	next.recovery.proven = c.m.recovery.proven
 	next.alone, next.vault.key, next.net.relay, next.leads, next.unkept = c.m.alone, c.m.vault.key, c.m.net.relay, c.m.leads, c.m.unkept
 	for name, cl := range next.clusters {
 		if old := c.m.clusters[name]; old != nil {

@@ -49,15 +49,26 @@ func (t *tx) encode() (groups [][]bus.Op, _ error) {
 		}
 		groups = append(groups, []bus.Op{op})
 	}
-	if t.mark != nil || t.unmark {
-		// Last: a cluster counts as asked when all that it said is stored.
-		op, err := records.Op(backup.MarkKey, t.mark)
-		if err != nil {
-			return nil, err
-		}
-		groups = append(groups, []bus.Op{op})
+	// Last: a cluster counts as asked when all that it said is stored.
+	g, err := t.encodeRecovery()
+	if err != nil {
+		return nil, err
+	}
+	if len(g) > 0 {
+		groups = append(groups, g)
 	}
 	return groups, bad
+}
+
+// encodeRecovery is what changes of a recovery and of what is settled.
+func (t *tx) encodeRecovery() (g []bus.Op, err error) {
+	if t.past != nil {
+		err = records.Append(&g, backup.SettledKey, t.past)
+	}
+	if err == nil && (t.mark != nil || t.unmark) {
+		err = records.Append(&g, backup.MarkKey, t.mark)
+	}
+	return g, err
 }
 
 func (t *tx) encodeInstance(id wire.InstanceID) (g []bus.Op, err error) {

@@ -38,6 +38,7 @@ func Kinds() []records.Kind {
 		{Prefix: networkKey, Drop: "the network of the root is made anew, as at a first start: all instances in the service network get other addresses"},
 		{Prefix: keyLease, Drop: "the cluster is given other blocks of addresses where it does not say which it has: its workers get other addresses"},
 		{Prefix: backup.MarkKey, Instead: markedAgain, Drop: "the recovery begins anew: all clusters are asked again what they hold"},
+		{Prefix: backup.SettledKey, Drop: "a cluster that proves an old state again may begin a recovery"},
 	}
 	for i, k := range own {
 		if k.Read == nil {

@@ -133,7 +133,7 @@ type model struct {
 func newModel(deadAfter time.Duration) *model {
 	return &model{
 		apps: map[string]*wire.Application{}, insts: map[string]*wire.Instance{}, shares: map[string]*wire.Share{},
-		routes: map[string]*wire.Route{}, clusters: map[string]*cluster{}, namespaces: map[string]*wire.Namespace{},
+		routes: map[string]*wire.Route{}, clusters: map[string]*cluster{}, recovery: recovery{proven: map[string]wire.Rev{}}, namespaces: map[string]*wire.Namespace{},
 		gone: map[string]*enroll.Gone{}, revoked: map[string]*wire.Revocation{}, deadAfter: deadAfter, over: map[string]*overflow{}, schedules: map[string]*schedule{}, unkept: map[string]time.Time{},
 		history: history{}, vault: newVault(""), net: network{leases: map[string]*wire.ClusterLease{}},
 	}
@@ -148,7 +148,7 @@ func newCluster(rec clusterRecord, now time.Time) *cluster {
 var fates = map[string]records.Fate{
 	// Who may talk to it, which addresses were given, and which clusters count as asked
 	// after a restore.
-	keyCluster: records.Stops, keyGone: records.Stops, keyRevoked: records.Stops, networkKey: records.Stops, backup.MarkKey: records.Stops,
+	keyCluster: records.Stops, keyGone: records.Stops, keyRevoked: records.Stops, networkKey: records.Stops, backup.MarkKey: records.Stops, backup.SettledKey: records.Aside,
 	// What follows from others with every pass.
 	keyRoute: records.Again, keySealed: records.Again,
 	// What something needs that fails without it, and says so.
@@ -169,6 +169,9 @@ func (m *model) load(e bus.Entry, now time.Time) error {
 	case keyRestored:
 		m.recovery.mark = &backup.Mark{}
 		return records.Load(e, m.recovery.mark)
+	case keySettled:
+		m.recovery.past = &backup.Settled{}
+		return records.Load(e, m.recovery.past)
 	case keyInstance:
 		m.index = nil
 		return records.LoadInto(e, m.insts, rest, fate)
@@ -231,7 +234,8 @@ type tx struct {
 	// mark of a recovery as it is to be, nil as it is; unmark: it is over, and mark nil.
 	mark   *backup.Mark
 	unmark bool
-	gone   *wire.Tally // what is counted of applications that are gone; nil: as it is
+	past   *backup.Settled // what is settled as it is to be; nil: as it is
+	gone   *wire.Tally     // what is counted of applications that are gone; nil: as it is
 	// touched are the keys of insts by app.service.
 	touched map[string]map[wire.InstanceID]struct{}
 	// nudge are the clusters whose desired state changes; all of them if all.
@@ -378,11 +382,13 @@ func (t *tx) done() {
 	if t.gone != nil {
 		t.m.buried = t.gone
 	}
+	r := &t.m.recovery
+	r.past = cmp.Or(t.past, r.past)
 	switch {
 	case t.unmark:
-		t.m.recovery = recovery{}
+		*r = recovery{past: r.past, proven: r.proven}
 	case t.mark != nil:
-		t.m.recovery.mark = t.mark
+		r.mark = t.mark
 	}
 }
 

@@ -44,7 +44,7 @@ func (m *model) clone() *model {
 	c.over, c.schedules = maps.Clone(m.over), maps.Clone(m.schedules)
 	c.gone, c.revoked, c.unread = maps.Clone(m.gone), maps.Clone(m.revoked), slices.Clone(m.unread)
 	c.vault.secrets, c.vault.sealed = maps.Clone(m.vault.secrets), maps.Clone(m.vault.sealed)
-	c.net.leases = maps.Clone(m.net.leases)
+	c.net.leases, c.recovery.proven = maps.Clone(m.net.leases), maps.Clone(m.recovery.proven)
 	c.index, c.unkept, c.gates = nil, maps.Clone(m.unkept), maps.Clone(m.gates)
 	c.leads = records.CloneEach(m.leads)
 	c.shares = records.CloneEach(m.shares) // a pass may note in one what it has compared

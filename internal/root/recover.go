@@ -24,7 +24,10 @@ import (
 
 // recovery is what a restored root knows beyond its store.
 type recovery struct {
-	mark *backup.Mark // as stored; nil: nothing was restored, or that is over
+	mark *backup.Mark    // as stored; nil: nothing was restored, or that is over
+	past *backup.Settled // as stored; nil: nothing was ever settled
+	// proven are the states of other eras that clusters have proved to this process.
+	proven map[string]wire.Rev
 	// settled: a pass has decided on everything since what was asked for had come.
 	settled bool
 }
@@ -64,6 +67,10 @@ func (m *model) silent(name string) bool {
 // asked in the round after the one in which nothing of it was new, so that all it
 // has is stored by then.
 func (t *tx) recover(now time.Time) {
+	t.past = t.m.recovery.past.Back(func(name string) bool {
+		c := t.m.clusters[name]
+		return c == nil || c.matched
+	})
 	if t.m.mended() {
 		t.unmark = true
 		t.event("root", "all clusters have said what they hold: what was dropped (%s) is made anew of that", strings.Join(t.m.recovery.mark.Dropped, ", "))
@@ -101,11 +108,16 @@ func (m *model) mended() bool {
 
 // asked notes that a cluster need not be asked any more.
 func (t *tx) asked(name string, now time.Time) {
-	var has wire.Rev
-	if c := t.m.clusters[name]; c != nil {
-		has = c.has
+	r := &t.m.recovery
+	t.mark = cmp.Or(t.mark, r.mark).Heard(name, now)
+	t.settlePast(cmp.Or(t.past, r.past).Heard(name, r.proven[name]))
+}
+
+// settlePast notes what is settled where that is something else than before.
+func (t *tx) settlePast(past *backup.Settled) {
+	if past != t.m.recovery.past {
+		t.past = past
 	}
-	t.mark = cmp.Or(t.mark, t.m.recovery.mark).Heard(name, has, now)
 }
 
 // app as this tx sees it; nil if there is none.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/verge-edge/verge/internal/backup"
@@ -17,21 +16,15 @@ import (
 // keyRestored is backup.MarkKey with the dot that kinds of keys end in.
 const keyRestored = "restored."
 
+// keySettled is backup.SettledKey in the same way.
+const keySettled = "settled."
+
+// proofOf is the purpose of the codes that prove revisions.
+const proofOf = "revision of a root"
+
 // prove makes the proofs of revisions that a cluster is given, so that it can show later
 // that it had them from this root.
-func (c *core) prove(cluster string) func(wire.Rev) []byte {
-	if c.key == nil {
-		return nil
-	}
-	return func(r wire.Rev) []byte {
-		mac, err := c.key.MAC("revision of a root", cluster, r.Inc, strconv.FormatUint(r.N, 10))
-		if err != nil {
-			c.log.Error("a revision cannot be proved", "cluster", cluster, "error", err)
-			return nil
-		}
-		return mac
-	}
-}
+func (c *core) prove(cluster string) func(wire.Rev) []byte { return c.prover.Revisions(cluster) }
 
 // heedAhead begins a recovery where a cluster proves that it has seen a state of this root
 // that the store has never been in: somebody put an older copy of the data directory in
@@ -45,7 +38,9 @@ func (c *core) heedAhead(ctx context.Context, cl *cluster, r wire.Report, now ti
 	if !ahead {
 		return nil
 	}
-	mark := c.m.recovery.mark.Behind(cl.Name, "cluster "+cl.Name, r.Have, from, cl.matched, now)
+	c.m.recovery.proven[cl.Name] = r.Have
+	proof := backup.Proof{Peer: cl.Name, By: "cluster " + cl.Name, Has: r.Have, From: from, Twin: cl.matched}
+	mark := c.m.recovery.mark.Behind(c.m.recovery.past, proof, records.SortedKeys(c.m.clusters), now)
 	if mark == nil {
 		return nil
 	}
@@ -56,7 +51,7 @@ func (c *core) heedAhead(ctx context.Context, cl *cluster, r wire.Report, now ti
 	if _, err := c.store.Commit(ctx, op); c.wrote(err) != nil {
 		return fmt.Errorf("this root is an older copy of what the cluster has seen, and cannot store that: %w", err)
 	}
-	c.m.recovery = recovery{mark: mark}
+	c.m.recovery = recovery{mark: mark, past: c.m.recovery.past, proven: c.m.recovery.proven}
 	for _, other := range c.m.clusters {
 		if c.m.unasked(other.Name) {
 			other.held, other.unheld = nil, ""
@@ -192,17 +187,24 @@ func (c *core) finishRecovery(ctx context.Context, name string, now time.Time) e
 	if name != "" && c.m.clusters[name] == nil {
 		return noCluster(name)
 	}
-	t := c.m.begin()
-	if name == "" {
-		t.unmark = true
-	} else {
-		t.asked(name, now)
+	t, r := c.m.begin(), &c.m.recovery
+	past := r.past
+	for other := range c.m.clusters {
+		if (name == "" || name == other) && c.m.unasked(other) {
+			past = past.Without(other, r.proven[other])
+		}
 	}
-	op, err := records.Op(backup.MarkKey, t.mark)
+	if name == "" {
+		t.unmark, past = true, past.Ended(r.mark, c.store.Rev())
+	} else {
+		t.mark = r.mark.Heard(name, now)
+	}
+	t.settlePast(past)
+	ops, err := t.encodeRecovery()
 	if err != nil {
 		return err
 	}
-	if _, err := c.store.Commit(ctx, op); c.wrote(err) != nil {
+	if _, err := c.store.Commit(ctx, ops...); c.wrote(err) != nil {
 		return unstored(err)
 	}
 	t.done()

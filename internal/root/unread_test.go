@@ -42,7 +42,7 @@ func TestRecordsThatCannotBeRead(t *testing.T) {
 	for _, key := range []string{
 		keyApp + "shop", keyRevision + "shop.1", keyInstance + "shop.web.0", keyShare + "edge.shop.web", keyRoute + "shop.web", keyRoute + "gone.web",
 		keyNamespace + "team", keyCluster + "edge", keyGone + "aa", keyRevoked + "edge.aa", keyPublish + "team", networkKey, keyLease + "edge" + leaseOf,
-		keyOver + "shop.web", keySchedule + "shop.web", keyTally + wire.TallyGone, keySecret + "default.s", keySealed + "edge.default.s", backup.MarkKey,
+		keyOver + "shop.web", keySchedule + "shop.web", keyTally + wire.TallyGone, keySecret + "default.s", keySealed + "edge.default.s", backup.MarkKey, backup.SettledKey,
 	} {
 		for how, bad := range map[string]string{"damaged": `{"v":`, "newer": `{"v":2,"of":"another form"}`} {
 			t.Run(how+" "+key, func(t *testing.T) {

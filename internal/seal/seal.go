@@ -15,8 +15,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 
 	"github.com/verge-edge/verge/internal/atomicfile"
+	"github.com/verge-edge/verge/internal/wire"
 )
 
 // File with the key in a data directory.
@@ -113,22 +115,38 @@ func (k *Key) Public() string { return k.public }
 // ID names the key; see ID.
 func (k *Key) ID() string { return k.id }
 
-// MAC is a code for what was said, which only the holder of the key can make and check.
-// The parts of what was said are told apart from each other.
-func (k *Key) MAC(purpose string, said ...string) ([]byte, error) {
+// Prover makes codes for what is said, for one purpose, which only the holder of its key can
+// make and check.
+type Prover struct{ key []byte }
+
+// Prover of a purpose, with a key that is derived from k.
+func (k *Key) Prover(purpose string) (*Prover, error) {
 	secret, err := k.private.Bytes()
 	if err != nil {
-		return nil, fmt.Errorf("authentication code: %w", err)
+		return nil, fmt.Errorf("authentication codes: %w", err)
 	}
 	key, err := hkdf.Key(sha256.New, secret, nil, "verge mac: "+purpose, sha256.Size)
 	if err != nil {
-		return nil, fmt.Errorf("authentication code: %w", err)
+		return nil, fmt.Errorf("authentication codes: %w", err)
 	}
-	m := hmac.New(sha256.New, key)
+	return &Prover{key}, nil
+}
+
+// MAC is the code for what was said. Its parts are told apart from each other.
+func (p *Prover) MAC(said ...string) []byte {
+	m := hmac.New(sha256.New, p.key)
 	for _, s := range said {
 		m.Write(fmt.Appendf(nil, "%d:%s", len(s), s))
 	}
-	return m.Sum(nil), nil
+	return m.Sum(nil)
+}
+
+// Revisions makes the proofs of the revisions that a peer is told; nil for a nil Prover.
+func (p *Prover) Revisions(peer string) func(wire.Rev) []byte {
+	if p == nil {
+		return nil
+	}
+	return func(r wire.Rev) []byte { return p.MAC(peer, r.Inc, strconv.FormatUint(r.N, 10)) }
 }
 
 // ID names the key whose public part is given; an error if it is none.

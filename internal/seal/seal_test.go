@@ -135,9 +135,13 @@ func TestMAC(t *testing.T) {
 		t.Fatal(err)
 	}
 	code := func(k *Key, purpose string, said ...string) string {
-		b, err := k.MAC(purpose, said...)
-		if err != nil || len(b) != 32 {
-			t.Fatal(len(b), err)
+		p, err := k.Prover(purpose)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := p.MAC(said...)
+		if len(b) != 32 || string(p.MAC(said...)) != string(b) {
+			t.Fatal(len(b))
 		}
 		return string(b)
 	}
