@@ -253,6 +253,27 @@ func TestTwoRootsOnCopies(t *testing.T) {
 	}
 }
 
+// A cluster that joins again with an empty directory is not told what the one before it had
+// said, which would be a later state of its store; one that joins with the same key is.
+func TestAClusterThatBeginsAnewHadNothing(t *testing.T) {
+	b := rootOn(t, t.TempDir(), twoClusters(t))
+	cl := b.m.clusters["edge"]
+	says := func(inc string) wire.ReportReply {
+		return b.onReport(t.Context(), "edge", wire.Report{V: wire.Version, To: wire.Rev{Inc: inc, N: 5}, Status: json.RawMessage(`{"v":1}`)})
+	}
+	says("first")
+	rec := cl.clusterRecord
+	cl.rejoined(rec)
+	if r := says("second"); r.Was.Inc != "first" {
+		t.Errorf("with the same key it had %s", r.Was)
+	}
+	rec.KeyHash = "another"
+	cl.rejoined(rec)
+	if r := says("third"); !r.Was.IsZero() || r.Ack.Inc != "third" {
+		t.Errorf("with another key it had %s, and has %s", r.Was, r.Ack)
+	}
+}
+
 // A recovery that has ended stays so: an old proof does not begin it again, not after a restart
 // either, and one that goes on without a cluster does not wait for it when it comes.
 func TestAnOldProofBeginsNothing(t *testing.T) {

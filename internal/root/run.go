@@ -276,7 +276,7 @@ func (b backend) Join(ctx context.Context, q wire.JoinRequest) (wire.JoinReply, 
 		b.log.Info("a cluster joined", "cluster", name)
 	} else {
 		b.mu.Lock()
-		old.clusterRecord = rec
+		old.rejoined(rec)
 		b.mu.Unlock()
 		if err := b.serveJoined(name); err != nil { // an earlier join may not have come to it
 			return wire.JoinReply{}, err
@@ -286,6 +286,16 @@ func (b backend) Join(ctx context.Context, q wire.JoinRequest) (wire.JoinReply, 
 		b.log.Info("a cluster joined again", "cluster", name)
 	}
 	return b.joined(name, chain, jwt), nil
+}
+
+// rejoined notes that a cluster has joined again. With another key it has an empty directory:
+// what the one before it had reported and was told says nothing about it. The mutex is held.
+func (cl *cluster) rejoined(rec clusterRecord) {
+	if cl.KeyHash != rec.KeyHash {
+		cl.inbox.Restart()
+		cl.has, cl.current, cl.matched, cl.held = wire.Rev{}, false, false, nil
+	}
+	cl.clusterRecord = rec
 }
 
 // serveJoined serves a cluster that has joined, unless it is served already. joining is held.
