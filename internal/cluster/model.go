@@ -55,6 +55,9 @@ const (
 type haveRecord struct {
 	wire.Rev
 	Proof []byte `json:"proof,omitempty"`
+	// Parts of the desired state that were understood when all of it was fetched last. A root
+	// of a newer version sent more, which was left out.
+	Parts []string `json:"parts,omitempty"`
 }
 
 // workerRecord is what is kept about a worker over restarts.

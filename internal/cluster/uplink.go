@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -40,7 +41,7 @@ func (c *core) lower(exchanged func(error), renew func()) *exchange.Lower {
 	return &exchange.Lower{
 		Conn: c.up, Subjects: exchange.ClusterSubjects(), Desired: (*rootDesired)(c),
 		Observed: exchange.StoreSource{Store: c.store, Prefix: keyUp},
-		Changed:  c.upChanged, Status: c.upStatus, Renew: renew, OnWas: c.onWas,
+		Changed:  c.upChanged, Status: c.upStatus, Renew: renew, OnWas: c.onWas, Partial: (*rootDesired)(c).partial,
 		OnReply: func(err error) {
 			c.onUpReply(err)
 			if exchanged != nil {
@@ -136,6 +137,22 @@ func (d *rootDesired) Proof() []byte {
 // farKeys maps what the root calls its parts to keys of this store.
 var farKeys = []exchange.Part{{Prefix: "share.", As: keyShare}, {Prefix: "route.", As: keyFar}, {Prefix: "revoked.", As: keyFarGone}, {Prefix: "secret.", As: keySecret}, {Prefix: "lease.", As: keyBlocks}, {Prefix: "publish.", As: keyPublish}}
 
+func farParts() (parts []string) {
+	for _, p := range farKeys {
+		parts = append(parts, p.Prefix)
+	}
+	return parts
+}
+
+// partial says whether a version of the program fetched what is here that did not know all
+// parts of it.
+func (d *rootDesired) partial() bool {
+	c := (*core)(d)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.ContainsFunc(farParts(), func(p string) bool { return !slices.Contains(c.m.have().Parts, p) })
+}
+
 // Take implements exchange.DesiredStore. The revision is stored last, so that a
 // crash in between leads to the same changes being fetched again.
 func (d *rootDesired) Take(ctx context.Context, full bool, changes []wire.Change, to wire.Rev, proof []byte) error {
@@ -158,7 +175,11 @@ func (d *rootDesired) Take(ctx context.Context, full bool, changes []wire.Change
 			return fmt.Errorf("what the root sent for %s: %w", ch.Key, err)
 		}
 	}
-	haveTable.Put(t.rows, "", &haveRecord{to, proof})
+	has := &haveRecord{to, proof, c.m.have().Parts}
+	if full {
+		has.Parts = farParts()
+	}
+	haveTable.Put(t.rows, "", has)
 	counts := taken(c.m.given, maps.Collect(givenTable.All(t.rows)))
 	for app, n := range counts {
 		t.tally(app, wire.Tally{Changes: n})

@@ -51,6 +51,8 @@ type lowerStore struct {
 	have  wire.Rev
 	proof []byte
 	state map[string]string
+	// lacks a part that it did not know of: all is to be fetched again.
+	lacks bool
 	fail  error
 }
 
@@ -73,6 +75,7 @@ func (s *lowerStore) Take(_ context.Context, full bool, changes []wire.Change, t
 		return s.fail
 	}
 	if full {
+		s.lacks = false
 		s.state = map[string]string{}
 	}
 	for _, c := range changes {
@@ -104,6 +107,11 @@ func newPair(t *testing.T) *pair {
 	lower := &exchange.Lower{
 		Conn: p.low, Subjects: exchange.WorkerSubjects("w1"), Desired: p.desired, Observed: p.source,
 		Changed: p.changed, Min: time.Second, Max: 10 * time.Second, Beats: 3, Farewell: true, Log: slog.New(slog.DiscardHandler),
+		Partial: func() bool {
+			p.desired.mu.Lock()
+			defer p.desired.mu.Unlock()
+			return p.desired.lacks
+		},
 		Status: func(full bool) (json.RawMessage, error) {
 			if full {
 				return json.RawMessage(`"all"`), nil
@@ -415,6 +423,30 @@ func TestARestoredUpperResynchronisesFully(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A lower side that has learnt of a part that it left out before has all of it at the next
+// report that is answered, once.
+func TestWhatWasLeftOutIsFetched(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPair(t)
+		p.put("to.w1.a", "1")
+		p.nudge()
+		time.Sleep(time.Minute)
+		p.desired.mu.Lock()
+		p.desired.lacks = true
+		delete(p.desired.state, "order.a") // as a version before left it out
+		p.desired.mu.Unlock()
+		p.mu.Lock()
+		before := p.fetches
+		p.mu.Unlock()
+		time.Sleep(5 * time.Minute)
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if got := p.desired.get(); len(got) != 1 || p.fetches != before+1 {
+			t.Errorf("it has %v after %d fetches", got, p.fetches-before)
+		}
+	})
 }
 
 func TestWhatCouldNotBeStoredIsFetchedAgain(t *testing.T) {

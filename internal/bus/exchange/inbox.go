@@ -40,6 +40,10 @@ func (b *Inbox) Ack() wire.Rev { return b.at }
 // for who only wants to know how far this one is.
 func (b *Inbox) Heading() Inbox { return Inbox{MaxKeys: b.MaxKeys, MaxBytes: b.MaxBytes, at: b.at} }
 
+// Restart makes the next report be one of everything, of a peer that is another one than
+// before: what it replaces is here until then.
+func (b *Inbox) Restart() { b.at, b.pending = wire.Rev{}, nil }
+
 // State returns the values by key. It must not be modified.
 func (b *Inbox) State() map[string]json.RawMessage { return b.state }
 

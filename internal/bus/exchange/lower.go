@@ -82,6 +82,9 @@ type Lower struct {
 	// OnWas, if set, is told what the upper side had of Observed before the last report
 	// replaced it, where that was of another era. It must not block.
 	OnWas func(was wire.Rev)
+	// Partial, if set, says that what is here of Desired lacks parts that its version did not
+	// know when it was fetched. All of it is fetched again.
+	Partial func() bool
 	// Renew, if set, is called when the upper side asks for a renewal. It must not
 	// block.
 	Renew func()
@@ -297,6 +300,12 @@ func (r *lowerRun) once(ctx context.Context) (again bool, err error) {
 		}
 		r.lambda = r.Min
 		return true, nil
+	}
+	if r.Partial != nil && !rep.Have.IsZero() && r.Partial() {
+		// An upper side that recovers gives nothing: then with one of the next exchanges.
+		if err := r.fetch(ctx, wire.Rev{}); err != nil {
+			r.Log.Debug("fetching all of the desired state", "error", err)
+		}
 	}
 	if len(reply.Proof) > 0 && !bytes.Equal(reply.Proof, r.Desired.Proof()) {
 		if err := r.Desired.Take(ctx, false, nil, rep.Have, reply.Proof); err != nil {

@@ -1,0 +1,40 @@
+package cluster
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/verge-edge/verge/internal/bus"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// A cluster that was upgraded after its root fetches all again: a version before left out the
+// parts that it did not know, and stored the revision all the same.
+func TestPartsThatAVersionBeforeDidNotKnow(t *testing.T) {
+	rev := wire.Rev{Inc: "root", N: 7}
+	for _, record := range []string{`{"i":"root","n":7}`, `{"i":"root","n":7,"parts":["share.","route."]}`} {
+		store := bus.NewMemStore()
+		if _, err := store.Put(t.Context(), keyHave, []byte(record)); err != nil {
+			t.Fatal(err)
+		}
+		c := newTestCore(t, store)
+		d := (*rootDesired)(c)
+		if d.Have() != rev || !d.partial() {
+			t.Errorf("%s: has %s, partial %v", record, d.Have(), d.partial())
+		}
+		rules, err := json.Marshal(wire.Publish{V: wire.Version, Hosts: "shop.example"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		all := []wire.Change{{Key: "publish.team", Value: rules}}
+		if err := d.Take(t.Context(), false, nil, wire.Rev{Inc: "root", N: 8}, nil); err != nil || !d.partial() {
+			t.Errorf("%s: what has changed since is not all: %v", record, err)
+		}
+		if err := d.Take(t.Context(), true, all, wire.Rev{Inc: "root", N: 8}, nil); err != nil || d.partial() || c.m.publish["team"] == nil {
+			t.Errorf("%s: it is partial still: %v", record, err)
+		}
+		if again := newTestCore(t, store.Reopen()); (*rootDesired)(again).partial() {
+			t.Errorf("%s: it has forgotten that", record)
+		}
+	}
+}
