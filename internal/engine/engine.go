@@ -9,12 +9,15 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/engine/gateway"
 	"github.com/verge-edge/verge/internal/engine/images"
+	"github.com/verge-edge/verge/internal/engine/network"
 	"github.com/verge-edge/verge/internal/engine/plan"
+	"github.com/verge-edge/verge/internal/engine/proximity"
+	"github.com/verge-edge/verge/internal/engine/routes"
 	"github.com/verge-edge/verge/internal/engine/state"
 	"github.com/verge-edge/verge/internal/engine/stats"
 	"github.com/verge-edge/verge/internal/engine/status"
@@ -22,9 +25,7 @@ import (
 	"github.com/verge-edge/verge/internal/engine/volumes"
 	"github.com/verge-edge/verge/internal/handover"
 	"github.com/verge-edge/verge/internal/orders"
-	"github.com/verge-edge/verge/internal/ping"
 	"github.com/verge-edge/verge/internal/pki"
-	"github.com/verge-edge/verge/internal/relay"
 	"github.com/verge-edge/verge/internal/runtime"
 	"github.com/verge-edge/verge/internal/runtime/container"
 	"github.com/verge-edge/verge/internal/wire"
@@ -69,8 +70,6 @@ type Engine struct {
 	opts  Options
 	log   *slog.Logger
 	board *status.Board
-	// pinger measures hosts that are no workers.
-	pinger *ping.Pinger
 
 	loaded chan struct{} // closed when the files are read: Apply may work
 	ended  chan struct{} // closed when Run is over or about to be
@@ -86,27 +85,26 @@ type Engine struct {
 	// is closed. The V of told is 0 as long as nothing is known.
 	stored *orders.Store
 	told   wire.EngineOrders
-	own    []wire.Endpoint // what withOwn added to their routes; touched as they are
-	spares []wire.Endpoint // what withSpares added for the router; touched as own is
+	local  *routes.Local // touched as they are
 
-	kit *kit // set before loaded is closed
+	// The parts that are made before loaded is closed.
+	kit      *kit
+	demand   *stats.Demand
+	reporter *proximity.Reporter
+	gateway  *gateway.Watcher
+	// distances are nil where there is no data path.
+	distances *proximity.Distances
 
-	// gatewayNews holds one when what the gateway publishes may be something else.
-	gatewayNews chan struct{}
-	demand      *stats.Demand // set before loaded is closed
-
-	uses     *uses    // its mutex is taken after mu
-	sessions sessions // their mutex is taken before mu
-	profiles profiles // so is theirs
+	uses     *routes.Uses // its mutex is taken after mu
+	sessions sessions     // their mutex is taken before mu
+	profiles profiles     // so is theirs
 	meter    *stats.Meter
-	revoked  pki.Revoked                  // keys of peers that do not count any more
-	relaying atomic.Pointer[relay.Server] // nil: it is no relay
+	revoked  pki.Revoked // keys of peers that do not count any more
+	relay    *network.Relay
 	images   *images.Manager
 
 	mu        sync.Mutex // guards below; taken before those of an instance and of the board
 	orders    []wire.Order
-	placed    bool // in the service network
-	patient   bool // it waits for its place there
 	known     bool // orders were read from disk or sent
 	halting   bool
 	spawn     func(func(context.Context)) // starts a goroutine of this Run; nil when it is over
@@ -148,11 +146,11 @@ func New(opts Options) (*Engine, error) {
 	info.Version = opts.Version
 	b := status.NewBoard(info)
 	e := &Engine{
-		uses: newUses(func(u *wire.Uses) { b.SetInfo(func(i *wire.EngineInfo) { i.Uses = u }) }),
-		opts: opts, log: opts.Log, board: b, pinger: ping.New(),
+		uses: routes.NewUses(func(u *wire.Uses) { b.SetInfo(func(i *wire.EngineInfo) { i.Uses = u }) }),
+		opts: opts, log: opts.Log, board: b,
 		loaded: make(chan struct{}), ended: make(chan struct{}),
 		halted: make(chan struct{}), hurry: make(chan struct{}),
-		gatewayNews: make(chan struct{}, 1), upgrades: make(chan *upgrade), applying: make(gate, 1),
+		upgrades: make(chan *upgrade), applying: make(gate, 1),
 
 		stored:    orders.At(opts.Dir),
 		instances: make(map[wire.InstanceID]*instance),
@@ -187,9 +185,9 @@ func (e *Engine) Apply(ctx context.Context, o wire.EngineOrders) error {
 	o.Orders = slices.Clone(o.Orders) // their peers are filled in
 	fillPeers(&o)
 	e.revoke(o.Revoked)
-	o.Routes = e.route()
+	o.Routes = e.local.Set(&e.told)
 	placed := e.setNetwork(&o)
-	e.uses.set(e.told.Routes)
+	e.uses.Set(e.told.Routes)
 	unlocked := e.kit.vault.Set(o.Secrets)
 	if unlocked {
 		e.kit.router.SecretsChanged()
@@ -228,9 +226,9 @@ func (e *Engine) Change(ctx context.Context, c wire.EngineChanges) error {
 		return fmt.Errorf("store orders: %w", err)
 	}
 	e.told = next
-	next.Routes = e.route()
+	next.Routes = e.local.Set(&e.told)
 	placed := e.setNetwork(&next)
-	e.uses.set(e.told.Routes)
+	e.uses.Set(e.told.Routes)
 	e.board.SetHave(next.Have)
 	if placed { // what kept it from its place before is gone
 		e.wakeAll()
@@ -255,12 +253,13 @@ func (e *Engine) enterApplying() error {
 func (e *Engine) revoke(entries []string) {
 	e.revoked.Set(entries)
 	e.kit.router.PeersChanged()
-	if n := e.kit.net(); n != nil && len(entries) > 0 {
+	if len(entries) == 0 {
+		return
+	}
+	if n := e.kit.network.Overlay(); n != nil {
 		n.PeersChanged()
 	}
-	if r := e.relaying.Load(); r != nil && len(entries) > 0 {
-		r.PeersChanged()
-	}
+	e.relay.PeersChanged()
 }
 
 // wakeAll lets every supervisor look again.
@@ -316,7 +315,7 @@ func (e *Engine) Entries(ctx context.Context) ([]wire.EntryView, error) {
 	for _, x := range entries {
 		out = append(out, wire.EntryView{App: x.App, Service: x.Service, Port: x.Port, Addr: x.Addr, Problem: x.Problem})
 	}
-	if n := e.kit.net(); n != nil {
+	if n := e.kit.network.Overlay(); n != nil {
 		for _, x := range n.Entries() {
 			out = append(out, wire.EntryView{App: x.App, Service: x.Service, Port: x.Port, Addr: x.Addr})
 		}
@@ -398,7 +397,7 @@ func (e *Engine) replan() {
 		Refuses: func(s *api.Service) string {
 			return cmp.Or(users.Refuses(s, e.opts.Config.HostUsers, e.board.Isolation()), volumes.Refuses(s, e.opts.Config.HostPaths, e.kit.cannotMount))
 		},
-		Overlay: e.kit.net() != nil || e.kit.noNetwork != nil,
+		Overlay: e.kit.network.Wanted(),
 		Present: make(map[wire.InstanceID]plan.Present, len(e.instances)),
 	}
 	for i := range e.orders {
@@ -409,7 +408,7 @@ func (e *Engine) replan() {
 	for id, in := range e.instances {
 		w.Present[id] = in.present()
 	}
-	e.uses.setApps(e.appsLocked())
+	e.uses.SetApps(e.appsLocked())
 	for id, g := range plan.Goals(w) {
 		in := e.instances[id]
 		if in == nil {

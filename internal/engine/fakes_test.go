@@ -20,6 +20,7 @@ import (
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/engine/enginetest"
 	"github.com/verge-edge/verge/internal/engine/health"
+	"github.com/verge-edge/verge/internal/engine/network"
 	"github.com/verge-edge/verge/internal/engine/volumes"
 	"github.com/verge-edge/verge/internal/proxy"
 	"github.com/verge-edge/verge/internal/runtime"
@@ -501,7 +502,7 @@ type rig struct {
 	config  wire.EngineConfig
 	// volumes is where moved volumes are put; nil is a cluster that is not there.
 	volumes volumes.ObjectStore
-	network network // nil: none
+	network network.Overlay // nil: none
 
 	e    *Engine
 	stop func() // ends the engine, as a kill does

@@ -48,7 +48,7 @@ func (e *Engine) samples() []obs.Sample {
 
 // networkSamples are the figures of the service network, none where there is none.
 func (e *Engine) networkSamples() []obs.Sample {
-	n := e.kit.net()
+	n := e.kit.network.Overlay()
 	if n == nil {
 		return nil
 	}

@@ -9,12 +9,16 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/engine/gateway"
 	"github.com/verge-edge/verge/internal/engine/health"
 	"github.com/verge-edge/verge/internal/engine/logs"
+	"github.com/verge-edge/verge/internal/engine/network"
 	"github.com/verge-edge/verge/internal/engine/objects"
 	"github.com/verge-edge/verge/internal/engine/portpool"
+	"github.com/verge-edge/verge/internal/engine/proximity"
 	"github.com/verge-edge/verge/internal/engine/secrets"
 	"github.com/verge-edge/verge/internal/engine/state"
+	"github.com/verge-edge/verge/internal/engine/stats"
 	"github.com/verge-edge/verge/internal/engine/status"
 	"github.com/verge-edge/verge/internal/engine/users"
 	"github.com/verge-edge/verge/internal/engine/volumes"
@@ -26,6 +30,32 @@ import (
 
 // router is what the engine needs of a proxy.Router.
 type router interface {
+	routerLife
+	routerReports
+	stats.DemandSource
+	gateway.Router
+	SetRoutes(routes []wire.Route)
+	// PeersChanged says that peers may be refused now that were not before.
+	PeersChanged()
+	// LocalChanged says that answers of Target may be others now.
+	LocalChanged()
+	// SecretsChanged says that secrets with certificates may have other values.
+	SecretsChanged()
+	// Reserve returns the loopback address of each port of a service, by port
+	// name, the same for as long as the worker lives.
+	Reserve(app, service string, ports []api.Port) (map[string]string, error)
+	// Ask sends a request to an instance of this worker, through its queue; Places is
+	// how many it may work on at a time, 0 for any number.
+	Ask(id wire.InstanceID, port string, req *http.Request) (status int, err error)
+	Places(id wire.InstanceID) int
+	// Serve takes what a listener accepts as connections to a port of a service.
+	Serve(ln net.Listener, app, service, port string)
+	// WaitIdle returns nil when no connection to the instance is left.
+	WaitIdle(ctx context.Context, id wire.InstanceID) error
+}
+
+// routerLife is its begin and end.
+type routerLife interface {
 	// Start serves the loopback entries.
 	Start(ctx context.Context) error
 	// Open opens the ports that are not open yet and returns those that could not
@@ -36,46 +66,19 @@ type router interface {
 	// them.
 	Drain(ctx context.Context) error
 	Connections() int
-	SetRoutes(routes []wire.Route)
-	// PeersChanged says that peers may be refused now that were not before.
-	PeersChanged()
-	// Reserve returns the loopback address of each port of a service, by port
-	// name, the same for as long as the worker lives.
-	Reserve(app, service string, ports []api.Port) (map[string]string, error)
-	// Ask sends a request to an instance of this worker, through its queue; Places is
-	// how many it may work on at a time, 0 for any number.
-	Ask(id wire.InstanceID, port string, req *http.Request) (status int, err error)
-	Places(id wire.InstanceID) int
+}
+
+// routerReports are what it knows of itself.
+type routerReports interface {
+	proximity.Router
 	// Entries are the loopback addresses, in order.
 	Entries() []proxy.Entry
-	// Serve takes what a listener accepts as connections to a port of a service.
-	Serve(ln net.Listener, app, service, port string)
-	// LocalChanged says that answers of Target may be others now.
-	LocalChanged()
-	// WaitIdle returns nil when no connection to the instance is left.
-	WaitIdle(ctx context.Context, id wire.InstanceID) error
 	DataAddr() string
 	GatewayAddr() string
-	GatewayTLSAddr() string
-	// Gateway is what the gateway publishes now.
-	Gateway() proxy.GatewayState
-	// SecretsChanged says that secrets with certificates may have other values.
-	SecretsChanged()
 	// Stats are counters since the router was made, and what is open now.
 	Stats() proxy.Stats
-	// Route is how a service is routed; false where it is not. Workers are the others
-	// behind it, or behind all services where key is "".
-	Route(key string) (wire.RouteReport, bool)
-	Workers(key string) []proxy.Worker
 	// LastUse is when a service was used last, now where it is; zero if never.
 	LastUse(key string) time.Time
-	// Demand is what clients here asked for since it was called last, of the services
-	// that scale by that; Asked receives when there is some again after there was none.
-	Demand() []wire.ServiceDemand
-	// Answers are how instances here have answered since it was called last, of services of
-	// which that is counted.
-	Answers() []wire.InstanceAnswers
-	Asked() <-chan struct{}
 	// LastRequest is when an instance here was used last, now while it is; zero if it
 	// never was.
 	LastRequest(id wire.InstanceID) time.Time
@@ -110,15 +113,8 @@ type kit struct {
 	drivers map[string]runtime.Driver
 	log     *slog.Logger
 
-	router router
-	// network is nil where instances share the machine's; noNetwork says why nothing
-	// may start, where they must not. Where net says nil it is not used any more.
-	network   network
-	noNetwork error
-	declined  atomic.Bool
-	// optional: where there is no service network the machine's will do.
-	optional bool
-	far      *distances // nil where there is no data path
+	router   router
+	network  *network.Network
 	board    *status.Board
 	problems *status.Problems
 	ports    *portpool.Pool

@@ -14,13 +14,17 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/internal/atomicfile"
+	"github.com/verge-edge/verge/internal/engine/gateway"
 	"github.com/verge-edge/verge/internal/engine/health"
 	"github.com/verge-edge/verge/internal/engine/identity"
 	"github.com/verge-edge/verge/internal/engine/images"
 	"github.com/verge-edge/verge/internal/engine/logs"
+	"github.com/verge-edge/verge/internal/engine/network"
 	"github.com/verge-edge/verge/internal/engine/objects"
 	"github.com/verge-edge/verge/internal/engine/orphans"
 	"github.com/verge-edge/verge/internal/engine/portpool"
+	"github.com/verge-edge/verge/internal/engine/proximity"
+	"github.com/verge-edge/verge/internal/engine/routes"
 	"github.com/verge-edge/verge/internal/engine/secrets"
 	"github.com/verge-edge/verge/internal/engine/state"
 	"github.com/verge-edge/verge/internal/engine/stats"
@@ -38,7 +42,7 @@ import (
 // parts of an engine that tests replace; nil is the real one.
 type parts struct {
 	router  router
-	network network
+	network network.Overlay
 	orphans orphanProcesses
 	prober  health.Prober
 	restart rule
@@ -129,24 +133,37 @@ func (e *Engine) assemble() error {
 	k.hide = e.opts.Hide
 	e.openUsers(k)
 	k.problems.Set("volumes that were not received", k.volumes.ClearArriving())
+	e.gateway = gateway.NewWatcher(e.board, k.problems)
 	if k.router == nil {
-		r, err := newRouter(e, k)
+		d, err := newRouter(e, k)
 		if err != nil {
 			return err
 		}
-		k.router, k.far = r.router, r
+		k.router, e.distances = d.Router(), d
 	}
-	if k.network = p.network; k.network == nil {
-		e.openNetwork(k)
+	e.gateway.Watch(k.router)
+	n := network.Options{
+		Dir: k.dir, Boot: k.boot, Config: k.config, Board: e.board, Problems: k.problems, Log: e.log, Revoked: &e.revoked,
+		Sockets: e.opts.Sockets, Apart: e.opts.Apart, Through: k.router.Serve, Objects: k.objects.Serve,
+		Use: e.uses.Use, Await: e.uses.Await, Overlay: p.network, PlaceWithin: p.placeWithin,
 	}
-	if k.network != nil && k.far != nil {
-		k.far.tunnel = k.network.Measure
+	if e.distances != nil {
+		n.Distances = e.distances.ForOverlay()
 	}
+	k.network, e.relay = network.New(n), network.NewRelay(n)
+	if v := k.network.Overlay(); v != nil && e.distances != nil {
+		e.distances.SetTunnel(v.Measure)
+	}
+	e.local = routes.NewLocal(k.router, k.config.Cluster, k.config.Worker, e.board.Get)
+	e.reporter = proximity.NewReporter(proximity.ReportOptions{
+		Cluster: k.config.Cluster, Worker: k.config.Worker, Distances: e.distances, Router: k.router, Network: e.networkPaths,
+		Await: e.uses.Await, AwaitAll: e.uses.AwaitAll, Log: e.log,
+	})
 	if err := atomicfile.MkdirAll(filepath.Join(k.dir, state.InstancesDir), 0o700); err != nil {
 		return fmt.Errorf("directory of the instances: %w", err)
 	}
 	e.kit, e.demand = k, stats.NewDemand(k.router, e.ended)
-	e.uses.used = e.usedLately
+	e.uses.SetUsed(e.usedLately)
 	for name, d := range e.opts.Drivers {
 		if r, ok := d.(runtime.Reporter); ok {
 			r.Report(func(err error) { k.problems.Set("runtime "+name, err) }, func() { e.probeAgain(name, d) })
@@ -173,30 +190,30 @@ func (e *Engine) probeAgain(name string, d runtime.Driver) {
 	e.replan()
 }
 
-func newRouter(e *Engine, k *kit) (*distances, error) {
+func newRouter(e *Engine, k *kit) (*proximity.Distances, error) {
 	// A board without a battery starts in 1970, where no peer's certificate is
 	// valid; the agent keeps the last known time beside the identity.
 	c, idDir := k.config, filepath.Join(k.dir, wire.IdentityDir)
 	id := identity.New(idDir, nil, e.log)
-	acme, err := acmeServer(c.Gateway.ACME)
+	acme, err := gateway.ACMEServer(c.Gateway.ACME)
 	k.problems.Set("ACME", err)
-	return newDistances(k.dir, proxy.Options{
+	return proximity.New(k.dir, proxy.Options{
 		Worker: c.Worker, Cluster: c.Cluster, Local: e, Log: e.log,
 		StateFile: filepath.Join(k.dir, routerFile),
 		DataAddr:  c.DataAddr, GatewayAddr: c.GatewayAddr, GatewayTLSAddr: c.Gateway.TLSAddr,
-		GatewayPorts: [2]int{int(c.Gateway.Ports[0]), int(c.Gateway.Ports[1])}, GatewayChanged: e.gatewayChanged,
+		GatewayPorts: [2]int{int(c.Gateway.Ports[0]), int(c.Gateway.Ports[1])}, GatewayChanged: e.gateway.Changed,
 		GatewayProxyFrom: c.Gateway.ProxyFrom,
-		CertDir:          filepath.Join(k.dir, gatewayDir), Secrets: k.vault, ACME: acme, CertsAbove: k.objects.Cluster(), SelfSigned: c.Gateway.SelfSigned,
-		Ask: e.uses.await, Listeners: e.opts.Sockets, Public: e.opts.Public,
+		CertDir:          filepath.Join(k.dir, gateway.Dir), Secrets: k.vault, ACME: acme, CertsAbove: k.objects.Cluster(), SelfSigned: c.Gateway.SelfSigned,
+		Ask: e.uses.Await, Listeners: e.opts.Sockets, Public: e.opts.Public,
 		TLS: id.ServerTLS, Away: id.AwayTLS, PeerName: pki.WorkerName, PeerAllowed: identity.PeerAllowed(&e.revoked),
-		Protocols: map[string]func(context.Context, *tls.Conn){peer.Protocol: e.serveOffer, wire.ImageProtocol: e.images.Serve},
+		Protocols: map[string]func(context.Context, *tls.Conn){peer.Protocol: func(ctx context.Context, conn *tls.Conn) { k.network.ServeOffer(ctx, conn) }, wire.ImageProtocol: e.images.Serve},
 	})
 }
 
 // load reads what the last engine left and starts a supervisor for each of its
 // instances; spawn must be set. Damaged files are moved aside and reported.
 func (e *Engine) load(ctx context.Context) error {
-	var network *wire.EngineOrders // what they say of it
+	var restored *wire.EngineOrders
 	path := e.stored.Path()
 	orders, err := state.ReadOrders(e.stored)
 	switch {
@@ -209,8 +226,8 @@ func (e *Engine) load(ctx context.Context) error {
 		e.revoke(orders.Revoked)
 		e.kit.vault.Set(orders.Secrets)
 		e.kit.router.SetRoutes(orders.Routes)
-		e.uses.load(orders.Routes, time.Now())
-		network = &orders
+		e.uses.Load(orders.Routes, time.Now())
+		restored = &orders
 	case errors.Is(err, os.ErrNotExist):
 	case errors.Is(err, state.ErrDamaged):
 		e.damaged(path, err, "what runs goes on until the agent sends orders")
@@ -265,10 +282,10 @@ func (e *Engine) load(ctx context.Context) error {
 	if len(e.orphans) == 0 {
 		e.sweepGroups(ctx, records)
 	}
-	if network != nil && e.kit.net() != nil {
-		e.startNetwork(network)
+	if restored != nil {
+		e.kit.network.Restore(restored)
 	}
-	e.keepPlaces(records)
+	e.kit.network.KeepPlaces(records)
 	for id, rec := range records {
 		e.addLocked(id, rec, e.marked[id])
 	}

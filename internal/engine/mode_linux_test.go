@@ -21,6 +21,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/engine/network"
 	"github.com/verge-edge/verge/internal/overlay/nstest"
 	"github.com/verge-edge/verge/internal/overlay/overlaytest"
 	"github.com/verge-edge/verge/internal/wire"
@@ -86,7 +87,7 @@ func TestNetworkIsChosen(t *testing.T) {
 		b.kill()
 		b.configure(mode)
 		b.start()
-		b.told(wire.NetworkLoopback, keptOut)
+		b.told(wire.NetworkLoopback, network.KeptOut)
 		if now := runs(b); now.PID != was.PID || now.Ports["http"] != was.Ports["http"] {
 			t.Errorf("with --network %s: was %+v, is %+v", mode, was, now)
 		}
@@ -150,19 +151,19 @@ func TestNetworkIsChosen(t *testing.T) {
 	// Settings that say loopback do not cut off what runs in the network.
 	b.configure(wire.NetworkLoopback)
 	b.start()
-	b.told(wire.NetworkOverlay, keptIn)
+	b.told(wire.NetworkOverlay, network.KeptIn)
 	if now := runs(b); now.PID != was.PID || now.Addrs[0] != was.Addrs[0] {
 		t.Errorf("was %+v, is %+v", was, now)
 	}
 	b.stop()
 	b.start()
-	b.told(wire.NetworkLoopback, notAsked)
+	b.told(wire.NetworkLoopback, network.NotAsked)
 	if s := runs(b); len(s.Addrs) > 0 || s.Ports["http"] == 80 {
 		t.Errorf("without: %+v", s)
 	}
 	b.kill() // what was in the network once and is not any more is not taken for it
 	b.start()
-	b.told(wire.NetworkLoopback, notAsked)
+	b.told(wire.NetworkLoopback, network.NotAsked)
 	b.stop()
 	if n := devices(t); n != 0 || strings.Contains(nft(t, "list tables"), "verge") {
 		t.Errorf("%d devices are left, and tables: %s", n, nft(t, "list tables"))
@@ -239,7 +240,7 @@ func TestNoPlaceInTheNetwork(t *testing.T) {
 		name, why string
 		orders    wire.EngineOrders
 	}{
-		{"none", noPlace, func() wire.EngineOrders { x := o; x.Network = nil; return x }()},
+		{"none", network.NoPlace, func() wire.EngineOrders { x := o; x.Network = nil; return x }()},
 		{"no IPv4", "used up", with(func(l *wire.Lease) { l.IPv4 = netip.Prefix{} })},
 		{"taken", "10.77.0.0/16", with(func(l *wire.Lease) {
 			l.IPv4, l.Pool = netip.MustParsePrefix("10.77.7.0/24"), netip.MustParsePrefix("10.77.0.0/16")

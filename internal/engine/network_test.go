@@ -9,13 +9,14 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/verge-edge/verge/internal/engine/network"
 	"github.com/verge-edge/verge/internal/overlay"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
 // fakeNetwork gives places once Set was told of one and did not fail.
 type fakeNetwork struct {
-	network // of what it does not do nothing is called
+	network.Overlay // of what it does not do nothing is called
 
 	mu    sync.Mutex
 	fail  error

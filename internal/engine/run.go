@@ -59,15 +59,15 @@ func (e *Engine) Run(ctx context.Context) error {
 	if err := e.kit.router.Start(ctx); err != nil {
 		return fmt.Errorf("start the router: %w", err)
 	}
-	if e.kit.far != nil {
-		working.Go(func() { e.kit.far.meter.Run(work) })
+	if e.distances != nil {
+		working.Go(func() { e.distances.Run(work) })
 	}
-	if n := e.kit.net(); n != nil {
+	if n := e.kit.network.Overlay(); n != nil {
 		defer n.Close()
 		n.Start(work)
 	}
 	if e.kit.config.Relay.Listen != "" {
-		working.Go(func() { e.relay(work) })
+		working.Go(func() { e.relay.Run(work) })
 	}
 	if !e.openPorts(work) {
 		working.Go(func() { e.reopenPorts(work) })
@@ -85,8 +85,8 @@ func (e *Engine) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if e.kit.isGateway() {
-		working.Go(func() { e.watchGateway(work) })
+	if c := &e.opts.Config; c.GatewayAddr != "" || c.Gateway.TLSAddr != "" { // users come to this worker
+		working.Go(func() { e.gateway.Run(work) })
 	}
 	e.replan()
 	e.introduce(work)
@@ -99,8 +99,8 @@ func (e *Engine) Run(ctx context.Context) error {
 		stop = sync.OnceFunc(stop)
 		defer func() { stop() }()
 	}
-	working.Go(func() { e.uses.run(work) })
-	working.Go(func() { e.followOwn(work) })
+	working.Go(func() { e.uses.Run(work) })
+	working.Go(func() { e.followLocal(work) })
 	working.Go(func() { e.kit.logs.RotateAll(work, e.board.Running) })
 	working.Go(func() { e.kit.logs.Expire(work) })
 	working.Go(func() { e.images.Run(work) })
@@ -113,14 +113,14 @@ func (e *Engine) Run(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
 	case <-e.halted:
-		e.clearNetwork()
+		e.kit.network.Clear()
 	case u := <-e.upgrades:
 		lock.keep() // nobody else gets it before this process has ended
 		e.applying.Lock()
 		idle()
 		stopWork(errHandsOver)
 		working.Wait()
-		if n := e.kit.net(); n != nil {
+		if n := e.kit.network.Overlay(); n != nil {
 			n.Yield(u.takes > 1) // else its successor would find its addresses taken
 		}
 		if e.opts.Release != nil {
@@ -135,7 +135,7 @@ func (e *Engine) Run(ctx context.Context) error {
 			return fmt.Errorf("handing over to a successor: %w", err)
 		}
 		lock.release()
-		if n := e.kit.net(); n != nil {
+		if n := e.kit.network.Overlay(); n != nil {
 			n.Close()
 		}
 		e.drain(ctx, u)
@@ -194,7 +194,7 @@ func (e *Engine) openPorts(ctx context.Context) bool {
 	}
 	data, gateway := e.kit.router.DataAddr(), e.kit.router.GatewayAddr()
 	e.board.SetAddrs(data, gateway)
-	e.gatewayChanged()
+	e.gateway.Changed()
 	for _, port := range []string{proxy.DataPort, proxy.GatewayPort, proxy.GatewayTLSPort} {
 		e.kit.problems.Tell(port, why[port])
 	}

@@ -99,7 +99,7 @@ func (in *instance) start(ctx context.Context, o wire.Order) {
 		return
 	}
 	attached := in.attach(&o)
-	if attached != nil && in.waitsForNetwork(attached) {
+	if attached != nil && in.kit.network.Waits(attached) {
 		in.rec.Why = attached.Error()
 		in.wait(&o, "it waits for the service network", func() { in.rest(ctx) })
 		return

@@ -11,6 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/verge-edge/verge/internal/engine/routes"
+
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -62,7 +64,7 @@ func TestWhatIsUsedIsTold(t *testing.T) {
 		own := []string{"shop"}
 		r.mustSay("with an instance", wire.Uses{Apps: own})
 		for _, key := range []string{"shop.none", "x"} {
-			if err := r.e.uses.await(t.Context(), key); err != nil {
+			if err := r.e.uses.Await(t.Context(), key); err != nil {
 				t.Errorf("%s, which is not there: %v", key, err)
 			}
 		}
@@ -70,7 +72,7 @@ func TestWhatIsUsedIsTold(t *testing.T) {
 
 		done := make(chan error, 2)
 		for range 2 {
-			go func() { done <- r.e.uses.await(t.Context(), "far.api") }()
+			go func() { done <- r.e.uses.Await(t.Context(), "far.api") }()
 		}
 		synctest.Wait()
 		r.mustSay("at the first use", wire.Uses{Apps: own, Services: []string{"far.api"}})
@@ -87,7 +89,7 @@ func TestWhatIsUsedIsTold(t *testing.T) {
 			}
 		}
 		begin := time.Now()
-		if err := r.e.uses.await(t.Context(), "far.db"); err == nil || !strings.Contains(err.Error(), "does not say where") || time.Since(begin) != toldWithin {
+		if err := r.e.uses.Await(t.Context(), "far.db"); err == nil || !strings.Contains(err.Error(), "does not say where") || time.Since(begin) != routes.ToldWithin {
 			t.Errorf("after %s: %v", time.Since(begin), err)
 		}
 		if _, err := r.e.Route(t.Context(), "far.db"); err == nil || !strings.Contains(err.Error(), "does not know the instances") {
@@ -98,7 +100,7 @@ func TestWhatIsUsedIsTold(t *testing.T) {
 		r.stop()
 		r.start()
 		r.mustSay("after a restart", wire.Uses{Apps: own, Services: []string{"far.api"}})
-		if err := r.e.uses.await(t.Context(), "far.api"); err != nil {
+		if err := r.e.uses.Await(t.Context(), "far.api"); err != nil {
 			t.Errorf("what was known before a restart: %v", err)
 		}
 		// What is in use stays, however long.
@@ -125,7 +127,7 @@ func TestAllIsUsed(t *testing.T) {
 		}
 		r.put(1, nil, routes...)
 		for i := range routes {
-			r.e.uses.use(routes[i].Key())
+			r.e.uses.Use(routes[i].Key())
 		}
 		r.mustSay("with too many", wire.Uses{All: true})
 		after(11 * time.Minute)

@@ -1,11 +1,9 @@
-package engine
+package routes
 
 import (
-	"context"
 	"net/netip"
 	"slices"
 
-	"github.com/verge-edge/verge/internal/loop"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -104,53 +102,44 @@ func readyHere(o *wire.Order, status func(wire.InstanceID) (wire.InstanceStatus,
 	return s.Addrs, ok && s.Phase == wire.PhaseRunning && s.Ready && !s.Draining && s.Incarnation == o.Incarnation
 }
 
-// route gives the router the routes of the orders, and what is added to them here, and
-// returns them. The caller has applying.
-func (e *Engine) route() []wire.Route {
-	routes, own := withOwn(&e.told, e.self(), e.board.Get)
-	e.lead(routes, own)
+// Local completes the routes of orders with what is ready on this worker. One caller at a time.
+type Local struct {
+	router interface{ SetRoutes([]wire.Route) }
+	self   wire.Endpoint // on this worker, without an instance
+	status func(wire.InstanceID) (wire.InstanceStatus, bool)
+	// own are the endpoints that were added to routes without any, spares those that were
+	// added for the router.
+	own, spares []wire.Endpoint
+}
+
+// NewLocal gives routes to a router; status is what is shown of an instance.
+func NewLocal(router interface{ SetRoutes([]wire.Route) }, cluster, worker string, status func(wire.InstanceID) (wire.InstanceStatus, bool)) *Local {
+	return &Local{router: router, self: wire.Endpoint{Cluster: cluster, Worker: worker}, status: status}
+}
+
+// Set gives the router the routes of orders, and what is added to them here, and returns
+// them without the spares.
+func (l *Local) Set(o *wire.EngineOrders) []wire.Route {
+	routes, own := withOwn(o, l.self, l.status)
+	l.lead(o, routes, own)
 	return routes
 }
 
-func (e *Engine) lead(routes []wire.Route, own []wire.Endpoint) {
-	e.own = own
-	routes, e.spares = withSpares(routes, e.told.Orders, e.self(), e.board.Get)
-	e.kit.router.SetRoutes(routes)
+func (l *Local) lead(o *wire.EngineOrders, routes []wire.Route, own []wire.Endpoint) {
+	l.own = own
+	routes, l.spares = withSpares(routes, o.Orders, l.self, l.status)
+	l.router.SetRoutes(routes)
 }
 
-// self is an endpoint on this worker, without an instance.
-func (e *Engine) self() wire.Endpoint {
-	return wire.Endpoint{Cluster: e.kit.config.Cluster, Worker: e.kit.config.Worker}
-}
-
-// followOwn adds what becomes ready here to services that nobody answers, and as spares to
-// others, and takes it away, until ctx is done.
-func (e *Engine) followOwn(ctx context.Context) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-e.kit.local:
-		}
-		if !e.applying.lockUntil(ctx) {
-			return
-		}
-		routes, own := withOwn(&e.told, e.self(), e.board.Get)
-		_, spares := withSpares(routes, e.told.Orders, e.self(), e.board.Get)
-		switch same := func(a, b wire.Endpoint) bool { return a.Instance == b.Instance && slices.Equal(a.Addrs, b.Addrs) }; {
-		case !slices.EqualFunc(own, e.own, same):
-			o := e.told
-			o.Routes = routes
-			e.lead(routes, own)
-			if e.setNetwork(&o) {
-				e.wakeAll() // what kept it from its place before is gone
-			}
-		case !slices.EqualFunc(spares, e.spares, same):
-			e.lead(routes, own)
-		}
-		e.applying.Unlock()
+// Follow gives the router other routes where other instances are ready here than before. It
+// returns them where they have other endpoints than spares; changed is false where not.
+func (l *Local) Follow(o *wire.EngineOrders) (routes []wire.Route, changed bool) {
+	routes, own := withOwn(o, l.self, l.status)
+	_, spares := withSpares(routes, o.Orders, l.self, l.status)
+	same := func(a, b wire.Endpoint) bool { return a.Instance == b.Instance && slices.Equal(a.Addrs, b.Addrs) }
+	changed = !slices.EqualFunc(own, l.own, same)
+	if changed || !slices.EqualFunc(spares, l.spares, same) {
+		l.lead(o, routes, own)
 	}
+	return routes, changed
 }
-
-// localChanged tells followOwn that readiness of instances may be another.
-func (k *kit) localChanged() { loop.Poke(k.local) }

@@ -1,4 +1,4 @@
-package engine
+package proximity
 
 import (
 	"context"
@@ -11,45 +11,42 @@ import (
 )
 
 const (
-	// nearService stands for what the cluster wants to be measured, among the services
+	// askedService stands for what the cluster wants to be measured, among the services
 	// that are measured because they are used: no service is named so.
-	nearService = "what the cluster asks"
-	// nearWithin bounds an answer; shorter than the cluster's patience.
-	nearWithin = 2500 * time.Millisecond
+	askedService = "what the cluster asks"
+	// measureTimeout bounds an answer; shorter than the timeout of the cluster.
+	measureTimeout = 2500 * time.Millisecond
 )
 
 // Measure says how far others are, because the cluster asks. It measures them now, and
 // goes on measuring the peers for a while: that is how the own coordinate becomes good.
-func (e *Engine) Measure(ctx context.Context, q wire.MeasureAsk) (out wire.Measured, err error) {
+func (r *Reporter) Measure(ctx context.Context, q wire.MeasureAsk) (out wire.Measured, err error) {
 	if len(q.Peers) > wire.MaxMeasurePeers || len(q.Targets) > wire.MaxMeasureTargets {
 		return wire.Measured{}, wire.Problemf(400, "too-much", "ask for fewer at a time", "that are too many to measure",
 			"%d peers and %d targets, at most %d and %d", len(q.Peers), len(q.Targets), wire.MaxMeasurePeers, wire.MaxMeasureTargets)
 	}
-	if err := e.wait(ctx); err != nil {
-		return wire.Measured{}, err
-	}
-	ctx, cancel := context.WithTimeout(ctx, nearWithin)
+	ctx, cancel := context.WithTimeout(ctx, measureTimeout)
 	defer cancel()
 	out = wire.Measured{V: wire.Version, Own: wire.Coordinate{Error: wire.UnknownError}}
-	pinged := e.pingAll(ctx, q.Targets)
+	pinged := r.pingAll(ctx, q.Targets)
 	defer func() { out.Targets = <-pinged }()
-	if e.kit.far == nil {
+	if r.o.Distances == nil {
 		for range q.Peers {
 			out.Peers = append(out.Peers, wire.MeasuredRTT{Why: "this worker measures nobody"})
 		}
 		return out, nil
 	}
-	m := e.kit.far.meter
+	m := r.o.Distances.meter
 	peers := make([]distance.Peer, 0, len(q.Peers))
 	for _, p := range q.Peers {
-		if p.Cluster == e.opts.Config.Cluster && p.Worker == e.opts.Config.Worker {
+		if p.Cluster == r.o.Cluster && p.Worker == r.o.Worker {
 			continue
 		}
 		peers = append(peers, distance.Peer{Cluster: p.Cluster, Worker: p.Worker, Address: p.Address})
 	}
 	m.MeasureNow(ctx, peers)
 	if len(peers) > 0 {
-		m.Want(nearService, peers)
+		m.Want(askedService, peers)
 	}
 	for _, p := range q.Peers {
 		rtt, why := m.Last(p.Cluster, p.Worker)
@@ -61,7 +58,7 @@ func (e *Engine) Measure(ctx context.Context, q wire.MeasureAsk) (out wire.Measu
 
 // pingAll measures hosts that are no workers, at the same time. What comes of it is sent
 // once, in the order of the targets.
-func (e *Engine) pingAll(ctx context.Context, targets []string) <-chan []wire.MeasuredRTT {
+func (r *Reporter) pingAll(ctx context.Context, targets []string) <-chan []wire.MeasuredRTT {
 	out := make([]wire.MeasuredRTT, len(targets))
 	done := make(chan []wire.MeasuredRTT, 1)
 	var all sync.WaitGroup
@@ -72,7 +69,7 @@ func (e *Engine) pingAll(ctx context.Context, targets []string) <-chan []wire.Me
 			continue
 		}
 		all.Go(func() {
-			rtt, by, err := e.pinger.Ping(ctx, host, port)
+			rtt, by, err := r.pinger.Ping(ctx, host, port)
 			if err != nil {
 				out[k].Why = err.Error()
 				return

@@ -1,4 +1,4 @@
-package engine
+package proximity
 
 import (
 	"context"
@@ -41,7 +41,7 @@ func TestPathsInTheServiceNetwork(t *testing.T) {
 // without a data port for others has a distance by it alone.
 func TestDistanceOverTheTunnel(t *testing.T) {
 	there := true
-	d := &distances{tunnel: func(_ context.Context, cluster, worker string) (time.Duration, bool) {
+	d := &Distances{tunnel: func(_ context.Context, cluster, worker string) (time.Duration, bool) {
 		return 7 * time.Millisecond, there && cluster+"/"+worker == "edge/w2"
 	}}
 	d.router = mustRouter(t)
@@ -64,7 +64,7 @@ func TestDistanceOverTheTunnel(t *testing.T) {
 func mustRouter(t *testing.T) *proxy.Router {
 	t.Helper()
 	r, err := proxy.New(proxy.Options{
-		Worker: "w1", Cluster: "edge", Local: &Engine{}, Log: slog.New(slog.DiscardHandler), StateFile: filepath.Join(t.TempDir(), "state"),
+		Worker: "w1", Cluster: "edge", Local: nobody{}, Log: slog.New(slog.DiscardHandler), StateFile: filepath.Join(t.TempDir(), "state"),
 		TLS: func() (*tls.Config, error) { return &tls.Config{MinVersion: tls.VersionTLS13}, nil }, PeerName: pki.WorkerName,
 	})
 	if err != nil {
@@ -72,3 +72,9 @@ func mustRouter(t *testing.T) *proxy.Router {
 	}
 	return r
 }
+
+// nobody has no instances.
+type nobody struct{}
+
+func (nobody) Target(wire.InstanceID, string) (string, error) { return "", proxy.ErrNoInstance }
+func (nobody) Wake(wire.InstanceID)                           {}

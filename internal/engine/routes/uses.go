@@ -1,4 +1,4 @@
-package engine
+package routes
 
 import (
 	"context"
@@ -13,19 +13,19 @@ import (
 )
 
 const (
-	// usesFor is how long after its last use the endpoints of a service are still
+	// UsedFor is how long after its last use the endpoints of a service are still
 	// wanted; a service that is used for that long is looked at that often.
-	usesFor = 10 * time.Minute
-	// toldWithin bounds how long the first use of a service waits for its endpoints,
-	// shownWithin how long somebody does who looks.
-	toldWithin  = 3 * time.Second
-	shownWithin = 700 * time.Millisecond
+	UsedFor = 10 * time.Minute
+	// ToldWithin bounds how long the first use of a service waits for its endpoints.
+	ToldWithin = 3 * time.Second
+	// ShownWithin bounds how long somebody waits for them who looks.
+	ShownWithin = 700 * time.Millisecond
 )
 
-// uses is what this worker needs endpoints of: all services of the applications that
+// Uses is what this worker needs endpoints of: all services of the applications that
 // it runs instances of, and beside them those that were asked for. It is kept with the
 // routes: a successor begins with the services whose endpoints it finds there.
-type uses struct {
+type Uses struct {
 	publish func(*wire.Uses) // shows it; called with mu held
 	// used says when services were used last that are not asked for each time, those
 	// that are in use now among them. It is called without any lock.
@@ -41,16 +41,21 @@ type uses struct {
 	wake   chan struct{}        // holds one: there may be less time until something expires
 }
 
-func newUses(publish func(*wire.Uses)) *uses {
-	return &uses{
+// NewUses shows what is used by publish, which is called with a lock held.
+func NewUses(publish func(*wire.Uses)) *Uses {
+	return &Uses{
 		publish: publish, used: func([]string) map[string]time.Time { return nil },
 		routes: map[string]bool{}, asked: map[string]time.Time{}, news: make(chan struct{}), wake: make(chan struct{}, 1),
 	}
 }
 
-// load takes over the routes of an earlier engine: what they had endpoints of is still
+// SetUsed says how to ask when services were used last that are not asked for each time,
+// those that are in use now among them. It is called before Run.
+func (u *Uses) SetUsed(used func(keys []string) map[string]time.Time) { u.used = used }
+
+// Load takes over the routes of an earlier engine: what they had endpoints of is still
 // used, as far as anybody knows.
-func (u *uses) load(routes []wire.Route, now time.Time) {
+func (u *Uses) Load(routes []wire.Route, now time.Time) {
 	u.mu.Lock()
 	for i := range routes {
 		if !routes[i].Unasked {
@@ -58,11 +63,11 @@ func (u *uses) load(routes []wire.Route, now time.Time) {
 		}
 	}
 	u.mu.Unlock()
-	u.set(routes)
+	u.Set(routes)
 }
 
-// set notes of which routes the endpoints are here. Who waits for some may go on.
-func (u *uses) set(routes []wire.Route) {
+// Set notes of which routes the endpoints are here. Who waits for some may go on.
+func (u *Uses) Set(routes []wire.Route) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.routes = make(map[string]bool, len(routes))
@@ -79,22 +84,22 @@ func (u *uses) set(routes []wire.Route) {
 	u.sayLocked()
 }
 
-// setApps says of which applications there are instances.
-func (u *uses) setApps(apps map[string]bool) {
+// SetApps says of which applications there are instances.
+func (u *Uses) SetApps(apps map[string]bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.apps = slices.Sorted(maps.Keys(apps))
 	u.sayLocked()
 }
 
-// use notes that a service is used. It returns at once.
-func (u *uses) use(key string) {
+// Use notes that a service is used. It returns at once.
+func (u *Uses) Use(key string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.useLocked(key, time.Now())
 }
 
-func (u *uses) useLocked(key string, now time.Time) {
+func (u *Uses) useLocked(key string, now time.Time) {
 	if _, known := u.routes[key]; !known {
 		return
 	}
@@ -106,7 +111,7 @@ func (u *uses) useLocked(key string, now time.Time) {
 	}
 }
 
-func (u *uses) wakeLocked() {
+func (u *Uses) wakeLocked() {
 	select {
 	case u.wake <- struct{}{}:
 	default: // it looks already
@@ -114,7 +119,7 @@ func (u *uses) wakeLocked() {
 }
 
 // sayLocked publishes what is used if it is something else than before.
-func (u *uses) sayLocked() {
+func (u *Uses) sayLocked() {
 	s := &wire.Uses{All: true}
 	// Not worked out for whoever asks for one after the other of so many.
 	if u.all.IsZero() && len(u.asked) <= 2*wire.MaxUses {
@@ -136,21 +141,21 @@ func (u *uses) sayLocked() {
 	u.publish(s)
 }
 
-// await returns when the endpoints of a service are here, or there is no such service.
+// Await returns when the endpoints of a service are here, or there is no such service.
 // An error says that they were not told in time.
-func (u *uses) await(ctx context.Context, key string) error {
-	u.use(key)
-	return u.wait(ctx, toldWithin, key, func() bool { told, known := u.routes[key]; return told || !known })
+func (u *Uses) Await(ctx context.Context, key string) error {
+	u.Use(key)
+	return u.wait(ctx, ToldWithin, key, func() bool { told, known := u.routes[key]; return told || !known })
 }
 
-// awaitAll has all endpoints told, for somebody who wants to see all workers.
-func (u *uses) awaitAll(ctx context.Context) error {
+// AwaitAll has all endpoints told, for somebody who wants to see all workers.
+func (u *Uses) AwaitAll(ctx context.Context) error {
 	u.mu.Lock()
-	u.all = time.Now().Add(usesFor)
+	u.all = time.Now().Add(UsedFor)
 	u.sayLocked()
 	u.wakeLocked()
 	u.mu.Unlock()
-	return u.wait(ctx, shownWithin, "all services", func() bool {
+	return u.wait(ctx, ShownWithin, "all services", func() bool {
 		for _, told := range u.routes {
 			if !told {
 				return false
@@ -161,7 +166,7 @@ func (u *uses) awaitAll(ctx context.Context) error {
 }
 
 // wait waits until there is what is waited for, which is asked with mu held.
-func (u *uses) wait(ctx context.Context, most time.Duration, what string, there func() bool) error {
+func (u *Uses) wait(ctx context.Context, most time.Duration, what string, there func() bool) error {
 	var timeout <-chan time.Time
 	for {
 		u.mu.Lock()
@@ -185,9 +190,9 @@ func (u *uses) wait(ctx context.Context, most time.Duration, what string, there 
 	}
 }
 
-// run forgets what is not used any more, until ctx is done. While nothing was asked
+// Run forgets what is not used any more, until ctx is done. While nothing was asked
 // for it sleeps.
-func (u *uses) run(ctx context.Context) {
+func (u *Uses) Run(ctx context.Context) {
 	for {
 		next := u.expire(time.Now())
 		var timer *time.Timer
@@ -210,13 +215,13 @@ func (u *uses) run(ctx context.Context) {
 	}
 }
 
-// expire forgets what was not used for usesFor, and says when to look again; zero is
+// expire forgets what was not used for UsedFor, and says when to look again; zero is
 // when there is something new.
-func (u *uses) expire(now time.Time) (next time.Time) {
+func (u *Uses) expire(now time.Time) (next time.Time) {
 	u.mu.Lock()
 	var old []string
 	for key, at := range u.asked {
-		if now.Sub(at) >= usesFor {
+		if now.Sub(at) >= UsedFor {
 			old = append(old, key)
 		}
 	}
@@ -231,7 +236,7 @@ func (u *uses) expire(now time.Time) (next time.Time) {
 		if at := still[key]; at.After(u.asked[key]) {
 			u.asked[key] = at
 		}
-		if now.Sub(u.asked[key]) >= usesFor {
+		if now.Sub(u.asked[key]) >= UsedFor {
 			delete(u.asked, key)
 		}
 	}
@@ -240,7 +245,7 @@ func (u *uses) expire(now time.Time) (next time.Time) {
 	}
 	u.sayLocked()
 	for _, at := range u.asked {
-		if end := at.Add(usesFor); next.IsZero() || end.Before(next) {
+		if end := at.Add(UsedFor); next.IsZero() || end.Before(next) {
 			next = end
 		}
 	}
@@ -248,34 +253,4 @@ func (u *uses) expire(now time.Time) (next time.Time) {
 		next = u.all
 	}
 	return next
-}
-
-// usedLately says when services were used by connections that are open, or that the
-// router has seen.
-func (e *Engine) usedLately(keys []string) map[string]time.Time {
-	out := make(map[string]time.Time, len(keys))
-	var open map[string]bool
-	if n := e.kit.net(); n != nil {
-		open = n.InUse(keys)
-	}
-	for _, key := range keys {
-		out[key] = e.kit.router.LastUse(key)
-		if open[key] {
-			out[key] = time.Now()
-		}
-	}
-	return out
-}
-
-// appsLocked are the applications of which there are instances, or are to be.
-func (e *Engine) appsLocked() map[string]bool {
-	apps := map[string]bool{}
-	for i := range e.orders {
-		apps[e.orders[i].App] = true
-	}
-	for id := range e.instances {
-		app, _, _ := strings.Cut(id, ".")
-		apps[app] = true
-	}
-	return apps
 }
