@@ -113,7 +113,7 @@ unit: $(PACKAGER)
 	waiting="./internal/runtime/container ./internal/lab/experiments"; \
 	"$${gotest[@]}" $$race -p 1 $$waiting > bin/waiting.log 2>&1 & waits=$$!; \
 	trap 'for p in $$e2e $$waits; do pkill -P $$p; kill $$p 2> /dev/null; done' EXIT; \
-	pure=$$(go list ./api ./internal/house ./internal/importer/... ./internal/sim/... ./internal/policy/...); \
+	pure=$$(go list ./api/... ./internal/house ./internal/importer/... ./internal/sim/... ./internal/policy/...); \
 	others=$$(go list ./... | grep -vxF "$$pure" | grep -vxF "$$(go list $$waiting)" | grep -v /verge/e2e); \
 	nice -n 10 "$${gotest[@]}" $$race -p 2 $$others | tee bin/unit.log || failed=1; \
 	both="./internal/cluster ./internal/root ./internal/lab/experiments"; \
@@ -123,7 +123,7 @@ unit: $(PACKAGER)
 	[ -z "$$failed" ] || { tools/failed bin/unit.log; exit 1; }
 
 FUZZTIME ?= 3s
-FUZZ     ?= ./api ./internal/wire ./internal/plugin ./internal/pki ./internal/orca ./internal/proxy ./internal/runtime/wasm ./internal/policy/route ./internal/ranges ./internal/importer/compose ./internal/importer/kubernetes ./internal/importer/oakestra
+FUZZ     ?= ./api ./api/descriptor ./internal/wire ./internal/plugin ./internal/pki ./internal/orca ./internal/proxy ./internal/runtime/wasm ./internal/policy/route ./internal/ranges ./internal/importer/compose ./internal/importer/kubernetes ./internal/importer/oakestra
 
 fuzz: ## random input to what people, nodes and functions send: FUZZ=packages (. is all), FUZZTIME=3s each
 	@tools/fuzz $(FUZZTIME) $(FUZZ)

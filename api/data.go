@@ -2,7 +2,6 @@ package api
 
 import (
 	"cmp"
-	"fmt"
 	"net"
 	"net/url"
 	"strings"
@@ -31,9 +30,9 @@ func IsObjectName(name string) bool {
 	return true
 }
 
-// dataHost is the host of an entry of Service.Data as workers measure it, "host" or
+// DataHost is the host of an entry of Service.Data as workers measure it, "host" or
 // "host:port"; "" where the entry is no URL of one.
-func dataHost(entry string) string {
+func DataHost(entry string) string {
 	u, err := url.Parse(entry)
 	if err != nil || !strings.Contains(entry, "://") || u.Host == "" || u.User != nil {
 		return ""
@@ -61,25 +60,9 @@ func (s *Service) DataObjects() (names []string) {
 // DataHosts are the hosts that a service says it reads from, as workers measure them.
 func (s *Service) DataHosts() (targets []string) {
 	for _, entry := range s.Data {
-		if target := dataHost(entry); target != "" {
+		if target := DataHost(entry); target != "" {
 			targets = append(targets, target)
 		}
 	}
 	return targets
-}
-
-// data checks what a service says it reads.
-func (v *validator) data(path string, entries []string) {
-	for i, entry := range entries {
-		at := fmt.Sprintf("%s[%d]", path, i)
-		switch {
-		case v.spoiled(at) || v.full() || IsObjectName(entry) || dataHost(entry) != "":
-		case strings.Contains(entry, "://"):
-			// It is not repeated: what stands before the @ of a URL may be a password.
-			v.complain(at, "is no URL of a host that workers can measure", "write https://data.example.org/file or postgres://db.example.org:5432, without a user")
-		default:
-			v.complain(at, quote(entry)+" is neither the name of an object nor a URL", "write models/cats.onnx for an object of the namespace, or https://data.example.org/file")
-		}
-	}
-	v.distinct(path, entries)
 }

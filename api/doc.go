@@ -1,19 +1,19 @@
-// Package api is the vocabulary that users of Verge share with it: the
-// descriptor (one file that says what should run and what it must achieve),
-// its units, its strict parser and its JSON Schema.
+// Package api is the vocabulary of Verge: the types of a descriptor, which says what should run and
+// what it must achieve, with their units and limits.
+//
+// Related packages:
+//
+//	api/descriptor   reads descriptors, checks them, and changes them in place
+//	api/schema       the table of all fields, and the JSON Schema made from it
+//	api/pattern      the regular expressions of names, hosts, paths and images
 //
 // Promises:
 //
-//  1. `apply`, `plan` and `validate` reach the same verdict, because they all
-//     call Parse and nothing else.
-//  2. No field is silently ignored. Each one is enforced, refused ("not
-//     enforced yet") or warned about, as the table in verdicts.go says; the
-//     reference page is generated from that table.
-//  3. Every complaint names the line, the field, the reason and the remedy, and
-//     all complaints of one file are reported together.
-//  4. A parsed Application has every default filled in: nobody downstream
+//  1. Values write and read themselves as people write them: "500m", "128Mi", "20ms", "48.14,11.58".
+//     An error says what to write instead.
+//  2. An Application that descriptor.Parse returned has every default filled in; nobody downstream
 //     guesses.
-//  5. Input is bounded before it is parsed: MaxDescriptorBytes, depth, aliases.
+//  3. Fields are only added. JSON of an older version is understood.
 //
 // The package depends on nothing of Verge above it.
 package api

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/verge-edge/verge/api/internal/words"
 	"github.com/verge-edge/verge/api/pattern"
 )
 
@@ -100,15 +101,7 @@ func (s *Service) Resolve(base map[string]string) (argv []string, env map[string
 	return argv, env, nil
 }
 
-var (
-	envNameRE = pattern.Lazy(envPattern)
-	referRE   = pattern.Lazy(referPattern)
-)
-
-// syntaxError is a malformed reference.
-type syntaxError struct{ what, remedy string }
-
-func (e *syntaxError) Error() string { return e.what + ": " + e.remedy }
+var referRE = pattern.Lazy(pattern.Reference)
 
 // scan cuts s into literal text and the references that follow it; the last
 // piece has no name.
@@ -127,10 +120,11 @@ func scan(s string, piece func(literal, name string) error) error {
 		case '{':
 			name, rest, closed := strings.Cut(s[i+2:], "}")
 			if !closed {
-				return &syntaxError{"the reference ${ has no end", "close it with }, or write $${ for the text itself"}
+				return &ValueError{"the reference ${ has no end", "close it with }, or write $${ for the text itself"}
 			}
 			if !referRE().MatchString(name) {
-				return &syntaxError{quote("${"+name+"}") + " is not a reference to a variable", "write ${NAME} with letters, digits and _, or $${ for the text itself"}
+				return &ValueError{words.Quote("${"+name+"}") + " is not a reference to a variable",
+					"write ${NAME} with letters, digits and _, or $${ for the text itself"}
 			}
 			if err := piece(s[:i], name); err != nil {
 				return err
@@ -145,8 +139,8 @@ func scan(s string, piece func(literal, name string) error) error {
 	}
 }
 
-// references returns the names of the variables that s refers to.
-func references(s string) (names []string, err error) {
+// References returns the names of the variables that s refers to.
+func References(s string) (names []string, err error) {
 	err = scan(s, func(_, name string) error {
 		if name != "" {
 			names = append(names, name)

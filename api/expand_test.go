@@ -104,7 +104,7 @@ func FuzzExpand(f *testing.F) {
 		if err != nil || out != s {
 			t.Errorf("%q: %q, %v", s, out, err)
 		}
-		names, err := references(s)
+		names, err := References(s)
 		if _, xerr := Expand(s, func(string) (string, bool) { return "", true }); (err == nil) != (xerr == nil) {
 			t.Errorf("%q: references says %v, Expand says %v", s, err, xerr)
 		}

@@ -1,6 +1,8 @@
 package api
 
-import "encoding/json"
+import (
+	"encoding/json"
+)
 
 // MarshalJSON writes the one of content and secret that is set: content where
 // neither is, because an empty file has an empty content.

@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/verge-edge/verge/api/internal/words"
 	"github.com/verge-edge/verge/api/pattern"
 )
 
@@ -19,13 +20,13 @@ var percentRE = pattern.Lazy(`^(0|[1-9][0-9]{0,2})(\.[0-9]{1,2})?%$`)
 func ParsePercent(s string) (Percent, error) {
 	m := percentRE().FindStringSubmatch(s)
 	if m == nil {
-		return 0, &amountError{quote(s) + " is not a share", "write 5%, or 0.25%"}
+		return 0, &ValueError{words.Quote(s) + " is not a share", "write 5%, or 0.25%"}
 	}
 	whole, _ := strconv.Atoi(m[1]) // three digits
 	part, _ := strconv.Atoi((strings.TrimPrefix(m[2], ".") + "00")[:2])
 	p := Percent(whole*100 + part)
 	if p > AllPercent {
-		return 0, &amountError{quote(s) + " is more than all", "write at most 100%"}
+		return 0, &ValueError{words.Quote(s) + " is more than all", "write at most 100%"}
 	}
 	return p, nil
 }

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/verge-edge/verge/api/internal/words"
 )
 
 // Policy says by which rule requests are given to the replicas of a service: a
@@ -52,8 +54,8 @@ const (
 // NearestDemand is the scheduler for which requests are counted where they enter.
 const NearestDemand = "nearest-demand"
 
-// policyNames are the policies that there are.
-var policyNames = []string{
+// PolicyNames are the policies that there are.
+var PolicyNames = []string{
 	PolicyRoundRobin, PolicyRandom, PolicyWeighted, PolicyBilliard, PolicyLeastConnections, PolicyTwoChoices,
 	PolicyLeastResponse, PolicyFastest, PolicyClosest, PolicyLocal, PolicyProximity, PolicyInstance,
 }
@@ -84,8 +86,8 @@ var policyFields = map[string][]string{
 	PolicyInstance:  {"ordinal"},
 }
 
-// fallbacks are the policies that local may name.
-var fallbacks = []string{PolicyClosest, PolicyRoundRobin, PolicyRandom, PolicyProximity}
+// PolicyFallbacks are the policies that local may name.
+var PolicyFallbacks = []string{PolicyClosest, PolicyRoundRobin, PolicyRandom, PolicyProximity}
 
 // NamedPolicy is the policy of that name with its defaults; "" is round robin. An
 // error says which names there are. Instance means its first replica.
@@ -113,17 +115,17 @@ func (p Policy) Filled() Policy {
 
 // Validate says what is wrong with a policy, whoever made it.
 func (p Policy) Validate() error {
-	if field, what, remedy := p.problem(); what != "" {
+	if field, what, remedy := p.Problem(); what != "" {
 		return fmt.Errorf("policy %s: %s %s: %s", cmp.Or(p.Name, PolicyRoundRobin), field, what, remedy)
 	}
 	return nil
 }
 
-// problem is the first thing that is wrong: the field, what is wrong with it, and
+// Problem is the first thing that is wrong: the field, what is wrong with it, and
 // what to do.
-func (p Policy) problem() (field, what, remedy string) {
-	if p.Name != "" && !slices.Contains(policyNames, p.Name) {
-		return "name", quote(p.Name) + " is not known here", "use " + either(policyNames)
+func (p Policy) Problem() (field, what, remedy string) {
+	if p.Name != "" && !slices.Contains(PolicyNames, p.Name) {
+		return "name", words.Quote(p.Name) + " is not known here", "use " + words.Either(PolicyNames)
 	}
 	has := policyFields[p.Name]
 	for _, name := range []string{PolicyProximity, PolicyLocal, PolicyInstance} {
@@ -139,11 +141,11 @@ func (p Policy) problem() (field, what, remedy string) {
 	case p.Name == PolicyProximity && !(p.Beta > 0 && p.Beta <= MaxBeta):
 		return "beta", fmt.Sprintf("%g is not above 0 and at most %d", p.Beta, MaxBeta), "write 0.5"
 	case p.Name == PolicyProximity && !slices.Contains([]string{DecayInverse, DecayPower, DecayExponential}, p.Decay):
-		return "decay", quote(p.Decay) + " is not known here", "use inverse, power or exponential"
+		return "decay", words.Quote(p.Decay) + " is not known here", "use inverse, power or exponential"
 	case p.LocalRTT < 0:
 		return "localrtt", p.LocalRTT.String() + " is negative", "write 3ms, or leave it out"
-	case p.Name == PolicyLocal && !slices.Contains(fallbacks, p.Fallback):
-		return "fallback", quote(p.Fallback) + " cannot be one", "use " + either(fallbacks)
+	case p.Name == PolicyLocal && !slices.Contains(PolicyFallbacks, p.Fallback):
+		return "fallback", words.Quote(p.Fallback) + " cannot be one", "use " + words.Either(PolicyFallbacks)
 	case p.Ordinal < 0 || p.Ordinal >= MaxReplicas:
 		return "ordinal", strconv.Itoa(p.Ordinal) + " is no replica", "replicas are numbered from 0"
 	}

@@ -38,8 +38,10 @@ func (s *Service) ProgramID() string {
 
 // program is the part of s that a running process cannot be changed in.
 func (s *Service) program() Service {
-	p := Service{Runtime: s.Runtime, Image: s.Image, User: s.User, Module: s.Module, Command: s.Command, Args: s.Args, Env: s.Env, EnvSecrets: s.EnvSecrets,
-		Files: s.Files, Volumes: s.Volumes, Resources: s.Resources, Devices: s.Devices, Limits: s.Limits, Security: s.Security}
+	p := Service{Runtime: s.Runtime, Image: s.Image, User: s.User, Module: s.Module, Command: s.Command, Args: s.Args,
+		Env: s.Env, EnvSecrets: s.EnvSecrets,
+		Files: s.Files, Volumes: s.Volumes, Resources: s.Resources, Devices: s.Devices, Limits: s.Limits,
+		Security: s.Security}
 	p.Ports = slices.Clone(s.Ports)
 	for i := range p.Ports {
 		p.Ports[i].Ingress = nil

@@ -1,6 +1,8 @@
 package api
 
-import "testing"
+import (
+	"testing"
+)
 
 func TestSameProgram(t *testing.T) {
 	base := func() *Service {

@@ -1,10 +1,10 @@
 package api
 
 import (
-	"fmt"
 	"reflect"
 	"strconv"
 
+	"github.com/verge-edge/verge/api/internal/words"
 	"github.com/verge-edge/verge/api/pattern"
 )
 
@@ -84,14 +84,15 @@ var amountRE = pattern.Lazy(`^(0|[1-9][0-9]{0,4})(%?)$`)
 func ParseAmount(s string) (Amount, error) {
 	m := amountRE().FindStringSubmatch(s)
 	if m == nil {
-		return 0, &amountError{quote(s) + " is not a number of instances", "write a number (1) or a share (25%)"}
+		return 0, &ValueError{words.Quote(s) + " is not a number of instances", "write a number (1) or a share (25%)"}
 	}
 	n, _ := strconv.Atoi(m[1]) // five digits
 	switch {
 	case m[2] == "" && n > MaxReplicas:
-		return 0, &amountError{quote(s) + " is more than a service can have", "write at most " + strconv.Itoa(MaxReplicas)}
+		return 0, &ValueError{words.Quote(s) + " is more than a service can have",
+			"write at most " + strconv.Itoa(MaxReplicas)}
 	case m[2] == "%" && n > 100:
-		return 0, &amountError{quote(s) + " is more than all of them", "write at most 100%"}
+		return 0, &ValueError{words.Quote(s) + " is more than all of them", "write at most 100%"}
 	case m[2] == "%":
 		return Amount(-n), nil
 	}
@@ -178,72 +179,4 @@ func (s *Service) MaxErrors() Percent {
 		return *p
 	}
 	return DefaultMaxErrors
-}
-
-func rolloutRows() []Verdict {
-	in := func(field string) string { return "services.*.rollout" + field }
-	return []Verdict{
-		{Path: in(""), Note: "How instances are brought to another program. First some of the new revision start beside the others; when they are ready, instances are updated, as many at a time, and at the end those that were too many go. What fails stops the rollout: verge rollout status says why."},
-		{Path: in(".max_surge"), Default: "25%, rounded up; 0 where max_unavailable is given or instances have named volumes",
-			Note: "How many instances more than promised run meanwhile, as a number or a share. They need room, and are 100 in a cluster at most."},
-		{Path: in(".max_unavailable"), Default: "0; 1 where max_surge is 0",
-			Note: "How many of those promised may be missing meanwhile, as a number or a share, rounded down. For clusters without room for a surge, and for programs of which no more than so many may run."},
-		{Path: in(".min_ready"), Default: "as " + DefaultMinReady.String() + " would be; as " + DefaultObserved.String() + " with slo", Max: 3600e9,
-			Note: "How long what was updated has to be ready before the next are. With slo, what takes longer for a request than that, and longer than those of the revision before, stops the rollout, and after 10s of that it has failed."},
-		{Path: in(".progress_deadline"), Default: "as " + DefaultProgressDeadline.String() + " would be", Min: 1e9, Max: 24 * 3600e9,
-			Note: "How long nothing may get any further before the rollout has failed. What was paused does not count."},
-		{Path: in(".max_errors"), Default: "as " + DefaultMaxErrors.String() + " would be",
-			Note: "How many of the requests over HTTP to updated instances may fail: answers 5xx (but 501 and 505) and connections that break before one. The rollout has failed when it is certain that more do, and that more do than of those to the instances of the revision before: 5 at least, and the 99% intervals (Wilson) of the two shares do not touch. 100%: nobody looks."},
-		{Path: in(".canary"), Max: MaxCanarySteps,
-			Note: "Steps, of which each gives a larger share of the requests to the new revision, before anything that was promised is touched. It runs beside the others on as many instances as its share is of those promised, which max_surge must allow, so that none of them gets more than it would when all are updated; what fails stops it, and all requests go back to the others at once. Of the requests that would come to a cluster each is drawn by itself: a client meets both revisions. Clusters come one after the other. Of services that are not asked over HTTP it is a share of the connections, and nothing is known of how they are answered. Left out: there are no such steps."},
-		{Path: in(".canary[].share"), Required: true, Note: "The share of the requests, more than that of the step before."},
-		{Path: in(".canary[].for"), Default: "as " + DefaultCanaryStep.String() + " would be", Min: 1e9, Max: 7 * 24 * 3600e9,
-			Note: "How long the step lasts at least, once its instances are ready for min_ready."},
-		{Path: in(".canary[].requests"), Default: "as 0 would be", Max: 1e9,
-			Note: "How many requests over HTTP the new revision must have answered in the step as well. Where fewer come, progress_deadline counts from the end of for."},
-		{Path: in(".on_failure"), Default: "as stop would be", Values: values("stop "+RollBack, "", ""),
-			Note: "stop leaves things as they are, until something else is applied or verge rollout undo or resume says so. rollback applies the last revision in which the service held."},
-	}
-}
-
-// rollout checks what the fields of one cannot say alone.
-func (v *validator) rollout(path string, s *Service) {
-	r := s.Rollout
-	zero := func(a *Amount) bool { return a != nil && *a == 0 }
-	if zero(r.MaxSurge) && zero(r.MaxUnavailable) {
-		v.complain(path+".max_unavailable", "is 0, and so is max_surge: nothing could ever be updated", "write 1 for one of them")
-	}
-	if s.Pins() && r.MaxSurge != nil && *r.MaxSurge != 0 {
-		v.complain(path+".max_surge", "is above 0, but each instance has a named volume, which is kept for it alone", "write 0, and say how many may be missing in max_unavailable")
-	}
-	if p := r.ProgressDeadline; p != nil && *p <= s.MinReady() {
-		v.complain(path+".progress_deadline", p.String()+" is not more than the "+s.MinReady().String()+" of min_ready", "raise it, or lower min_ready")
-	}
-	v.canary(path, s)
-}
-
-// canary checks the steps of a rollout.
-func (v *validator) canary(path string, s *Service) {
-	r, last := s.Rollout, Percent(0)
-	for i, st := range r.Canary {
-		at := fmt.Sprintf("%s.canary[%d].share", path, i)
-		switch {
-		case st.Share == 0:
-			v.complain(at, "is 0%: nothing would be tried", "write a share above 0%, such as 5%")
-		case st.Share <= last:
-			v.complain(at, st.Share.String()+" is not more than the "+last.String()+" of the step before", "write the steps in ascending order")
-		}
-		last = st.Share
-	}
-	switch a := r.MaxSurge; {
-	case len(r.Canary) == 0:
-	case s.Pins():
-		v.complain(path+".canary", "needs instances beside those promised, and each of these has a named volume, which is kept for it alone", "leave it out, and use max_unavailable")
-	case len(s.Ports) == 0:
-		v.complain(path+".canary", "shares requests, and the service has no ports", "leave it out, or give it ports")
-	case a != nil && *a == 0:
-		v.complain(path+".max_surge", "is 0, and a canary runs beside the others", "leave it out")
-	case a != nil && *a < 0 && Percent(-*a)*100 < last:
-		v.complain(path+".max_surge", a.String()+" is less than the "+last.String()+" of the last step of canary, whose instances run beside the others", "write at least "+last.String()+", or leave it out")
-	}
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"time"
-	_ "time/tzdata" // a worker's image need not have the time zones: 0.4 MB
 
 	"github.com/netresearch/go-cron" // what the five fields mean, with names, steps and lists; time zones are done here
 )
@@ -34,7 +33,7 @@ const (
 // week) for the time zone of that name in the IANA database; "" is UTC. Its errors say what
 // is wrong with them, without their names.
 func ParseSchedule(fields, zone string) (*Schedule, error) {
-	loc, err := zoneOf(zone)
+	loc, err := ParseZone(zone)
 	if err != nil {
 		return nil, err
 	}
@@ -81,8 +80,8 @@ func sunday(field string) string {
 	return strings.Join(list, ",")
 }
 
-// zoneOf is a time zone by its name; "" is UTC.
-func zoneOf(name string) (*time.Location, error) {
+// ParseZone is a time zone by its name; "" is UTC.
+func ParseZone(name string) (*time.Location, error) {
 	if name == "" {
 		return time.UTC, nil
 	}
@@ -107,7 +106,8 @@ func (s *Schedule) Next(after time.Time) time.Time {
 		if !start.IsZero() && !s.hourly {
 			// What the change repeats was due before it.
 			_, before := start.Add(-time.Second).In(s.zone).Zone()
-			if again := start.Add(time.Duration(before-offset) * time.Second).Add(-time.Nanosecond); before > offset && t.Before(again) {
+			if again := start.Add(time.Duration(before-offset) * time.Second).Add(-time.Nanosecond); before > offset &&
+				t.Before(again) {
 				t = again
 			}
 		}

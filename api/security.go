@@ -1,7 +1,6 @@
 package api
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 )
@@ -60,13 +59,16 @@ func DefaultCapabilities() []string {
 	return []string{"CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "NET_BIND_SERVICE", "SETGID", "SETUID"}
 }
 
-// capabilities are all that Linux knows.
-const capabilities = "AUDIT_CONTROL AUDIT_READ AUDIT_WRITE BLOCK_SUSPEND BPF CHECKPOINT_RESTORE CHOWN DAC_OVERRIDE DAC_READ_SEARCH FOWNER FSETID " +
-	"IPC_LOCK IPC_OWNER KILL LEASE LINUX_IMMUTABLE MAC_ADMIN MAC_OVERRIDE MKNOD NET_ADMIN NET_BIND_SERVICE NET_BROADCAST NET_RAW PERFMON SETFCAP SETGID " +
-	"SETPCAP SETUID SYSLOG SYS_ADMIN SYS_BOOT SYS_CHROOT SYS_MODULE SYS_NICE SYS_PACCT SYS_PTRACE SYS_RAWIO SYS_RESOURCE SYS_TIME SYS_TTY_CONFIG WAKE_ALARM"
+// KnownCapabilities are all that Linux knows.
+const KnownCapabilities = "AUDIT_CONTROL AUDIT_READ AUDIT_WRITE BLOCK_SUSPEND BPF CHECKPOINT_RESTORE CHOWN " +
+	"DAC_OVERRIDE DAC_READ_SEARCH FOWNER FSETID " +
+	"IPC_LOCK IPC_OWNER KILL LEASE LINUX_IMMUTABLE MAC_ADMIN MAC_OVERRIDE MKNOD NET_ADMIN NET_BIND_SERVICE " +
+	"NET_BROADCAST NET_RAW PERFMON SETFCAP SETGID " +
+	"SETPCAP SETUID SYSLOG SYS_ADMIN SYS_BOOT SYS_CHROOT SYS_MODULE SYS_NICE SYS_PACCT SYS_PTRACE SYS_RAWIO " +
+	"SYS_RESOURCE SYS_TIME SYS_TTY_CONFIG WAKE_ALARM"
 
 // IsCapability says whether Linux has a capability of that name.
-func IsCapability(name string) bool { return slices.Contains(strings.Fields(capabilities), name) }
+func IsCapability(name string) bool { return slices.Contains(strings.Fields(KnownCapabilities), name) }
 
 // CapabilityName brings what people write into the form of the table: CAP_NET_RAW and
 // net_raw are NET_RAW.
@@ -82,7 +84,8 @@ func (s Security) Rights() []string {
 		}
 	}
 	for right, wanted := range map[string]bool{
-		RightWritableRoot: s.Root == RootWritable, RightNewPrivileges: s.NewPrivileges, RightNoSeccomp: s.Seccomp == SeccompNone,
+		RightWritableRoot: s.Root == RootWritable, RightNewPrivileges: s.NewPrivileges,
+		RightNoSeccomp: s.Seccomp == SeccompNone,
 	} {
 		if wanted {
 			out = append(out, right)
@@ -126,53 +129,4 @@ func (s Security) Capabilities() []string {
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
-}
-
-func securityRows() []Verdict {
-	const in = "services.*.security"
-	spellings := func(names string) (all []string) {
-		for _, c := range strings.Fields(names) {
-			all = append(all, "CAP_"+c)
-		}
-		return all
-	}
-	return []Verdict{
-		{Path: "services.*.pull_secret", Pattern: labelPattern,
-			Note: "Name of a secret of the namespace with the credentials for the image's registry: what verge secret set --registry makes, or a .dockerconfigjson."},
-		{Path: in, Note: "What a container may do. Without it its root is read only but for /tmp and /run, its programs cannot get more rights than they begin with, it has few capabilities and the usual list of system calls. What goes beyond that has to be allowed to its namespace (verge namespace standing)."},
-		{Path: in + ".root", Default: RootReadOnly + " (of a container)", Values: values(RootReadOnly+" "+RootWritable, "", ""),
-			Note: "Whether it may write to the files of its image: writable, what it writes is gone at its next start. With read-only /tmp and /run are in memory, of 64 MiB each, what the image declares as VOLUME is on disk and empty or as in the image at each start, and volumes are as they are."},
-		{Path: in + ".add", single: true, normal: CapabilityName, Values: values(capabilities, "", ""), spellings: spellings(capabilities),
-			Note: "Capabilities beside those of every container (" + strings.Join(DefaultCapabilities(), ", ") + "), one or a list. A user other than root has these, and no others."},
-		{Path: in + ".drop", single: true, normal: CapabilityName, Values: values(AllCapabilities+" "+capabilities, "", ""), spellings: spellings(AllCapabilities + " " + capabilities),
-			Note: "Capabilities of every container that it does not get; ALL: none of them."},
-		{Path: in + ".new_privileges", Note: "true: a program of the image that is setuid, or has capabilities of its own, gets what it is marked with (sudo, ping)."},
-		{Path: in + ".seccomp", Default: SeccompDefault + " (of a container)", Values: values(SeccompDefault+" "+SeccompNone, "", ""),
-			Note: "none: it may make any system call."},
-	}
-}
-
-// security checks that only a container has it, and that nothing is both added and
-// dropped.
-func (v *validator) security(path string, s *Service) {
-	if s.Runtime != Container {
-		for field, given := range map[string]bool{"security": !s.Security.IsZero(), "pull_secret": s.PullSecret != ""} {
-			if _, said := v.seen[path+"."+field]; given || said {
-				v.complain(path+"."+field, "only a container has it", "write runtime: container, or remove it")
-			}
-		}
-		return
-	}
-	if s.PullSecret != "" {
-		v.label(path+".pull_secret", s.PullSecret, "a secret", "registry")
-	}
-	for i, c := range s.Security.Add {
-		at := fmt.Sprintf("%s.security.add[%d]", path, i)
-		switch {
-		case slices.Contains(s.Security.Drop, c):
-			v.complain(at, c+" is also in drop", "remove one of them")
-		case slices.Contains(s.Security.Add[:i], c):
-			v.complain(at, c+" is listed twice", "remove one of them")
-		}
-	}
 }

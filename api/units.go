@@ -7,7 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
+
+	"github.com/verge-edge/verge/api/internal/words"
 )
 
 // CPU is an amount of processor in thousandths of a core, written "500m" or "2".
@@ -75,11 +76,11 @@ func parseThousandths(s string, most int64, say thousandths) (int64, error) {
 	n, exact, ok := parseAmount(num, factor, most)
 	switch {
 	case !ok:
-		return 0, &amountError{quote(s) + say.what, say.write}
+		return 0, &ValueError{words.Quote(s) + say.what, say.write}
 	case n > most:
-		return 0, &amountError{quote(s) + say.much, "write at most " + say.most}
+		return 0, &ValueError{words.Quote(s) + say.much, "write at most " + say.most}
 	case !exact:
-		return 0, &amountError{quote(s) + say.fine, say.least}
+		return 0, &ValueError{words.Quote(s) + say.fine, say.least}
 	}
 	return n, nil
 }
@@ -174,11 +175,11 @@ func parseBytes(s string, most Bytes) (Bytes, error) {
 	n, exact, ok := parseAmount(num, factor, int64(most))
 	switch {
 	case !ok:
-		return 0, &amountError{quote(s) + " is not an amount of bytes", "write 128Mi, 1Gi or 200M"}
+		return 0, &ValueError{words.Quote(s) + " is not an amount of bytes", "write 128Mi, 1Gi or 200M"}
 	case n > int64(most):
-		return 0, &amountError{quote(s) + " is too many bytes", "write at most " + most.String()}
+		return 0, &ValueError{words.Quote(s) + " is too many bytes", "write at most " + most.String()}
 	case !exact:
-		return 0, &amountError{quote(s) + " is not a whole number of bytes", "write it in a smaller unit"}
+		return 0, &ValueError{words.Quote(s) + " is not a whole number of bytes", "write it in a smaller unit"}
 	}
 	return Bytes(n), nil
 }
@@ -208,11 +209,11 @@ func ParseDuration(s string) (Duration, error) {
 	d, err := time.ParseDuration(s)
 	switch {
 	case err == nil && d < 0:
-		return 0, &amountError{quote(s) + " is negative", "write 0 or more"}
+		return 0, &ValueError{words.Quote(s) + " is negative", "write 0 or more"}
 	case err != nil || strings.HasPrefix(s, "+"):
-		return 0, &amountError{quote(s) + " is not a duration", "write 20ms, 1.5s, 2m or 1h30m"}
+		return 0, &ValueError{words.Quote(s) + " is not a duration", "write 20ms, 1.5s, 2m or 1h30m"}
 	case Duration(d) > MaxDuration:
-		return 0, &amountError{quote(s) + " is more than a year", "write at most " + MaxDuration.String()}
+		return 0, &ValueError{words.Quote(s) + " is more than a year", "write at most " + MaxDuration.String()}
 	}
 	return Duration(d), nil
 }
@@ -253,11 +254,11 @@ func ParseDistance(s string) (Distance, error) {
 	n, exact, ok := parseAmount(num, factor, int64(MaxDistance))
 	switch {
 	case !ok || factor == 0:
-		return 0, &amountError{quote(s) + " is not a distance", "write 20km, 1.5km or 500m"}
+		return 0, &ValueError{words.Quote(s) + " is not a distance", "write 20km, 1.5km or 500m"}
 	case n > int64(MaxDistance):
-		return 0, &amountError{quote(s) + " is further than any place on Earth", "write at most " + MaxDistance.String()}
+		return 0, &ValueError{words.Quote(s) + " is further than any place on Earth", "write at most " + MaxDistance.String()}
 	case !exact:
-		return 0, &amountError{quote(s) + " is not a whole number of metres", "write whole metres (1m)"}
+		return 0, &ValueError{words.Quote(s) + " is not a whole number of metres", "write whole metres (1m)"}
 	}
 	return Distance(n), nil
 }
@@ -300,11 +301,11 @@ func parseBitrate(s string, most Bitrate) (Bitrate, error) {
 	n, exact, ok := parseAmount(num, factor, int64(most))
 	switch {
 	case !ok:
-		return 0, &amountError{quote(s) + " is not a bandwidth", "write 10Mbps, 500kbps or 1Gbps"}
+		return 0, &ValueError{words.Quote(s) + " is not a bandwidth", "write 10Mbps, 500kbps or 1Gbps"}
 	case n > int64(most):
-		return 0, &amountError{quote(s) + " is too much bandwidth", "write at most " + most.String()}
+		return 0, &ValueError{words.Quote(s) + " is too much bandwidth", "write at most " + most.String()}
 	case !exact:
-		return 0, &amountError{quote(s) + " is not a whole number of bits per second", "write it in a smaller unit"}
+		return 0, &ValueError{words.Quote(s) + " is not a whole number of bits per second", "write it in a smaller unit"}
 	}
 	return Bitrate(n), nil
 }
@@ -337,11 +338,11 @@ func ParseFileMode(s string) (FileMode, error) {
 		digits = strings.TrimPrefix(s, "0")
 	}
 	if len(digits) != 3 || strings.Trim(digits, "01234567") != "" {
-		return 0, &amountError{quote(s) + " is not the mode of a file", remedy}
+		return 0, &ValueError{words.Quote(s) + " is not the mode of a file", remedy}
 	}
 	n, err := strconv.ParseInt(digits, 8, 32)
 	if err != nil {
-		return 0, &amountError{quote(s) + " is not the mode of a file", remedy}
+		return 0, &ValueError{words.Quote(s) + " is not the mode of a file", remedy}
 	}
 	return FileMode(n), nil
 }
@@ -358,13 +359,14 @@ func (m *FileMode) UnmarshalText(b []byte) (err error) {
 	return err
 }
 
-// amountError is a text that is no amount: what is wrong, and what to write.
-type amountError struct{ what, remedy string }
+// ValueError says what is wrong with a value, and what to write instead.
+type ValueError struct{ What, Remedy string }
 
-func (e *amountError) Error() string { return e.what + ": " + e.remedy }
+// Error writes both.
+func (e *ValueError) Error() string { return e.What + ": " + e.Remedy }
 
-// maxAmountDigits bounds the arithmetic; the largest amounts have 16 digits.
-const maxAmountDigits = 40
+// MaxAmountDigits bounds the arithmetic; the largest amounts have 16 digits.
+const MaxAmountDigits = 40
 
 // parseAmount reads a plain non-negative decimal and multiplies it by factor,
 // exactly: in floating point 1.001 cores are not 1001 thousandths. It refuses
@@ -373,7 +375,7 @@ const maxAmountDigits = 40
 // than limit is returned as limit+1; exact is false where n is not all of it.
 func parseAmount(s string, factor, limit int64) (n int64, exact, ok bool) {
 	whole, frac, point := strings.Cut(s, ".")
-	if len(s) > maxAmountDigits || whole == "" || point && frac == "" ||
+	if len(s) > MaxAmountDigits || whole == "" || point && frac == "" ||
 		strings.Trim(whole+frac, "0123456789") != "" || len(whole) > 1 && whole[0] == '0' {
 		return 0, false, false
 	}
@@ -386,18 +388,4 @@ func parseAmount(s string, factor, limit int64) (n int64, exact, ok bool) {
 		return limit + 1, true, true
 	}
 	return new(big.Int).Quo(r.Num(), r.Denom()).Int64(), r.IsInt(), true
-}
-
-// quote writes user input for a message: in quotes, escaped, cut to a length
-// that fits into a line.
-func quote(s string) string {
-	const most = 60
-	if len(s) > most {
-		cut := most - 1
-		for cut > 0 && !utf8.RuneStart(s[cut]) {
-			cut--
-		}
-		s = s[:cut] + "…"
-	}
-	return strconv.Quote(s)
 }

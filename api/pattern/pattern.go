@@ -1,4 +1,5 @@
-// Package pattern has regular expressions that are compiled when they are first used.
+// Package pattern has the regular expressions of names, hosts, paths and images, in the syntax that Go
+// and JSON Schema share, and compiles expressions when they are first used.
 // Each start of verge, and most are of a command, would compile all of them otherwise.
 package pattern
 

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/api/descriptor"
 	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -96,7 +97,7 @@ type applying struct {
 	start time.Time
 }
 
-func (a *app) apply(ctx context.Context, c *rest.Client, list []descriptor, f applyFlags) error {
+func (a *app) apply(ctx context.Context, c *rest.Client, list []descriptorFile, f applyFlags) error {
 	if len(list) > 1 {
 		for _, d := range list {
 			if _, err := c.Apply(ctx, d.source, true); err != nil {
@@ -130,7 +131,7 @@ func (a *app) apply(ctx context.Context, c *rest.Client, list []descriptor, f ap
 }
 
 // send has one descriptor accepted.
-func (a *app) send(ctx context.Context, c *rest.Client, d descriptor, f applyFlags) (*applying, error) {
+func (a *app) send(ctx context.Context, c *rest.Client, d descriptorFile, f applyFlags) (*applying, error) {
 	w := &applying{steps: newProgress(a), runs: map[wire.InstanceID]int{}}
 	// What is already there is not news.
 	before, err := c.Instances(ctx, d.spec.Application, "")
@@ -157,10 +158,10 @@ func (a *app) send(ctx context.Context, c *rest.Client, d descriptor, f applyFla
 }
 
 // warn prints what a server has to say about a descriptor.
-func (a *app) warn(said []string, known []api.Warning) {
+func (a *app) warn(said []string, known []descriptor.Warning) {
 	for _, w := range said {
 		// The same check has run here; a newer server may know more.
-		if !slices.ContainsFunc(known, func(k api.Warning) bool { return strings.HasSuffix(w, k.Message) }) {
+		if !slices.ContainsFunc(known, func(k descriptor.Warning) bool { return strings.HasSuffix(w, k.Message) }) {
 			a.notef("%s %s", a.paint(a.err, yellow, "warning:"), clean(w))
 		}
 	}

@@ -11,15 +11,16 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/api/descriptor"
 )
 
 // readDescriptor reads FILE or "-" and checks it; its errors name the line.
-func (a *app) readDescriptor(file string) ([]byte, *api.Application, []api.Warning, error) {
+func (a *app) readDescriptor(file string) ([]byte, *api.Application, []descriptor.Warning, error) {
 	source, name, err := a.readSource(file)
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	spec, warnings, err := api.Parse(name, source)
+	spec, warnings, err := descriptor.Parse(name, source)
 	if err != nil {
 		return nil, nil, nil, a.invalid(name, err)
 	}
@@ -29,17 +30,17 @@ func (a *app) readDescriptor(file string) ([]byte, *api.Application, []api.Warni
 	return source, spec, warnings, nil
 }
 
-// descriptor is one application to be applied.
-type descriptor struct {
+// descriptorFile is one application to be applied.
+type descriptorFile struct {
 	name     string // of its file, with the line where it is not the first there
 	source   []byte
 	spec     *api.Application
-	warnings []api.Warning
+	warnings []descriptor.Warning
 }
 
 // readDescriptors reads all documents of FILES or "-" and checks them all; one that
 // names no namespace is put into the one given, or else into that of the context.
-func (a *app) readDescriptors(files []string, namespace string) ([]descriptor, error) {
+func (a *app) readDescriptors(files []string, namespace string) ([]descriptorFile, error) {
 	all, err := a.parseDescriptors(files)
 	if err != nil {
 		return nil, err
@@ -54,20 +55,20 @@ func (a *app) readDescriptors(files []string, namespace string) ([]descriptor, e
 
 // parseDescriptors is readDescriptors for what is not sent anywhere: it asks for no
 // context.
-func (a *app) parseDescriptors(files []string) ([]descriptor, error) {
-	var all []descriptor
+func (a *app) parseDescriptors(files []string) ([]descriptorFile, error) {
+	var all []descriptorFile
 	names := map[string]string{}
 	for _, file := range files {
 		source, name, err := a.readSource(file)
 		if err != nil {
 			return nil, err
 		}
-		for _, doc := range api.Documents(source) {
-			d := descriptor{name: name, source: doc.Source}
+		for _, doc := range descriptor.Documents(source) {
+			d := descriptorFile{name: name, source: doc.Source}
 			if doc.Line > 1 {
 				d.name = fmt.Sprintf("%s:%d", name, doc.Line)
 			}
-			if d.spec, d.warnings, err = api.Parse(name, doc.InPlace()); err != nil {
+			if d.spec, d.warnings, err = descriptor.Parse(name, doc.InPlace()); err != nil {
 				return nil, a.invalid(name, err)
 			}
 			for _, w := range d.warnings {
@@ -84,8 +85,8 @@ func (a *app) parseDescriptors(files []string) ([]descriptor, error) {
 }
 
 // place puts a descriptor into a namespace, where it names none.
-func (a *app) place(d *descriptor, namespace string) error {
-	if api.NamesNamespace(d.source) {
+func (a *app) place(d *descriptorFile, namespace string) error {
+	if descriptor.NamesNamespace(d.source) {
 		if namespace != "" && namespace != d.spec.Namespace {
 			return &userError{what: "two namespaces are named", why: fmt.Sprintf("%s says namespace: %s, the command line --namespace %s", d.name, d.spec.Namespace, namespace),
 				next: "leave one of them out; nothing was changed"}
@@ -102,7 +103,7 @@ func (a *app) place(d *descriptor, namespace string) error {
 	if namespace == d.spec.Namespace {
 		return nil
 	}
-	source, spec, err := api.InNamespace(d.source, d.spec, namespace)
+	source, spec, err := descriptor.InNamespace(d.source, d.spec, namespace)
 	if err != nil {
 		return fmt.Errorf("name the namespace in %s: %w", d.name, err)
 	}
@@ -145,7 +146,7 @@ func (a *app) readSource(file string) (source []byte, name string, err error) {
 // invalid makes the error of a descriptor that has errors: each with its place,
 // on a terminal with the line itself.
 func (a *app) invalid(name string, err error) error {
-	var all api.Errors
+	var all descriptor.Errors
 	if !errors.As(err, &all) {
 		return &userError{what: name + " is not valid", why: err.Error()}
 	}

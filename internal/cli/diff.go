@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/api/descriptor"
 	"github.com/verge-edge/verge/internal/policy/plan"
 	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/wire"
@@ -61,7 +62,7 @@ func trouble(err error) error {
 	return &troubleError{err}
 }
 
-func (a *app) diff(ctx context.Context, c *rest.Client, list []descriptor, number uint64, mode string) error {
+func (a *app) diff(ctx context.Context, c *rest.Client, list []descriptorFile, number uint64, mode string) error {
 	var outs []diffOutput
 	differs := false
 	for _, d := range list {
@@ -95,8 +96,8 @@ func (a *app) diff(ctx context.Context, c *rest.Client, list []descriptor, numbe
 }
 
 // compare a descriptor with what its application is, or was.
-func compare(ctx context.Context, c *rest.Client, d descriptor, number uint64) (o diffOutput, err error) {
-	next, _, err := api.Parse(d.name, d.source)
+func compare(ctx context.Context, c *rest.Client, d descriptorFile, number uint64) (o diffOutput, err error) {
+	next, _, err := descriptor.Parse(d.name, d.source)
 	if err != nil {
 		return o, err
 	}
@@ -117,7 +118,7 @@ func compare(ctx context.Context, c *rest.Client, d descriptor, number uint64) (
 	}
 	var old *api.Application
 	if text != "" {
-		if old, _, err = api.Parse("the descriptor in force", []byte(text)); err != nil {
+		if old, _, err = descriptor.Parse("the descriptor in force", []byte(text)); err != nil {
 			return o, err
 		}
 	}

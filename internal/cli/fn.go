@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/api/descriptor"
 	"github.com/verge-edge/verge/api/pattern"
 	"github.com/verge-edge/verge/internal/rest"
 )
@@ -120,7 +121,7 @@ no Go sources beside it is taken as it is.`,
 // function is one in a folder.
 type function struct {
 	dir string
-	descriptor
+	descriptorFile
 	// modules are the files that services are made of, by their names in the
 	// descriptor.
 	modules []string
@@ -151,7 +152,7 @@ func (a *app) openFunction(args []string) (*function, error) {
 	if len(list) != 1 {
 		return nil, &userError{what: "it is more than one application", why: path, next: "verge apply " + path}
 	}
-	fn.descriptor = list[0]
+	fn.descriptorFile = list[0]
 	seen := map[string]bool{}
 	for _, name := range fn.spec.ServiceNames() {
 		s := fn.spec.Services[name]
@@ -219,7 +220,7 @@ runs is what was deployed, and a change is a rollout like any other.`,
 			if err != nil {
 				return err
 			}
-			if err := a.place(&fn.descriptor, f.namespace); err != nil {
+			if err := a.place(&fn.descriptorFile, f.namespace); err != nil {
 				return err
 			}
 			if !noBuild {
@@ -256,7 +257,7 @@ func (a *app) deploy(ctx context.Context, c *rest.Client, fn *function, f applyF
 		}
 		a.notef("%s is object/%s", module, in.Name)
 	}
-	if err := a.apply(ctx, c, []descriptor{fn.descriptor}, f); err != nil {
+	if err := a.apply(ctx, c, []descriptorFile{fn.descriptorFile}, f); err != nil {
 		return err
 	}
 	name := fn.spec.Application
@@ -271,7 +272,7 @@ func (a *app) deploy(ctx context.Context, c *rest.Client, fn *function, f applyF
 func (fn *function) rename(module, object string) error {
 	line := regexp.MustCompile(`(\bmodule["']?:\s*["']?)` + regexp.QuoteMeta(module) + `(["'\s,}]|$)`)
 	source := line.ReplaceAll(fn.source, []byte("${1}"+object+"${2}"))
-	spec, _, err := api.Parse(fn.name, source)
+	spec, _, err := descriptor.Parse(fn.name, source)
 	if err != nil {
 		return fmt.Errorf("name the module in %s: %w", fn.name, err)
 	}

@@ -43,7 +43,7 @@ but not placed as a whole.`,
 }
 
 // plan says what applying list would do: for verge plan, or for apply --dry-run.
-func (a *app) plan(ctx context.Context, c *rest.Client, list []descriptor, mode string, dryRun bool) error {
+func (a *app) plan(ctx context.Context, c *rest.Client, list []descriptorFile, mode string, dryRun bool) error {
 	var outs []applyOutput
 	var plans []wire.Plan
 	for _, d := range list {

@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/api/schema"
 )
 
 func (a *app) validateCommand() *cobra.Command {
@@ -41,7 +41,7 @@ func (a *app) schemaCommand() *cobra.Command {
 		Short: "Print the JSON Schema of descriptors, for editors",
 		Args:  noArgs,
 		RunE: func(*cobra.Command, []string) error {
-			schema, err := api.Schema()
+			schema, err := schema.JSON()
 			if err != nil {
 				return fmt.Errorf("make the schema: %w", err)
 			}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/api/descriptor"
 	"github.com/verge-edge/verge/internal/access"
 	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/bus/records"
@@ -206,7 +207,7 @@ func unstored(err error) error {
 // parsed is a descriptor with what is to be said about it.
 func parsed(source []byte) (*api.Application, wire.ApplyResult, error) {
 	var res wire.ApplyResult
-	spec, warnings, err := api.Parse("descriptor", source)
+	spec, warnings, err := descriptor.Parse("descriptor", source)
 	if err != nil {
 		return nil, res, rest.InvalidDescriptor(err)
 	}

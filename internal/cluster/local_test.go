@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/api/descriptor"
 	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/wire"
@@ -56,7 +57,7 @@ func (s *site) give(source []byte, here int) {
 	to := wire.Rev{Inc: "root", N: s.rev}
 	var changes []wire.Change
 	if source != nil {
-		spec, _, err := api.Parse("", source)
+		spec, _, err := descriptor.Parse("", source)
 		if err != nil {
 			s.t.Fatal(err)
 		}
@@ -497,7 +498,7 @@ func TestConflictsAreBounded(t *testing.T) {
 	s := newSite(t)
 	for n := range maxConflicts + 5 {
 		s.rev++
-		spec, _, err := api.Parse("", web(1, fmt.Sprint(n)))
+		spec, _, err := descriptor.Parse("", web(1, fmt.Sprint(n)))
 		if err != nil {
 			t.Fatal(err)
 		}

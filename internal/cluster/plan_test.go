@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/api/descriptor"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -31,7 +32,7 @@ func (s *site) question(source []byte, here int) *wire.PlanAsk {
 	s.t.Helper()
 	q := &wire.PlanAsk{App: "app"}
 	if source != nil {
-		spec, _, err := api.Parse("", source)
+		spec, _, err := descriptor.Parse("", source)
 		if err != nil {
 			s.t.Fatal(err)
 		}

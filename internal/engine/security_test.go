@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/api/descriptor"
 	"github.com/verge-edge/verge/internal/engine/state"
 	"github.com/verge-edge/verge/internal/runtime/logfile"
 	"github.com/verge-edge/verge/internal/wire"
@@ -15,7 +16,7 @@ import (
 // the root that it had.
 func TestRightsOfContainers(t *testing.T) {
 	t.Parallel()
-	app, _, err := api.Parse("f", []byte("application: a\nservices: {web: {runtime: container, image: x, security: {add: net_raw, drop: [KILL], new_privileges: true, seccomp: none}}}"))
+	app, _, err := descriptor.Parse("f", []byte("application: a\nservices: {web: {runtime: container, image: x, security: {add: net_raw, drop: [KILL], new_privileges: true, seccomp: none}}}"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,7 +3,7 @@
 //
 // Promises:
 //
-//  1. What it makes passes api.Parse; otherwise it makes nothing.
+//  1. What it makes passes descriptor.Parse; otherwise it makes nothing.
 //  2. Each field of a source is carried over or named in a Note with its line. No field is
 //     dropped silently.
 //  3. Values of secrets appear in no descriptor and in no note. The environment of the caller is

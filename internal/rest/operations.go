@@ -73,7 +73,7 @@ const defaultLogBytes = 64 << 10
 
 func (s *Server) registerOperations(api huma.API) {
 	b := s.backend
-	register(s, api, op("apply", http.MethodPut, "/v1/applications/{app}", "Apply a descriptor", may(access.Apply, descriptor)), s.apply)
+	register(s, api, op("apply", http.MethodPut, "/v1/applications/{app}", "Apply a descriptor", may(access.Apply, inDescriptor)), s.apply)
 	register(s, api, op("list-applications", http.MethodGet, "/v1/applications", "List applications", each(ofApp)),
 		func(ctx context.Context, _ *none) (items[wire.AppView], error) { return list(b.Applications(ctx)) })
 	register(s, api, op("get-application", http.MethodGet, "/v1/applications/{app}", "An application and how far it is", may(access.See, app("app"))),

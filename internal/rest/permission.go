@@ -8,7 +8,7 @@ import (
 	"reflect"
 	"strings"
 
-	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/api/descriptor"
 	"github.com/verge-edge/verge/internal/access"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -187,13 +187,13 @@ func about[I any](of func(in *I) access.Object) finder {
 // described is an input with a descriptor as its body.
 type described interface{ descriptor() []byte }
 
-// descriptor is the namespace that the descriptor in the body names.
-var descriptor = finder{in: reflect.TypeFor[described](), find: func(s *Server, q question) (access.Object, error) {
+// inDescriptor is the namespace that the descriptor in the body names.
+var inDescriptor = finder{in: reflect.TypeFor[described](), find: func(s *Server, q question) (access.Object, error) {
 	in, ok := q.in.(described)
 	if !ok {
 		return access.Object{}, fmt.Errorf("a descriptor was looked for in a %T", q.in)
 	}
-	spec, _, err := api.Parse("descriptor", in.descriptor())
+	spec, _, err := descriptor.Parse("descriptor", in.descriptor())
 	if err != nil {
 		return access.Object{}, InvalidDescriptor(err)
 	}

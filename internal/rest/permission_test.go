@@ -35,7 +35,7 @@ func TestUndeclaredOperationsAreRefused(t *testing.T) {
 	}
 	register(s, s.newAPI(), op("astray", http.MethodGet, "/v1/astray", "", may(access.See, app("app"))), func(context.Context, *none) (none, error) { return none{}, nil })
 	register(s, s.newAPI(), op("mistyped", http.MethodGet, "/v1/mistyped", "", may(access.See, about(ofToken))), func(context.Context, *none) (none, error) { return none{}, nil })
-	register(s, s.newAPI(), op("bodiless", http.MethodGet, "/v1/bodiless", "", may(access.Apply, descriptor)), func(context.Context, *none) (none, error) { return none{}, nil })
+	register(s, s.newAPI(), op("bodiless", http.MethodGet, "/v1/bodiless", "", may(access.Apply, inDescriptor)), func(context.Context, *none) (none, error) { return none{}, nil })
 	s.handle("GET /v1/raw", may(access.See, instance("id")), nil)
 	if len(s.wrong) != 4 {
 		t.Errorf("4 operations without their object gave %v", s.wrong)

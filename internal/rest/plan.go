@@ -25,7 +25,7 @@ type planInput struct {
 func (in *planInput) descriptor() []byte { return in.RawBody }
 
 func (s *Server) registerPlanning(api huma.API) {
-	register(s, api, op("plan", http.MethodPost, "/v1/plan", "What applying a descriptor would do", may(access.Plan, descriptor)),
+	register(s, api, op("plan", http.MethodPost, "/v1/plan", "What applying a descriptor would do", may(access.Plan, inDescriptor)),
 		func(ctx context.Context, in *planInput) (wire.Plan, error) {
 			return s.backend.Plan(WithLocal(ctx, in.Local), in.RawBody)
 		})

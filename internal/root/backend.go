@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/api/descriptor"
 	"github.com/verge-edge/verge/internal/access"
 	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/bus/records"
@@ -73,7 +74,7 @@ func (b backend) Apply(ctx context.Context, source []byte, dryRun bool) (wire.Ap
 
 // parsed is a descriptor with what is to be said about it.
 func parsed(source []byte) (*api.Application, []string, error) {
-	spec, found, err := api.Parse("descriptor", source)
+	spec, found, err := descriptor.Parse("descriptor", source)
 	if err != nil {
 		return nil, nil, rest.InvalidDescriptor(err)
 	}

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/api/descriptor"
 	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/bus/records"
 	"github.com/verge-edge/verge/internal/policy/life"
@@ -124,7 +124,7 @@ func (c *core) lastHeld(ctx context.Context, app *wire.Application, service stri
 		if err != nil {
 			return 0, err
 		}
-		spec, _, err := api.Parse("descriptor", []byte(rev.Descriptor))
+		spec, _, err := descriptor.Parse("descriptor", []byte(rev.Descriptor))
 		if err != nil || service != "" && spec.Services[service] == nil {
 			continue
 		}

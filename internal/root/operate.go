@@ -7,7 +7,7 @@ import (
 	"maps"
 	"time"
 
-	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/api/descriptor"
 	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/bus/records"
 	"github.com/verge-edge/verge/internal/loop"
@@ -94,7 +94,7 @@ func (b backend) Scale(ctx context.Context, name, service string, replicas int) 
 	if s := old.Spec.Services[service]; s != nil && s.Replicas.Elastic() {
 		return wire.ApplyResult{}, wire.ScalesItself(name, service, s.Replicas)
 	}
-	source, spec, err := api.Scaled([]byte(old.Source), old.Spec, service, replicas)
+	source, spec, err := descriptor.Scaled([]byte(old.Source), old.Spec, service, replicas)
 	if err != nil {
 		return wire.ApplyResult{}, wire.Problemf(422, "cannot-scale", "verge get services --app "+name, "it cannot be scaled to that", "%v", err)
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/api/descriptor"
 	"github.com/verge-edge/verge/internal/bus/records"
 	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/wire"
@@ -51,7 +52,7 @@ func (b backend) Job(ctx context.Context, app, service string, q wire.JobRequest
 			res.Message = "no run of it is known to go on"
 		}
 	default:
-		source, spec, err := api.Suspended([]byte(old.Source), old.Spec, service, q.Action == wire.JobSuspend)
+		source, spec, err := descriptor.Suspended([]byte(old.Source), old.Spec, service, q.Action == wire.JobSuspend)
 		if err != nil {
 			return res, wire.Problemf(422, "cannot-suspend", "verge get jobs --app "+app, "it cannot be suspended or resumed", "%v", err)
 		}

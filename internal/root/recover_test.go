@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/api/descriptor"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -52,7 +53,7 @@ func TestARestoredRootEndsNothingAndLearnsWhatItLost(t *testing.T) {
 	if old.Recovered == nil || old.Revision != 2 || old.Spec.Services["web"].Replicas.Min != 4 || s.m.apps["gone"].Recovered != nil {
 		t.Errorf("old is %+v", old)
 	}
-	if spec, _, err := api.Parse("", []byte(late.Source)); err != nil || spec.Application != "late" {
+	if spec, _, err := descriptor.Parse("", []byte(late.Source)); err != nil || spec.Application != "late" {
 		t.Errorf("its descriptor cannot be read: %v\n%s", err, late.Source)
 	}
 	for _, app := range []string{"old", "late", "gone"} {

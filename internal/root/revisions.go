@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/api/descriptor"
 	"github.com/verge-edge/verge/internal/access"
 	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/bus/records"
@@ -197,7 +198,7 @@ func (c *core) undo(ctx context.Context, who access.Who, old *wire.Application, 
 	if err != nil {
 		return res, err
 	}
-	spec, _, err := api.Parse("descriptor", []byte(rev.Descriptor))
+	spec, _, err := descriptor.Parse("descriptor", []byte(rev.Descriptor))
 	if err != nil {
 		return res, wire.Problemf(409, "not-applicable", "verge rollout history "+old.Name+" --revision "+strconv.FormatUint(to, 10)+", and apply it with the necessary changes",
 			"that revision cannot be brought back as it is", "%v", err)
@@ -248,7 +249,7 @@ func withService(cur, was *api.Application, service string, to uint64) (string, 
 	if err != nil {
 		return "", nil, fmt.Errorf("writing the descriptor of %s: %w", cur.Application, err)
 	}
-	spec, _, err := api.Parse("descriptor", data) // what counts is what the text says
+	spec, _, err := descriptor.Parse("descriptor", data) // what counts is what the text says
 	if err != nil {
 		return "", nil, fmt.Errorf("the descriptor of %s with %s of revision %d: %w", cur.Application, service, to, err)
 	}

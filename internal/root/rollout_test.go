@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/api/descriptor"
 	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/bus/records"
 	"github.com/verge-edge/verge/internal/wire"
@@ -154,7 +155,7 @@ func TestUndo(t *testing.T) {
 	if app.Spec.Services["web"].Command[0] != "x2" || app.Spec.Services["db"].Command[0] != "y1" {
 		t.Errorf("%s", app.Source)
 	}
-	if spec, _, err := api.Parse("", []byte(app.Source)); err != nil || !records.Same(spec, app.Spec) {
+	if spec, _, err := descriptor.Parse("", []byte(app.Source)); err != nil || !records.Same(spec, app.Spec) {
 		t.Errorf("%v: %s", err, app.Source)
 	}
 	for q, want := range map[wire.RolloutRequest]string{{To: 77}: "no-such-revision", {Service: "nope"}: "no-such-service", {Service: "nope", To: 1}: "no-such-service"} {

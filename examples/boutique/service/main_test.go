@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/api/descriptor"
 )
 
 // topology is the shop as its makers describe it.
@@ -35,7 +36,7 @@ func read(t *testing.T) (*api.Application, topology) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	app, warnings, err := api.Parse("verge.yaml", source)
+	app, warnings, err := descriptor.Parse("verge.yaml", source)
 	if err != nil || len(warnings) > 0 {
 		t.Fatal(err, warnings)
 	}

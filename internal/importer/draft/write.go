@@ -10,6 +10,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/api/descriptor"
 	"github.com/verge-edge/verge/internal/importer/report"
 	"github.com/verge-edge/verge/internal/importer/source"
 )
@@ -21,9 +22,9 @@ func (m *Draft) Write(r *report.Report) App {
 	if err == nil {
 		head := "# Made of " + strings.Join(shown(m.From), ", ") + " (" + m.Kind.Title() + ") by verge import.\n"
 		text = append([]byte(head), text...)
-		_, _, err = api.Parse(m.App.Application, text)
+		_, _, err = descriptor.Parse(m.App.Application, text)
 	}
-	var all api.Errors
+	var all descriptor.Errors
 	switch {
 	case errors.As(err, &all):
 		for _, e := range all {

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/api/descriptor"
 	"github.com/verge-edge/verge/internal/importer"
 	"github.com/verge-edge/verge/internal/importer/compose/variables"
 )
@@ -50,7 +50,7 @@ func Fuzz(f *testing.F, kind importer.Kind, seeds map[string]string, patterns ..
 			t.Errorf("%d applications and %v", len(res.Apps), err)
 		}
 		for _, app := range res.Apps {
-			if _, _, err := api.Parse(app.Name, app.Source); err != nil {
+			if _, _, err := descriptor.Parse(app.Name, app.Source); err != nil {
 				t.Errorf("%v\n%s", err, app.Source)
 			}
 		}

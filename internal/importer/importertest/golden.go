@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/api/descriptor"
 	"github.com/verge-edge/verge/internal/importer"
 )
 
@@ -52,7 +52,7 @@ func golden(t *testing.T, want string, kind importer.Kind, files ...string) {
 	}
 	for _, app := range res.Apps {
 		fmt.Fprintf(&out, "---\n%s", app.Source)
-		if _, _, err := api.Parse(app.Name, app.Source); err != nil {
+		if _, _, err := descriptor.Parse(app.Name, app.Source); err != nil {
 			t.Errorf("the descriptor is not valid: %v", err)
 		}
 		if !strings.Contains(string(app.Source), kind.Title()) {

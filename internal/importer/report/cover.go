@@ -10,11 +10,10 @@ import (
 	"github.com/verge-edge/verge/internal/importer/source"
 )
 
-// A Cover says of each field of a format what becomes of it: by its pattern, where *
-// is any key, ? one that is not in it, x-* that of an extension, and [] any item. "" is carried over (or judged by the
-// code that does);
-// ignored does not matter to what runs, said is said; anything else says why it is lost. What is in
-// no cover is lost too.
+// A Cover says what becomes of each field of a format, by its pattern: * is any key, ? a key that is not
+// listed, x-* an extension, and [] any item. "" is carried over, or judged by the code that does so;
+// Ignored does not matter to what runs; what begins with Noted is worth a note and no loss; anything
+// else is the reason why the field is lost. A field in no Cover is lost, too.
 type Cover map[string]string
 
 // ignored are fields that say nothing about what runs; said begins the verdict of one

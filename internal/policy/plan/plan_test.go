@@ -6,12 +6,13 @@ import (
 	"testing"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/api/descriptor"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
 func parse(t *testing.T, text string) *api.Application {
 	t.Helper()
-	app, _, err := api.Parse("", []byte(text))
+	app, _, err := descriptor.Parse("", []byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}

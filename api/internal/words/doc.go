@@ -1,0 +1,2 @@
+// Package words writes values and alternatives for messages.
+package words
