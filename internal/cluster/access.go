@@ -66,7 +66,7 @@ func (b backend) Locate(kind access.Kind, name string) (o access.Object, ok bool
 
 // namespaceOf an instance; "" where it has no share any more. The site's operators
 // see it all the same.
-func (m *model) namespaceOf(i *wire.Instance) string {
+func (m *Model) namespaceOf(i *wire.Instance) string {
 	s := m.shares[i.App+"."+i.Service]
 	if s == nil {
 		return ""
@@ -76,7 +76,7 @@ func (m *model) namespaceOf(i *wire.Instance) string {
 
 // namespace of an application that has a share here, or that the root runs
 // elsewhere; else "".
-func (m *model) namespace(app string) string {
+func (m *Model) namespace(app string) string {
 	for _, s := range m.shares {
 		if s.App == app {
 			return cmp.Or(s.Namespace, api.DefaultNamespace)

@@ -35,7 +35,7 @@ func immutable(at string, t reflect.Type) bool {
 	if pkg := path.Base(t.PkgPath()); pkg == "table" && t.Name() != "DB" && !strings.HasPrefix(t.Name(), "tableRows") {
 		return true // what the schema says
 	}
-	return at == "model.peer" || at == "model.workers[].says" // the same
+	return at == "model.Model.peer" || at == "model.Model.workers[].says" // the same
 }
 
 // all is all of a model, as text, but what it has worked out of the rest and remembers.
@@ -44,7 +44,7 @@ func (m *model) all() string {
 		if t.Kind() == reflect.Pointer {
 			t = t.Elem()
 		}
-		return path.Base(t.PkgPath()) == "table" && immutable(at, t) || t == reflect.TypeFor[schedules]() || slices.Contains([]string{"model.byName", "model.listed", "model.workers[].says"}, at)
+		return path.Base(t.PkgPath()) == "table" && immutable(at, t) || t == reflect.TypeFor[schedules]() || slices.Contains([]string{"model.Model.byName", "model.Model.listed", "model.Model.workers[].says"}, at)
 	})
 }
 
@@ -53,6 +53,7 @@ func TestACloneSharesNothing(t *testing.T) {
 	m := newModel("edge", true, time.Now())
 	clonetest.Fill(m, immutable)
 	m.bind(schema.New())
+	m.attach()
 	for _, at := range clonetest.Shared(m, m.clone(), immutable) {
 		t.Errorf("%s is shared with the clone: see model.clone", at)
 	}

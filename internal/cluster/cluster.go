@@ -195,7 +195,7 @@ func (c *core) hold() {
 
 // holdOnce lets orders that are as their share says have its descriptor and not a copy:
 // that they are alike is then seen at a glance, and held once.
-func (m *model) holdOnce() {
+func (m *Model) holdOnce() {
 	for _, o := range m.orders {
 		if s := m.shares[o.App+"."+o.Service]; s != nil && o.Revision == s.Revision && reflect.DeepEqual(o.Spec, s.Spec) {
 			o.Spec = s.Spec
@@ -412,7 +412,7 @@ func (c *core) calm() bool {
 }
 
 // away says whether a worker is suspect.
-func (m *model) away(worker string) bool {
+func (m *Model) away(worker string) bool {
 	w := m.workers[worker]
 	return w != nil && w.suspect
 }

@@ -52,7 +52,7 @@ func (t *tx) keptApart(app, service string) []string {
 
 // workerNames are those of all workers in order, which are almost always those of last
 // time. Nobody changes the slice.
-func (m *model) workerNames() []string {
+func (m *Model) workerNames() []string {
 	missing := func(name string) bool { return m.workers[name] == nil }
 	if len(m.listed) != len(m.workers) || slices.ContainsFunc(m.listed, missing) {
 		m.listed = records.SortedKeys(m.workers)

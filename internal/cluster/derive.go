@@ -171,7 +171,7 @@ func lacking(i *wire.Instance) string {
 // there is none. lost: it is a lost placement that nobody has replaced yet. It may
 // run all the same, and a try is better than a certain refusal. A worker whose key was
 // revoked answers nobody.
-func (m *model) serves(i *wire.Instance) (w *worker, lost bool) {
+func (m *Model) serves(i *wire.Instance) (w *worker, lost bool) {
 	switch {
 	case i.Draining:
 		return nil, false

@@ -7,7 +7,7 @@ import (
 )
 
 // Encode implements keeper.Tx.
-func (t *tx) Encode() ([][]bus.Op, error) {
+func (t *Tx) Encode() ([][]bus.Op, error) {
 	groups, err := t.rows.Encode()
 	if err != nil {
 		t.sorted = nil // some may have been left

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -22,7 +23,8 @@ func TestFormerPlaces(t *testing.T) {
 		return out
 	}
 	stored := &wire.Instance{ID: "shop.web.0", Worker: "w1", Incarnation: 1}
-	m := &model{insts: map[wire.InstanceID]*wire.Instance{stored.ID: stored}}
+	m := newModel("edge", true, time.Time{})
+	m.insts[stored.ID] = stored
 	c := &core{m: m}
 	for _, step := range []struct {
 		worker      string
@@ -37,7 +39,7 @@ func TestFormerPlaces(t *testing.T) {
 		{"w1", 5, places("w3@4", "w2@3", "w1@2")},
 		{"w2", 6, places("w1@5", "w3@4", "w2@3")},
 	} {
-		tx := &tx{m: m, insts: map[wire.InstanceID]*wire.Instance{}}
+		tx := m.begin()
 		next := *m.insts[stored.ID]
 		next.Worker, next.Incarnation = step.worker, step.incarnation
 		tx.put(next)

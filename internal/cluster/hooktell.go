@@ -139,7 +139,7 @@ func (c *core) tellGone(id wire.InstanceID, namespace string, now time.Time) {
 }
 
 // spaceOf is the namespace of an instance, also where its share is gone already.
-func (m *model) spaceOf(i *wire.Instance) string {
+func (m *Model) spaceOf(i *wire.Instance) string {
 	if ns := m.namespaceOf(i); ns != "" {
 		return ns
 	}

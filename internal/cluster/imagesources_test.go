@@ -14,10 +14,9 @@ import (
 // Who may have an image: where it runs first, then the workers before the one that asks,
 // and nobody for who has no business with it.
 func TestImageSources(t *testing.T) {
-	m := &model{workers: map[string]*worker{}, insts: map[wire.InstanceID]*wire.Instance{}, shares: map[string]*wire.Share{
-		"shop.web": {App: "shop", Service: "web", Spec: &api.Service{Image: "redis:7"}},
-		"bank.db":  {App: "bank", Service: "db", Spec: &api.Service{Image: "postgres:16"}},
-	}}
+	m := newModel("edge", true, time.Time{})
+	m.shares["shop.web"] = &wire.Share{App: "shop", Service: "web", Spec: &api.Service{Image: "redis:7"}}
+	m.shares["bank.db"] = &wire.Share{App: "bank", Service: "db", Spec: &api.Service{Image: "postgres:16"}}
 	for i := range 6 {
 		w := newWorker(workerRecord{Info: wire.WorkerInfo{Name: fmt.Sprintf("w%d", i), Address: fmt.Sprintf("10.0.0.%d:8474", i)}}, time.Now())
 		w.connected = true

@@ -247,7 +247,7 @@ func (c *core) nudgeAll() {
 }
 
 // revoked are all keys that do not count any more, as far as they are known here.
-func (m *model) revoked() []string {
+func (m *Model) revoked() []string {
 	out := make([]string, 0, len(m.gone)+len(m.farGone))
 	for hash := range m.gone {
 		out = append(out, pki.RevokedBy(m.name, hash))

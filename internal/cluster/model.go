@@ -122,45 +122,64 @@ func (w *worker) learn(rec workerRecord, site map[string]string) {
 	}
 }
 
-// model is all that a cluster knows. It is only touched under the mutex of its
-// owner; changes to what is stored go through a tx.
-type model struct {
-	db   *table.DB // all that is stored; the maps below that are, are its own, see bind
-	name string
-	// byDefault is the scheduler of services that name none, "" is rom.
-	byDefault string
-	details   bool // whether details about workers may leave the cluster
-	site      wire.Site
-	// shares are those that count, made by effect of given (the root's) and locals.
+// Model is what all parts of a cluster know. It is only touched under the mutex of its
+// owner; changes to what is stored go through a Tx.
+type Model struct {
+	db      *table.DB // all that is stored; the maps below that are, are its own, see bind
+	name    string
+	details bool // whether details about workers may leave the cluster
+	site    wire.Site
+	// shares are those in force, made by effect of given (the root's) and of local changes.
 	shares map[string]*wire.Share
 	given  map[string]*wire.Share
-	locals map[string]*local
+	far    map[string]*wire.Route
+	insts  map[wire.InstanceID]*wire.Instance
+	byName []wire.InstanceID // as they were sorted last, see Tx.instances
+	listed []string          // the names of workers as they were sorted last, see workerNames
+	// leaving are those of insts that have a Leaving.
+	leaving map[wire.InstanceID]bool
+	orders  map[string]*wire.Order // by key without prefix: worker.id
+	routes  map[string]*wire.Route
+	names   map[string]*wire.Route // the routes without endpoints
+	ups     map[wire.InstanceID]*wire.Reported
+	tallies map[string]*wire.Tally // by application, or wire.TallyGone
+	workers map[string]*worker
+	// gone and farGone are the revoked keys, by hash: of this cluster, and of others.
+	gone    map[string]*enroll.Gone
+	farGone map[string]*wire.Revocation
+	// rehearsing: this is a copy, in which time stands still.
+	rehearsing bool
+	recovery   recovery
+	// unread are the stored records that cannot be read.
+	unread []records.Unread
+	// peer gives the opaque name of a worker for routers of other clusters.
+	peer func(worker string) string
+	// started is when this process did, waits from when workers get time to report
+	// before silence counts: then, or when it was no longer cut off.
+	started, waits time.Time
+	alone          bool // nobody is heard: it may be this cluster that is cut off
+}
+
+// model is all that a cluster knows.
+type model struct {
+	*Model
+
+	// byDefault is the scheduler of services that name none, "" is rom.
+	byDefault string
+	locals    map[string]*local
 	// conflicts by the number of the local change.
 	conflicts map[string]*conflict
 	again     map[string]*again
-	// rolls are rollouts, by application and service; rehearsing: time stands still.
-	rolls      map[string]*rolling
-	paces      map[wire.InstanceID]pace // of services that are rolled out, of this process
-	outcomes   map[string]*outcomes     // the same, by application and service
-	rehearsing bool
+	// rolls are rollouts, by application and service.
+	rolls    map[string]*rolling
+	paces    map[wire.InstanceID]pace // of services that are rolled out, of this process
+	outcomes map[string]*outcomes     // the same, by application and service
 	// gates are the namespaces in which hooks of this cluster are asked before waves of
 	// rollouts, see hooks.Keeper.Gates, and waveWords what hooks have said, by application and
 	// service. Both are of this process.
 	gates     map[string]string
 	waveWords map[string]*waveWord
-	recovery  recovery
-	far       map[string]*wire.Route
-	insts     map[wire.InstanceID]*wire.Instance
-	byName    []wire.InstanceID // as they were sorted last, see tx.instances
-	listed    []string          // the names of workers as they were sorted last, see workerNames
-	// leaving are those of insts that have a Leaving.
-	leaving map[wire.InstanceID]bool
-	orders  map[string]*wire.Order // by key without prefix: worker.id
-	routes  map[string]*wire.Route
-	// names are the routes without endpoints; uses is who needs those of which.
-	names map[string]*wire.Route
-	uses  map[string]*uses
-	ups   map[wire.InstanceID]*wire.Reported
+	uses      map[string]*uses // who needs the endpoints of which routes
 	// upLocals and upConflicts are what the root is told of locals and conflicts.
 	upLocals    map[string]*wire.LocalChange
 	upConflicts map[string]*wire.Conflict
@@ -188,16 +207,10 @@ type model struct {
 	plugins  map[string]bool
 	counsels map[wire.InstanceID]*counsel
 	breakers map[string]plugin.Breaker
-	members  map[string]*member     // by plugin and hash of the key
-	tallies  map[string]*wire.Tally // by application, or wire.TallyGone
-	workers  map[string]*worker
+	members  map[string]*member // by plugin and hash of the key
 	// upgraded is how far the workers are with the upgrade, by name.
 	upgraded map[string]*upgradedRecord
 	counts   *upgradeCounts // of this process; nil: none yet
-	// gone and farGone are the keys that do not count any more, by hash: of this
-	// cluster, and of others.
-	gone    map[string]*enroll.Gone
-	farGone map[string]*wire.Revocation
 	// publish is what namespaces may publish, by the root's word; of others it is the default.
 	publish wire.PublishRules
 	// otherPorts are those that other clusters hold on this machine, see PortBook. The map is
@@ -207,53 +220,84 @@ type model struct {
 	// acmes are what gateways share of ACME servers, by acmeID, without the values.
 	acmes map[string]*acmeRecord
 	net   network
-	// unread are the stored records that cannot be read.
-	unread []records.Unread
-	// peer gives the opaque name of a worker for routers of other clusters.
-	peer func(worker string) string
-	// started is when this process did, waits from when workers get time to report
-	// before silence counts: then, or when it was no longer cut off.
-	started, waits time.Time
-	alone          bool // nobody is heard: it may be this cluster that is cut off
 }
 
-func newModel(name string, details bool, now time.Time) *model {
-	m := &model{
+// NewModel returns what a cluster knows that has stored nothing.
+func NewModel(name string, details bool, now time.Time) *Model {
+	m := &Model{
 		name: name, details: details, started: now, waits: now,
-		shares: map[string]*wire.Share{}, waveWords: map[string]*waveWord{}, paces: map[wire.InstanceID]pace{}, outcomes: map[string]*outcomes{},
-		schedules: &schedules{}, leaving: map[string]bool{}, uses: map[string]*uses{},
-		wants: map[string]*want{}, near: newNear(), flows: map[string]*flows{},
-		plugins: map[string]bool{}, counsels: map[wire.InstanceID]*counsel{}, breakers: map[string]plugin.Breaker{},
-		workers: map[string]*worker{},
-		peer:    func(w string) string { return w }, recovery: recovery{proven: map[string]wire.Rev{}},
+		shares: map[string]*wire.Share{}, leaving: map[string]bool{}, workers: map[string]*worker{},
+		peer: func(w string) string { return w }, recovery: recovery{proven: map[string]wire.Rev{}},
 	}
 	m.bind(schema.New())
 	return m
 }
 
 // bind makes db what is stored.
-func (m *model) bind(db *table.DB) {
+func (m *Model) bind(db *table.DB) {
 	m.db = db
-	m.given, m.far, m.farGone, m.publish = givenTable.Rows(db), farTable.Rows(db), farGoneTable.Rows(db), publishTable.Rows(db)
+	m.given, m.far, m.farGone, m.gone = givenTable.Rows(db), farTable.Rows(db), farGoneTable.Rows(db), goneTable.Rows(db)
+	m.insts, m.orders, m.routes, m.names = instanceTable.Rows(db), orderTable.Rows(db), routeTable.Rows(db), nameTable.Rows(db)
+	m.ups, m.tallies = upTable.Rows(db), tallyTable.Rows(db)
+}
+
+// clone shares no state with m but records, which nobody modifies.
+func (m *Model) clone() *Model {
+	c := *m
+	c.bind(m.db.Clone())
+	c.shares, c.leaving, c.recovery.proven = maps.Clone(m.shares), maps.Clone(m.leaving), maps.Clone(m.recovery.proven)
+	c.byName, c.listed, c.unread = slices.Clone(m.byName), slices.Clone(m.listed), slices.Clone(m.unread)
+	c.workers = records.CloneEach(m.workers)
+	for _, w := range c.workers {
+		w.status, w.labels = maps.Clone(w.status), maps.Clone(w.labels)
+		w.inbox = w.inbox.Heading() // it hears no reports
+	}
+	return &c
+}
+
+// loaded makes what follows from what is stored, once that was loaded.
+func (m *Model) loaded(now time.Time) {
+	for id, i := range m.insts {
+		m.note(id, i)
+	}
+	for name, rec := range workerTable.Rows(m.db) {
+		rec.settle()
+		m.known(name, rec, now)
+	}
+}
+
+func newModel(name string, details bool, now time.Time) *model {
+	m := &model{
+		Model: NewModel(name, details, now), waveWords: map[string]*waveWord{}, paces: map[wire.InstanceID]pace{}, outcomes: map[string]*outcomes{},
+		schedules: &schedules{}, uses: map[string]*uses{}, wants: map[string]*want{}, near: newNear(), flows: map[string]*flows{},
+		plugins: map[string]bool{}, counsels: map[wire.InstanceID]*counsel{}, breakers: map[string]plugin.Breaker{},
+	}
+	m.attach()
+	return m
+}
+
+// attach makes the records of the parts those of the database.
+func (m *model) attach() {
+	db := m.db
+	m.publish = publishTable.Rows(db)
 	m.vault.given, m.vault.sealed = secretTable.Rows(db), sealTable.Rows(db)
 	m.locals, m.conflicts, m.again = localTable.Rows(db), conflictTable.Rows(db), againTable.Rows(db)
-	m.insts, m.orders, m.routes, m.names = instanceTable.Rows(db), orderTable.Rows(db), routeTable.Rows(db), nameTable.Rows(db)
-	m.ups, m.upLocals, m.upConflicts = upTable.Rows(db), upLocalTable.Rows(db), upConflictTable.Rows(db)
-	m.upRolls, m.upJobs, m.tallies = upRolloutTable.Rows(db), upJobTable.Rows(db), tallyTable.Rows(db)
+	m.upLocals, m.upConflicts = upLocalTable.Rows(db), upConflictTable.Rows(db)
+	m.upRolls, m.upJobs = upRolloutTable.Rows(db), upJobTable.Rows(db)
 	m.rolls, m.jobs, m.scaled, m.profiles = rollTable.Rows(db), jobTable.Rows(db), scaledTable.Rows(db), profileTable.Rows(db)
 	m.snapshots, m.leftVolumes = snapshotTable.Rows(db), leftVolumeTable.Rows(db)
-	m.members, m.upgraded, m.gone, m.acmes = memberTable.Rows(db), upgradedTable.Rows(db), goneTable.Rows(db), acmeTable.Rows(db)
+	m.members, m.upgraded, m.acmes = memberTable.Rows(db), upgradedTable.Rows(db), acmeTable.Rows(db)
 	m.net.leases, m.net.told, m.net.numbers = leaseTable.Rows(db), networkTable.Rows(db), numberTable.Rows(db)
 }
 
 // past is what recoveries have settled; nil: there was none.
-func (m *model) past() *backup.Settled { return settledTable.One(m.db) }
+func (m *Model) past() *backup.Settled { return settledTable.One(m.db) }
 
 // mark of a recovery; nil: there is none.
-func (m *model) mark() *backup.Mark { return markTable.One(m.db) }
+func (m *Model) mark() *backup.Mark { return markTable.One(m.db) }
 
 // have is the revision of the root's desired state that is stored.
-func (m *model) have() haveRecord {
+func (m *Model) have() haveRecord {
 	if h := haveTable.One(m.db); h != nil {
 		return *h
 	}
@@ -270,17 +314,9 @@ func (m *model) changes() uint64 {
 
 // derive makes what follows from what is stored, once that was loaded.
 func (m *model) derive(now time.Time) {
-	for id, i := range m.insts {
-		m.note(id, i)
-	}
+	m.loaded(now)
 	for key := range usesTable.Rows(m.db) {
 		m.loadUses(key)
-	}
-	for name, rec := range workerTable.Rows(m.db) {
-		rec.settle()
-		w := newWorker(*rec, now)
-		w.learn(*rec, m.site.Labels)
-		m.workers[name] = w
 	}
 	m.effect()
 }
@@ -292,22 +328,41 @@ func newWorker(rec workerRecord, now time.Time) *worker {
 	}
 }
 
-// tx collects what one pass of the loop changes. Nothing of it is seen by anyone
-// before it is durable.
-type tx struct {
-	m     *model
+// Tx collects what one pass changes of what all parts know. Nothing of it is seen by anyone
+// before it is durable. Of its maps nil deletes.
+type Tx struct {
+	m     *Model
 	rows  *table.Tx // what is stored of it; the maps below that are, are its own
 	now   time.Time
-	insts map[wire.InstanceID]*wire.Instance // nil: deleted
-	// departed are the places of the logs of those that are deleted.
+	insts map[wire.InstanceID]*wire.Instance
+	// departed are the places of the logs of those that are deleted, and gone the namespaces
+	// of the instances that are removed.
 	departed map[wire.InstanceID][]wire.Placement
-	orders   map[string]*wire.Order             // nil: deleted
-	routes   map[string]*wire.Route             // nil: deleted
-	names    map[string]*wire.Route             // nil: deleted
-	ups      map[wire.InstanceID]*wire.Reported // nil: deleted
-	whys     map[wire.InstanceID]*place.Record  // nil: deleted
-	seals    map[string]*wire.SealedSecret      // nil: deleted
-	net      netChanges
+	gone     map[wire.InstanceID]string
+	orders   map[string]*wire.Order
+	routes   map[string]*wire.Route
+	names    map[string]*wire.Route
+	ups      map[wire.InstanceID]*wire.Reported
+	whys     map[wire.InstanceID]*place.Record
+	tallies  map[string]*wire.Tally
+	// nudge are the workers whose desired state changes; all of them if all.
+	nudge map[string]bool
+	all   bool
+	// sorted are the instances in order, nil where they have changed since.
+	sorted []*wire.Instance
+	// programs are the ids of those that were started.
+	programs map[*api.Service]string
+	// events in words, for people.
+	events []event
+}
+
+// tx collects what one pass of the loop changes.
+type tx struct {
+	*Tx
+
+	m     *model
+	seals map[string]*wire.SealedSecret // nil: deleted
+	net   netChanges
 	// nil: deleted
 	locals      map[string]*local
 	conflicts   map[string]*conflict
@@ -317,7 +372,6 @@ type tx struct {
 	rolls       map[string]*rolling
 	upRolls     map[string]*wire.RolloutReport
 	upJobs      map[string]*wire.JobReport
-	tallies     map[string]*wire.Tally
 	scaled      map[string]*scaled
 	profiles    map[string]*profile
 	jobs        map[string]*jobRecord
@@ -327,12 +381,7 @@ type tx struct {
 	doneBack map[string]*wire.JobDone
 	// turns are the instances of jobs that may start.
 	turns map[wire.InstanceID]bool
-	// nudge are the workers whose desired state changes; all of them if all.
-	nudge map[string]bool
-	all   bool
-	// sorted are the instances in order, nil where they have changed since; relays,
-	// numbers, use, fleet and apart are made when they are first asked for.
-	sorted  []*wire.Instance
+	// relays, numbers, use, fleet and apart are made when they are first asked for.
 	relays  func() []wire.Relay
 	numbers func() map[[2]string]uint32
 	use     map[string]*usage
@@ -345,8 +394,6 @@ type tx struct {
 	room      *room // nil as long as nobody asks for any
 	// victims were displaced, and wait for another worker since.
 	victims []wire.InstanceID
-	// programs are the ids of those that were started.
-	programs map[*api.Service]string
 	// certs are the secrets with certificates, see certificates; nil before it is asked.
 	certs map[string]bool
 	apart map[string][]string
@@ -375,10 +422,6 @@ type tx struct {
 	// unkept are those of which nobody here is expected to keep the agreement, with what
 	// the root is told.
 	unkept map[wire.InstanceID]string
-	// events in words, for people.
-	events []event
-	// gone are the namespaces of the instances that are removed.
-	gone map[wire.InstanceID]string
 	// waves are those of rollouts about which hooks are to be asked, by application and service.
 	waves map[string]*waveAsk
 }
@@ -386,24 +429,34 @@ type tx struct {
 type event struct{ subject, what string }
 
 func (m *model) begin() *tx {
-	rows := m.db.Begin()
+	base := m.Begin()
+	rows := base.rows
 	return &tx{
-		m: m, rows: rows,
-		insts: instanceTable.Changes(rows), orders: orderTable.Changes(rows), routes: routeTable.Changes(rows), names: nameTable.Changes(rows),
-		ups: upTable.Changes(rows), whys: whyTable.Changes(rows), seals: sealTable.Changes(rows),
+		Tx: base, m: m,
+		seals:  sealTable.Changes(rows),
 		net:    netChanges{leases: leaseTable.Changes(rows), told: networkTable.Changes(rows), numbers: numberTable.Changes(rows)},
 		locals: localTable.Changes(rows), conflicts: conflictTable.Changes(rows), again: againTable.Changes(rows),
 		upLocals: upLocalTable.Changes(rows), upConflicts: upConflictTable.Changes(rows), upRolls: upRolloutTable.Changes(rows), upJobs: upJobTable.Changes(rows),
-		rolls: rollTable.Changes(rows), jobs: jobTable.Changes(rows), tallies: tallyTable.Changes(rows), scaled: scaledTable.Changes(rows),
+		rolls: rollTable.Changes(rows), jobs: jobTable.Changes(rows), scaled: scaledTable.Changes(rows),
 		profiles: profileTable.Changes(rows), snapshots: snapshotTable.Changes(rows), leftVolumes: leftVolumeTable.Changes(rows),
-		nudge: map[string]bool{}, gone: map[wire.InstanceID]string{}, waves: map[string]*waveAsk{},
-		asks: map[string]*ask{}, spared: map[string]uint64{}, waiting: map[wire.InstanceID]bool{}, counsels: map[wire.InstanceID]*counsel{},
+		waves: map[string]*waveAsk{},
+		asks:  map[string]*ask{}, spared: map[string]uint64{}, waiting: map[wire.InstanceID]bool{}, counsels: map[wire.InstanceID]*counsel{},
 		relays: sync.OnceValue(m.relays), numbers: sync.OnceValue(m.givenNumbers),
 	}
 }
 
+// Begin starts a transaction.
+func (m *Model) Begin() *Tx {
+	rows := m.db.Begin()
+	return &Tx{
+		m: m, rows: rows, nudge: map[string]bool{}, gone: map[wire.InstanceID]string{},
+		insts: instanceTable.Changes(rows), orders: orderTable.Changes(rows), routes: routeTable.Changes(rows), names: nameTable.Changes(rows),
+		ups: upTable.Changes(rows), whys: whyTable.Changes(rows), tallies: tallyTable.Changes(rows),
+	}
+}
+
 // inst is the instance as this tx sees it; nil if there is none.
-func (t *tx) inst(id wire.InstanceID) *wire.Instance {
+func (t *Tx) inst(id wire.InstanceID) *wire.Instance {
 	if i, ok := t.insts[id]; ok {
 		return i
 	}
@@ -412,7 +465,7 @@ func (t *tx) inst(id wire.InstanceID) *wire.Instance {
 
 // instances as this tx sees them, by id. Nobody changes the slice: it is the same
 // until an instance changes.
-func (t *tx) instances() []*wire.Instance {
+func (t *Tx) instances() []*wire.Instance {
 	if t.sorted != nil {
 		return t.sorted
 	}
@@ -460,7 +513,7 @@ func byName(a, b *wire.Instance) int {
 }
 
 // put records an instance if it differs from what is there.
-func (t *tx) put(i wire.Instance) {
+func (t *Tx) put(i wire.Instance) {
 	old := t.m.insts[i.ID]
 	if old != nil && old.Worker != i.Worker {
 		i.Places = left(old, i.Places)
@@ -479,7 +532,7 @@ func (t *tx) put(i wire.Instance) {
 	}
 }
 
-func (t *tx) remove(id wire.InstanceID) {
+func (t *Tx) remove(id wire.InstanceID) {
 	if i := t.m.insts[id]; i != nil {
 		t.gone[id] = t.m.spaceOf(i)
 		if t.departed == nil {
@@ -492,7 +545,7 @@ func (t *tx) remove(id wire.InstanceID) {
 }
 
 // order gives a worker an order, or (nil) takes it back.
-func (t *tx) order(worker, id string, o *wire.Order) {
+func (t *Tx) order(worker, id string, o *wire.Order) {
 	key := worker + "." + id
 	old, ok := t.m.orders[key]
 	if (o == nil && !ok) || (o != nil && ok && records.Same(old, o)) {
@@ -503,12 +556,12 @@ func (t *tx) order(worker, id string, o *wire.Order) {
 	t.nudge[worker] = true
 }
 
-func (t *tx) event(subject, format string, args ...any) {
+func (t *Tx) event(subject, format string, args ...any) {
 	t.events = append(t.events, event{subject, fmt.Sprintf(format, args...)})
 }
 
 // note keeps account of an instance that was stored, or (nil) is no more.
-func (m *model) note(id wire.InstanceID, i *wire.Instance) {
+func (m *Model) note(id wire.InstanceID, i *wire.Instance) {
 	if i != nil && i.Leaving != nil {
 		m.leaving[id] = true
 	} else {
@@ -517,7 +570,7 @@ func (m *model) note(id wire.InstanceID, i *wire.Instance) {
 }
 
 // Done implements keeper.Tx.
-func (t *tx) Done() {
+func (t *Tx) Done() {
 	m := t.m
 	t.rows.Done()
 	for id, i := range t.insts {
@@ -531,13 +584,18 @@ func (t *tx) Done() {
 			w.current = false
 		}
 	}
+}
+
+// Done implements keeper.Tx.
+func (t *tx) Done() {
+	t.Tx.Done()
 	if len(t.scaled)+len(t.rolls)+len(t.locals)+len(t.again) > 0 {
-		m.effect(slices.Concat(records.SortedKeys(t.scaled), records.SortedKeys(t.rolls), records.SortedKeys(t.locals), records.SortedKeys(t.again))...)
+		t.m.effect(slices.Concat(records.SortedKeys(t.scaled), records.SortedKeys(t.rolls), records.SortedKeys(t.locals), records.SortedKeys(t.again))...)
 	}
 }
 
 // known takes over what is stored of a worker, or (nil) that it is no more.
-func (m *model) known(name string, rec *workerRecord, now time.Time) {
+func (m *Model) known(name string, rec *workerRecord, now time.Time) {
 	switch w := m.workers[name]; {
 	case rec == nil:
 		delete(m.workers, name)

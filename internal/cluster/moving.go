@@ -348,7 +348,7 @@ func (t *tx) sweepMove(i *wire.Instance, want map[string]bool, now time.Time) {
 }
 
 // ordered is the order under a key as this tx leaves it; nil if there is none.
-func (t *tx) ordered(key string) *wire.Order {
+func (t *Tx) ordered(key string) *wire.Order {
 	if o, ok := t.orders[key]; ok {
 		return o
 	}

@@ -35,24 +35,18 @@ const (
 // what is forgotten here, and what is shared and modified after all.
 func (m *model) clone() *model {
 	c := *m
+	c.Model = m.Model.clone()
+	c.attach()
 	// A plan goes by none of what instances and hooks answer: it changes all the time.
 	c.outcomes, c.waveWords, c.counts = nil, nil, nil
-	c.paces, c.gates = maps.Clone(m.paces), maps.Clone(m.gates)
-	c.bind(m.db.Clone())
-	c.shares, c.leaving, c.uses = maps.Clone(m.shares), maps.Clone(m.leaving), maps.Clone(m.uses)
-	c.byName, c.listed = slices.Clone(m.byName), slices.Clone(m.listed)
-	c.wants, c.look.rest, c.recovery.proven = maps.Clone(m.wants), maps.Clone(m.look.rest), maps.Clone(m.recovery.proven)
+	c.paces, c.gates, c.uses = maps.Clone(m.paces), maps.Clone(m.gates), maps.Clone(m.uses)
+	c.wants, c.look.rest = maps.Clone(m.wants), maps.Clone(m.look.rest)
 	c.plugins, c.counsels, c.breakers = maps.Clone(m.plugins), maps.Clone(m.counsels), maps.Clone(m.breakers)
 	c.otherPorts = maps.Clone(m.otherPorts)
-	c.near, c.entering, c.unread = m.near.clone(), slices.Clone(m.entering), slices.Clone(m.unread)
+	c.near, c.entering = m.near.clone(), slices.Clone(m.entering)
 	c.flows = records.CloneEach(m.flows)
 	for _, f := range c.flows {
 		f.at, f.replicas = maps.Clone(f.at), maps.Clone(f.replicas)
-	}
-	c.workers = records.CloneEach(m.workers)
-	for _, w := range c.workers {
-		w.status, w.labels = maps.Clone(w.status), maps.Clone(w.labels)
-		w.inbox = w.inbox.Heading() // it hears no reports
 	}
 	return &c
 }

@@ -102,7 +102,7 @@ func (t *tx) newsOf(old, i *wire.Instance) {
 }
 
 // tier is how this cluster signs transitions.
-func (m *model) tier() string { return "cluster/" + m.name }
+func (m *Model) tier() string { return "cluster/" + m.name }
 
 // ordinals that a share delegates and that are to be fulfilled, in order.
 func ordinals(s *wire.Share) []int {
@@ -137,7 +137,7 @@ func (t *tx) wanted(i *wire.Instance) bool {
 
 // advance moves an instance along the lifecycle. A transition that the table
 // does not have is refused, logged as an event, and leaves the instance as it is.
-func (t *tx) advance(i wire.Instance, to wire.State, now time.Time, tier, why string) wire.Instance {
+func (t *Tx) advance(i wire.Instance, to wire.State, now time.Time, tier, why string) wire.Instance {
 	next, err := life.Advance(i, to, now, tier, why)
 	if err != nil {
 		t.event("instance/"+i.ID, "refused: %v", err)
@@ -252,7 +252,7 @@ func (t *tx) silent(i wire.Instance, w *worker, now time.Time) wire.Instance {
 
 // replaceAfter is how long a suspect worker may keep an instance: as the service
 // says, and longer if its agent announced a restart.
-func (m *model) replaceAfter(i *wire.Instance, w *worker) time.Duration {
+func (m *Model) replaceAfter(i *wire.Instance, w *worker) time.Duration {
 	after := api.DefaultReplaceAfter.Std()
 	if s := m.shares[i.App+"."+i.Service]; s != nil && s.Spec.ReplaceAfter != nil {
 		after = s.Spec.ReplaceAfter.Std()

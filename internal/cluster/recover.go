@@ -36,12 +36,12 @@ type recovery struct {
 }
 
 // unasked says whether the root or a worker must still be heard.
-func (m *model) unasked(name string) bool {
+func (m *Model) unasked(name string) bool {
 	return m.mark() != nil && m.mark().Asked[name].IsZero()
 }
 
 // silent: the worker is told nothing yet, and keeps what it has.
-func (m *model) silent(name string) bool {
+func (m *Model) silent(name string) bool {
 	return m.mark() != nil && (m.unasked(theRoot) || m.unasked(name) || !m.recovery.settled)
 }
 

@@ -35,7 +35,7 @@ func (t *tx) start(i wire.Instance, s *wire.Share) {
 }
 
 // program is the id of what a service runs, worked out once: it is a hash of much.
-func (t *tx) program(s *api.Service) string {
+func (t *Tx) program(s *api.Service) string {
 	id, ok := t.programs[s]
 	if !ok {
 		if t.programs == nil {

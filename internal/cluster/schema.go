@@ -85,48 +85,48 @@ var (
 	// Sealed values come before the orders that need them.
 	sealTable = table.Add(&schema, records.Kind{
 		Prefix: keySealed, Fate: records.Again, Drop: "it is made anew",
-	}, table.Rules[wire.SealedSecret]{Keep: bare})
+	}, table.Rules[wire.SealedSecret]{Stage: table.First, Keep: bare})
 
 	// No worker may be told a number or an address that is not remembered.
 	netLeftTable = table.Add(&schema, records.Kind{
 		Prefix: keyLeft, Fate: records.Holds, Ask: true, Drop: "addresses that no worker says it has are not given out any more",
-	}, table.Rules[netLeft]{Single: true, Essential: true})
+	}, table.Rules[netLeft]{Stage: table.First, Single: true, Essential: true})
 	numberTable = table.Add(&schema, records.Kind{
 		Prefix: keyNumber, Fate: records.Holds,
 		Drop: "the application, which began here, gets another number: what runs of it gets other addresses when it is started again",
-	}, table.Rules[siteNumber]{Essential: true})
+	}, table.Rules[siteNumber]{Stage: table.First, Essential: true})
 	leaseTable = table.Add(&schema, records.Kind{
 		Prefix: keyLease, Fate: records.Holds, Ask: true, Drop: "the worker says itself which addresses it has; one that is away gets others",
-	}, table.Rules[workerLease]{Essential: true, Group: inLease[workerLease]})
+	}, table.Rules[workerLease]{Stage: table.First, Essential: true, Group: inLease[workerLease]})
 	networkTable = table.Add(&schema, records.Kind{
 		Prefix: keyNet, Fate: records.Again, Drop: "it is made anew",
-	}, table.Rules[wire.Network]{Essential: true, Group: inLease[wire.Network], Suffix: netOf})
+	}, table.Rules[wire.Network]{Stage: table.First, Essential: true, Group: inLease[wire.Network], Suffix: netOf})
 
-	scaledTable = table.Add[scaled](&schema, records.Kind{
+	scaledTable = table.Add(&schema, records.Kind{
 		Prefix: keyScaled, Fate: records.Holds, Drop: "how many instances there are to be is decided anew by the requests",
-	})
-	profileTable = table.Add[profile](&schema, records.Kind{
+	}, table.Rules[scaled]{Stage: table.First})
+	profileTable = table.Add(&schema, records.Kind{
 		Prefix: keyProfile, Fate: records.Aside, Drop: "what was measured of the service is forgotten: verge profile measures it again",
-	})
+	}, table.Rules[profile]{Stage: table.First})
 	// Before the instance is elsewhere, or done with its volume: without them it stays.
 	leftVolumeTable = table.Add(&schema, records.Kind{
 		Prefix: keyLeftVolumes, Fate: records.Holds, Security: true,
 		Drop: "a volume that was given up may be taken for the present one when its worker comes back: remove it there before (verge volume rm)",
-	}, table.Rules[wire.LeftVolumes]{Essential: true})
-	snapshotTable = table.Add[wire.Snapshot](&schema, records.Kind{
+	}, table.Rules[wire.LeftVolumes]{Stage: table.First, Essential: true})
+	snapshotTable = table.Add(&schema, records.Kind{
 		Prefix: keySnapshot, Fate: records.Aside,
 		Drop: "the snapshot is an object like any other: to restore a volume from it say its digest (--sha256)",
-	})
+	}, table.Rules[wire.Snapshot]{Stage: table.First})
 	// Before the instances that a rollout has started, which would be updated again, and
 	// before those of a run.
 	rollTable = table.Add(&schema, records.Kind{
 		Prefix: keyRolling, Fate: records.Holds,
 		Drop: "a rollout of the service that is under way begins again from where its instances are; what people said of it (pause, undo) is asked of the root",
-	}, table.Rules[rolling]{Leads: leadsService})
+	}, table.Rules[rolling]{Stage: table.First, Leads: leadsService})
 	jobTable = table.Add(&schema, records.Kind{
 		Prefix: keyJob, Fate: records.Holds, Ask: true,
 		Drop: "the runs of the job are forgotten: the root is asked which indexes have completed, and how far its schedule is",
-	}, table.Rules[jobRecord]{Leads: leadsService})
+	}, table.Rules[jobRecord]{Stage: table.First, Leads: leadsService})
 	instanceTable = table.Add(&schema, records.Kind{
 		Prefix: keyInstance, Fate: records.Holds, Ask: true,
 		Drop: "the instance is taken over from the worker that runs it, and goes on; what was counted of it is forgotten, and one that runs nowhere is placed anew",
@@ -208,14 +208,14 @@ var (
 	// Last: the revision counts as taken, and a worker as heard, once all else is stored.
 	haveTable = table.Add(&schema, records.Kind{
 		Prefix: keyHave, Fate: records.Holds, Drop: "all that the root has decided is fetched again",
-	}, table.Rules[haveRecord]{Single: true, Essential: true})
+	}, table.Rules[haveRecord]{Stage: table.Last, Single: true, Essential: true})
 	settledTable = table.Add(&schema, records.Kind{
 		Prefix: backup.SettledKey, Fate: records.Aside, Drop: "a worker that proves an old state again may begin a recovery",
-	}, table.Rules[backup.Settled]{Single: true, Essential: true})
+	}, table.Rules[backup.Settled]{Single: true, Essential: true, Stage: table.Last})
 	markTable = table.Add(&schema, records.Kind{
 		Prefix: backup.MarkKey, Fate: records.Stops, Instead: markedAgain,
 		Drop: "the recovery begins anew: the root and all workers are heard again before anything is decided",
-	}, table.Rules[backup.Mark]{Single: true, Essential: true})
+	}, table.Rules[backup.Mark]{Stage: table.Last, Single: true, Essential: true})
 )
 
 const upDrop = "it is made anew; what was counted begins at zero"

@@ -85,7 +85,7 @@ func (t *tx) count() {
 }
 
 // tally adds to the count of an application.
-func (t *tx) tally(app string, n wire.Tally) {
+func (t *Tx) tally(app string, n wire.Tally) {
 	if old := t.tallies[app]; old != nil {
 		n = n.Plus(*old)
 	} else if old := t.m.tallies[app]; old != nil {
@@ -95,7 +95,7 @@ func (t *tx) tally(app string, n wire.Tally) {
 }
 
 // counted is all that was ever counted here.
-func (m *model) counted() (sum wire.Tally) {
+func (m *Model) counted() (sum wire.Tally) {
 	for _, n := range m.tallies {
 		sum = sum.Plus(*n)
 	}

@@ -267,7 +267,7 @@ func (c *core) judge(now time.Time) (changed bool) {
 }
 
 // running are the instances that the silence of a worker affects, by worker.
-func (m *model) running() map[string][]*wire.Instance {
+func (m *Model) running() map[string][]*wire.Instance {
 	out := map[string][]*wire.Instance{}
 	for _, i := range m.insts {
 		if (i.State == wire.Running || i.State == wire.WorkerScheduled) && !i.Draining {

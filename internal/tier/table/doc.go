@@ -17,8 +17,8 @@
 //     records, and copies nothing but the maps.
 //  3. Records of one group are stored together, or, if one of them cannot be encoded, left
 //     together as they are; records of other groups are not held up.
-//  4. Groups are in the order in which their kinds were added, and in the order of keys
-//     within a kind.
+//  4. Groups are in the order of their stages, then in that in which their kinds were added,
+//     and in the order of keys within a kind.
 //
 // A DB and its transactions belong to one goroutine at a time: their owner has the lock.
 package table

@@ -15,13 +15,15 @@ import (
 // Schema is what a tier stores. Its zero value is empty; kinds are added while packages are
 // initialized, or before the first New.
 type Schema struct {
-	kinds    []kind // in the order in which they are encoded
-	byPrefix []int  // indexes of kinds, longest prefix first
+	kinds    []kind
+	byStage  []int // indexes of kinds in the order in which they are stored
+	byPrefix []int // indexes of kinds, longest prefix first
 }
 
 // kind is a Table without its type.
 type kind interface {
 	about() records.Kind
+	stage() Stage
 	matches(key string) bool
 	isEssential() bool
 	newRows() rows
@@ -42,8 +44,20 @@ type changes interface {
 	len() int
 }
 
+// Stage says when the records of a kind are stored in a transaction: before or after those of
+// kinds that depend on them.
+type Stage int
+
+// Stages, in their order. Within one, kinds are stored in the order in which they were added.
+const (
+	First  Stage = iota - 1 // what others must not be stored without
+	Middle                  // all else
+	Last                    // what says that all else is stored
+)
+
 // Rules say how a kind differs from others. The zero value has no difference.
 type Rules[T any] struct {
+	Stage Stage
 	// Group names the group in which a record is stored, with those of other kinds that
 	// name the same. v is nil where the record is deleted. A nil Group: each record is a
 	// group of its own.
@@ -86,6 +100,8 @@ func Add[T any](s *Schema, k records.Kind, rules ...Rules[T]) *Table[T] {
 		}
 	}
 	s.kinds = append(s.kinds, t)
+	s.byStage = append(s.byStage, t.index)
+	slices.SortStableFunc(s.byStage, func(a, b int) int { return cmp.Compare(s.kinds[a].stage(), s.kinds[b].stage()) })
 	s.byPrefix = append(s.byPrefix, t.index)
 	slices.SortStableFunc(s.byPrefix, func(a, b int) int {
 		return cmp.Compare(len(s.kinds[b].about().Prefix), len(s.kinds[a].about().Prefix))
@@ -156,6 +172,8 @@ func (db *DB) Clone() *DB {
 }
 
 func (t *Table[T]) about() records.Kind { return t.kind }
+
+func (t *Table[T]) stage() Stage { return t.rules.Stage }
 
 func (t *Table[T]) matches(key string) bool {
 	return strings.HasPrefix(key, t.kind.Prefix) && strings.HasSuffix(key, t.rules.Suffix) && (!t.rules.Single || key == t.kind.Prefix)

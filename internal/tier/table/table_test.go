@@ -35,6 +35,7 @@ type world struct {
 	whys      *Table[instance]
 	secrets   *Table[secret]
 	count     *Table[int]
+	volumes   *Table[instance] // added last, stored first
 }
 
 func newWorld() *world {
@@ -50,7 +51,8 @@ func newWorld() *world {
 		return id
 	}})
 	w.secrets = Add(&w.schema, records.Kind{Prefix: "in"}, Rules[secret]{Keep: func(s *secret) *secret { return &secret{Rev: s.Rev} }})
-	w.count = Add(&w.schema, records.Kind{Prefix: "count"}, Rules[int]{Single: true, Essential: true})
+	w.count = Add(&w.schema, records.Kind{Prefix: "count"}, Rules[int]{Single: true, Essential: true, Stage: Last})
+	w.volumes = Add(&w.schema, records.Kind{Prefix: "vol."}, Rules[instance]{Stage: First})
 	return w
 }
 
@@ -156,8 +158,9 @@ func TestGroupsAndTheirOrder(t *testing.T) {
 	w.instances.Put(tx, "shop.web.1", &instance{})
 	w.jobs.Put(tx, "b", &job{})
 	w.jobs.Put(tx, "a", &job{})
+	w.volumes.Put(tx, "v", &instance{})
 	groups, err := tx.Encode()
-	want := []string{"job.a", "job.b", "inst.shop.web.1+why.shop.web.1+to.w1.shop.web.1", "to.w1.shop.web.0", "count"}
+	want := []string{"vol.v", "job.a", "job.b", "inst.shop.web.1+why.shop.web.1+to.w1.shop.web.1", "to.w1.shop.web.0", "count"}
 	if got := keysOf(groups); err != nil || !slices.Equal(got, want) {
 		t.Errorf("%q, %v, want %q", got, err, want)
 	}

@@ -75,7 +75,8 @@ func (tx *Tx) Encode() ([][]bus.Op, error) {
 // group encodes all changes.
 func (tx *Tx) group() (groups []*group, err error) {
 	byName := map[string]*group{}
-	for i, c := range tx.changes {
+	for _, i := range tx.db.schema.byStage {
+		c := tx.changes[i]
 		if c == nil {
 			continue
 		}
