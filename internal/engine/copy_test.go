@@ -29,11 +29,11 @@ func TestCopiesEndBeforeVolumesArePacked(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		before, err := in.running()
+		before, err := in.Running()
 		if err != nil {
 			t.Fatal(err)
 		}
-		ctx, leave, err := in.enter(t.Context(), &before)
+		ctx, leave, err := in.Enter(t.Context(), &before)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -64,20 +64,20 @@ func TestCopiesEndBeforeVolumesArePacked(t *testing.T) {
 		if got := r.status(web0).Volumes; got == nil || !got.Done || got.Volumes[0].Files != 1 {
 			t.Fatalf("%+v", got)
 		}
-		_, err = in.running()
+		_, err = in.Running()
 		busy("a copy that begins", err)
-		_, _, err = in.enter(t.Context(), &before)
+		_, _, err = in.Enter(t.Context(), &before)
 		busy("a copy that was about to begin", err)
 		o.Incarnation = 2
 		r.apply(o)
-		if _, _, err = in.enter(t.Context(), &before); err == nil {
+		if _, _, err = in.Enter(t.Context(), &before); err == nil {
 			t.Error("a copy to what ran before writes to what runs now")
 		}
-		now, err := in.running()
+		now, err := in.Running()
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, leave, err = in.enter(t.Context(), &now)
+		_, leave, err = in.Enter(t.Context(), &now)
 		if err != nil {
 			t.Fatal(err)
 		}

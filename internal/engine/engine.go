@@ -17,7 +17,9 @@ import (
 	"github.com/verge-edge/verge/internal/engine/network"
 	"github.com/verge-edge/verge/internal/engine/plan"
 	"github.com/verge-edge/verge/internal/engine/proximity"
+	"github.com/verge-edge/verge/internal/engine/requests"
 	"github.com/verge-edge/verge/internal/engine/routes"
+	"github.com/verge-edge/verge/internal/engine/sessions"
 	"github.com/verge-edge/verge/internal/engine/state"
 	"github.com/verge-edge/verge/internal/engine/stats"
 	"github.com/verge-edge/verge/internal/engine/status"
@@ -95,9 +97,9 @@ type Engine struct {
 	// distances are nil where there is no data path.
 	distances *proximity.Distances
 
-	uses     *routes.Uses // its mutex is taken after mu
-	sessions sessions     // their mutex is taken before mu
-	profiles profiles     // so is theirs
+	uses     *routes.Uses       // its mutex is taken after mu
+	sessions *sessions.Sessions // its mutex is taken before mu
+	requests *requests.Requests // so is its
 	meter    *stats.Meter
 	revoked  pki.Revoked // keys of peers that do not count any more
 	relay    *network.Relay

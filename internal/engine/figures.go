@@ -39,7 +39,7 @@ func (e *Engine) getMetrics(w http.ResponseWriter, r *http.Request) {
 // samples are the figures of what runs here.
 func (e *Engine) samples() []obs.Sample {
 	w := stats.Worker{
-		Starts: e.kit.starts.Load(), FailedStarts: e.kit.lost.Load(), Commands: len(e.kit.commands), Sessions: e.sessions.count(),
+		Starts: e.kit.starts.Load(), FailedStarts: e.kit.lost.Load(), Commands: len(e.kit.commands), Sessions: e.sessions.Count(),
 		Reserved: e.reserved(), Capacity: e.opts.Config.Capacity, Gateway: e.board.Published(),
 	}
 	w.Phases, w.Ready, w.Draining, w.Restarts, w.Problems = e.board.Counts()

@@ -30,7 +30,7 @@ type instance struct {
 
 	mu    sync.Mutex // guards below
 	goal  plan.Goal
-	state snapshot
+	state state.Snapshot
 	// awake: it is to run although its order lets it sleep.
 	awake bool
 	// copies into it that go on.
@@ -67,18 +67,6 @@ type instance struct {
 	hidden   [][]byte           // values of secrets in env
 	worked   *wire.VolumeReport // what was done of the work on its volumes; not changed once it is here
 	rotateAt time.Time          // when secret files are tried to be exchanged again, monotonic; zero: not at all
-}
-
-// snapshot is what others may know of the supervisor's own fields.
-type snapshot struct {
-	busy  bool // there is a task, or there may be
-	phase wire.Phase
-	run   wire.Order
-	task  runtime.Task
-	ports map[string]int // not changed once it is here
-	addrs []netip.Addr   // as the instance's own; not changed either
-	netns string         // as the instance's own, as is host
-	host  netip.Addr
 }
 
 // newInstance makes an instance from what is known of it; rec is zero for a new
@@ -139,24 +127,24 @@ func (in *instance) present() plan.Present {
 
 // presence is what an instance holds, and whether it is awake; in.mu is held.
 func (in *instance) presence() plan.Present {
-	p := in.goal.Presence(in.state.busy, in.state.phase, &in.state.run)
+	p := in.goal.Presence(in.state.Busy, in.state.Phase, &in.state.Order)
 	p.Awake = in.awake
-	if p.Order.Sleep != nil && !p.Awake && !in.state.busy {
+	if p.Order.Sleep != nil && !p.Awake && !in.state.Busy {
 		p.Holds = false
 	}
 	return p
 }
 
-func (in *instance) snap() snapshot {
-	return snapshot{
-		busy:  in.task != nil || in.rec.Handle != nil || in.unsure,
-		phase: in.rec.Phase,
-		run:   in.rec.Order,
-		task:  in.task,
-		ports: in.rec.Ports,
-		addrs: in.addrs,
-		netns: in.netns,
-		host:  in.host,
+func (in *instance) snap() state.Snapshot {
+	return state.Snapshot{
+		Busy:  in.task != nil || in.rec.Handle != nil || in.unsure,
+		Phase: in.rec.Phase,
+		Order: in.rec.Order,
+		Task:  in.task,
+		Ports: in.rec.Ports,
+		Addrs: in.addrs,
+		NetNS: in.netns,
+		Host:  in.host,
 	}
 }
 

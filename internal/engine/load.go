@@ -24,8 +24,10 @@ import (
 	"github.com/verge-edge/verge/internal/engine/orphans"
 	"github.com/verge-edge/verge/internal/engine/portpool"
 	"github.com/verge-edge/verge/internal/engine/proximity"
+	"github.com/verge-edge/verge/internal/engine/requests"
 	"github.com/verge-edge/verge/internal/engine/routes"
 	"github.com/verge-edge/verge/internal/engine/secrets"
+	"github.com/verge-edge/verge/internal/engine/sessions"
 	"github.com/verge-edge/verge/internal/engine/state"
 	"github.com/verge-edge/verge/internal/engine/stats"
 	"github.com/verge-edge/verge/internal/engine/status"
@@ -162,6 +164,14 @@ func (e *Engine) assemble() error {
 	if err := atomicfile.MkdirAll(filepath.Join(k.dir, state.InstancesDir), 0o700); err != nil {
 		return fmt.Errorf("directory of the instances: %w", err)
 	}
+	e.sessions = sessions.New(sessions.Options{
+		Worker: k.config.Worker, Find: func(id wire.InstanceID) (sessions.Instance, error) { return e.instance(id) },
+		Start: e.beside, EndExec: k.orphans.EndExec, Log: e.log,
+	})
+	e.requests = requests.New(requests.Options{
+		Worker: k.config.Worker, Router: k.router, Order: e.orderOf,
+		Start: func(run func(context.Context)) error { return e.beside(nil, run) }, Log: e.log,
+	})
 	e.kit, e.demand = k, stats.NewDemand(k.router, e.ended)
 	e.uses.SetUsed(e.usedLately)
 	for name, d := range e.opts.Drivers {

@@ -10,7 +10,6 @@ import (
 	"github.com/verge-edge/verge/internal/engine/network"
 	"github.com/verge-edge/verge/internal/engine/proximity"
 	"github.com/verge-edge/verge/internal/loop"
-	"github.com/verge-edge/verge/internal/overlay"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -108,15 +107,6 @@ func (in *instance) detach() error {
 	}
 	in.addrs, in.netns, in.resolv, in.host = nil, "", "", netip.Addr{}
 	return in.kit.network.Detach(in.id)
-}
-
-// objectsAt is where an instance with a network of its own reaches the objects of its
-// worker, "" for one that shares the machine's.
-func (s *snapshot) objectsAt() string {
-	if s.netns == "" || !s.host.IsValid() {
-		return ""
-	}
-	return netip.AddrPortFrom(s.host, overlay.ObjectsPort).String()
 }
 
 // networkPaths are the paths of the service network, nil where there is none.

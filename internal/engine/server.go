@@ -13,6 +13,7 @@ import (
 	"github.com/verge-edge/verge/internal/accept"
 	"github.com/verge-edge/verge/internal/atomicfile"
 	"github.com/verge-edge/verge/internal/engine/logs"
+	"github.com/verge-edge/verge/internal/engine/sessions"
 	"github.com/verge-edge/verge/internal/engine/state"
 	"github.com/verge-edge/verge/internal/unixsock"
 	"github.com/verge-edge/verge/internal/wire"
@@ -97,7 +98,7 @@ func body(w http.ResponseWriter, r *http.Request, most int64) ([]byte, error) {
 }
 
 func (e *Engine) postExec(w http.ResponseWriter, r *http.Request) {
-	b, err := body(w, r, maxExecBytes)
+	b, err := body(w, r, sessions.MaxExecBytes)
 	var q wire.ExecAsk
 	if err == nil {
 		err = json.Unmarshal(b, &q)

@@ -50,7 +50,7 @@ func (in *instance) heed(o *wire.Order) {
 	in.mu.Lock()
 	told := in.goal.Order
 	if in.goal.Kind == "" {
-		told = in.state.run
+		told = in.state.Order
 	}
 	in.mu.Unlock()
 	if told.ID == "" || !state.SameRun(&told, o) || told.Sleep != nil && !told.Sleep.Awake {

@@ -220,7 +220,7 @@ func (in *instance) prepare(o *wire.Order, known secrets.Values, u *runtime.User
 	}
 	in.rec.Ports = ports
 	here := in.snap()
-	here.run, here.ports = *o, ports
+	here.Order, here.Ports = *o, ports
 	around, err := in.surroundings(here)
 	if err != nil {
 		return runtime.Spec{}, err
@@ -255,12 +255,12 @@ func (in *instance) prepare(o *wire.Order, known secrets.Values, u *runtime.User
 }
 
 // surroundings of what s says that the instance runs. It may be called by any goroutine.
-func (in *instance) surroundings(s snapshot) (environment.Surroundings, error) {
-	o := &s.run
+func (in *instance) surroundings(s state.Snapshot) (environment.Surroundings, error) {
+	o := &s.Order
 	around := environment.Surroundings{
 		Path: in.kit.config.Path, Cluster: in.kit.config.Cluster, Worker: in.kit.config.Worker,
-		Engine: in.kit.mark, Listen: environment.ListenAddress(s.netns), Work: in.place.Work(), Tmp: in.place.Tmp(), Ports: s.ports,
-		Objects: in.kit.objects.URL(wire.OrderNamespace(o), s.objectsAt()),
+		Engine: in.kit.mark, Listen: environment.ListenAddress(s.NetNS), Work: in.place.Work(), Tmp: in.place.Tmp(), Ports: s.Ports,
+		Objects: in.kit.objects.URL(wire.OrderNamespace(o), s.ObjectsAddr()),
 		Addrs:   make(map[string]map[string]string, len(o.Peers)),
 		Devices: in.kit.devices(),
 	}

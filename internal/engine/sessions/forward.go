@@ -1,4 +1,4 @@
-package engine
+package sessions
 
 import (
 	"cmp"
@@ -24,12 +24,12 @@ import (
 // openForward makes a session that carries connections to ports of an instance. An
 // instance with a network of its own may be asked for any port; one that shares the
 // machine's only for those of its descriptor, since the others are not its own.
-func (e *Engine) openForward(s *execSession, q *wire.ForwardStart) (what string, err error) {
-	in, err := e.instance(s.instance)
+func (x *Sessions) openForward(s *execSession, q *wire.ForwardStart) (what string, err error) {
+	in, err := x.o.Find(s.instance)
 	if err != nil {
 		return "", err
 	}
-	snap, err := in.running()
+	snap, err := in.Running()
 	if err != nil {
 		return "", err
 	}
@@ -38,11 +38,11 @@ func (e *Engine) openForward(s *execSession, q *wire.ForwardStart) (what string,
 	}
 	addrs := map[string][]string{}
 	for _, p := range q.Ports {
-		if addrs[p], err = snap.dialable(in.id, p); err != nil {
+		if addrs[p], err = dialable(&snap, s.instance, p); err != nil {
 			return "", err
 		}
 	}
-	o := session.Options{Stdin: true, Exec: func(ctx context.Context, x runtime.Exec) (wire.Exit, error) {
+	o := session.Options{Stdin: true, Exec: func(ctx context.Context, files runtime.Exec) (wire.Exit, error) {
 		ctx, cancel := context.WithCancelCause(ctx)
 		defer cancel(nil)
 		over := make(chan struct{})
@@ -50,32 +50,32 @@ func (e *Engine) openForward(s *execSession, q *wire.ForwardStart) (what string,
 		defer cancel(nil)
 		go func() {
 			defer close(over)
-			if _, err := snap.task.Wait(ctx); err == nil {
+			if _, err := snap.Task.Wait(ctx); err == nil {
 				cancel(runtime.ErrGone)
 			}
 		}()
-		return wire.Exit{}, forward.Serve(ctx, &pipes{in: x.Stdin, out: x.Stdout}, func(ctx context.Context, port string) (net.Conn, error) {
+		return wire.Exit{}, forward.Serve(ctx, &pipes{in: files.Stdin, out: files.Stdout}, func(ctx context.Context, port string) (net.Conn, error) {
 			return dialFirst(ctx, port, addrs[port])
 		})
 	}}
-	return "forward " + strings.Join(q.Ports, ", "), e.runSession(s, o, func(context.Context) {})
+	return "forward " + strings.Join(q.Ports, ", "), x.run(s, o, func(context.Context) {})
 }
 
 // dialable is where a port of an instance is found.
-func (s *snapshot) dialable(id wire.InstanceID, port string) ([]string, error) {
+func dialable(s *state.Snapshot, id wire.InstanceID, port string) ([]string, error) {
 	const title = "the instance has no such port"
-	names := strings.Join(slices.Sorted(maps.Keys(s.ports)), ", ")
-	if s.run.Spec != nil {
-		for i := range s.run.Spec.Ports {
-			if p := &s.run.Spec.Ports[i]; p.Protocol == "udp" && (state.PortName(p) == port || port == strconv.Itoa(p.Number)) {
+	names := strings.Join(slices.Sorted(maps.Keys(s.Ports)), ", ")
+	if s.Order.Spec != nil {
+		for i := range s.Order.Spec.Ports {
+			if p := &s.Order.Spec.Ports[i]; p.Protocol == "udp" && (state.PortName(p) == port || port == strconv.Itoa(p.Number)) {
 				return nil, wire.Problemf(http.StatusUnprocessableEntity, "no-such-port", "name a port whose protocol is not udp", title, "port %s of %s is for datagrams, and connections alone are carried", port, id)
 			}
 		}
 	}
-	n, ok := s.ports[port]
+	n, ok := s.Ports[port]
 	if number, err := strconv.Atoi(port); !ok && err == nil && number > 0 && number < 1<<16 {
-		ok = len(s.addrs) > 0
-		for _, p := range s.ports {
+		ok = len(s.Addrs) > 0
+		for _, p := range s.Ports {
 			ok = ok || p == number
 		}
 		n = number
@@ -83,11 +83,11 @@ func (s *snapshot) dialable(id wire.InstanceID, port string) ([]string, error) {
 	if !ok {
 		return nil, wire.Problemf(http.StatusUnprocessableEntity, "no-such-port", "name one of its ports: "+cmp.Or(names, "it has none"), title, "%s has no port %.63s", id, port)
 	}
-	if len(s.addrs) == 0 {
+	if len(s.Addrs) == 0 {
 		return []string{net.JoinHostPort("127.0.0.1", strconv.Itoa(n))}, nil
 	}
 	var out []string
-	for _, a := range s.addrs {
+	for _, a := range s.Addrs {
 		out = append(out, net.JoinHostPort(a.String(), strconv.Itoa(n)))
 	}
 	return out, nil

@@ -1,16 +1,14 @@
-package engine
+package sessions
 
 import (
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
 	"os"
 	"path"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -27,22 +25,22 @@ import (
 // the files of a container as it sees them, and of any other instance its working
 // directory and volumes. What was carried is said on standard error, as a
 // filecopy.Summary.
-func (e *Engine) openCopy(s *execSession, q *wire.CopyStart) (what string, err error) {
-	in, err := e.instance(s.instance)
+func (x *Sessions) openCopy(s *execSession, q *wire.CopyStart) (what string, err error) {
+	in, err := x.o.Find(s.instance)
 	if err != nil {
 		return "", err
 	}
-	snap, err := in.running()
+	snap, err := in.Running()
 	if err != nil {
 		return "", err
 	}
 	if q.Path == "" || len(q.Path) > 4096 || strings.ContainsRune(q.Path, 0) {
 		return "", fmt.Errorf("%w: %.100q is no path", state.ErrBadQuery, q.Path)
 	}
-	o := session.Options{Stdin: q.Into, Exec: func(ctx context.Context, x runtime.Exec) (wire.Exit, error) {
+	o := session.Options{Stdin: q.Into, Exec: func(ctx context.Context, files runtime.Exec) (wire.Exit, error) {
 		if q.Into {
 			// What is said to be there must be in what is packed of a volume later.
-			into, leave, err := in.enter(ctx, &snap)
+			into, leave, err := in.Enter(ctx, &snap)
 			if err != nil {
 				return wire.Exit{}, err
 			}
@@ -51,27 +49,27 @@ func (e *Engine) openCopy(s *execSession, q *wire.CopyStart) (what string, err e
 		}
 		// Who reads or writes a pipe is let go when the session is ended.
 		defer context.AfterFunc(ctx, func() {
-			_ = x.Stdout.SetWriteDeadline(time.Unix(1, 0))
-			if x.Stdin != nil {
-				_ = x.Stdin.SetReadDeadline(time.Unix(1, 0))
+			_ = files.Stdout.SetWriteDeadline(time.Unix(1, 0))
+			if files.Stdin != nil {
+				_ = files.Stdin.SetReadDeadline(time.Unix(1, 0))
 			}
 		})()
 		var sum filecopy.Summary
-		err := in.look(&snap, q.Path, func(root *os.Root, name string) (err error) {
+		err := look(in, &snap, q.Path, func(root *os.Root, name string) (err error) {
 			if q.Into {
 				target := filecopy.Target{
 					Root: root, Path: name, Name: q.Name, Within: strings.HasSuffix(q.Path, "/"), Room: state.RoomFor, Sync: volume.Sync,
 				}
-				if u := snap.task.Handle().User; u != nil {
+				if u := snap.Task.Handle().User; u != nil {
 					target.Owner = &filecopy.Owner{UID: int(u.UID), GID: int(u.GID)}
 				}
-				sum, err = filecopy.Unpack(ctx, x.Stdin, target)
+				sum, err = filecopy.Unpack(ctx, files.Stdin, target)
 				if cause := context.Cause(ctx); err != nil && cause != nil {
 					return cause
 				}
 				return err
 			}
-			sum, err = filecopy.Pack(ctx, x.Stdout, root, name)
+			sum, err = filecopy.Pack(ctx, files.Stdout, root, name)
 			return err
 		})
 		if err != nil {
@@ -79,7 +77,7 @@ func (e *Engine) openCopy(s *execSession, q *wire.CopyStart) (what string, err e
 		}
 		b, err := json.Marshal(sum)
 		if err == nil {
-			_, err = x.Stderr.Write(b)
+			_, err = files.Stderr.Write(b)
 		}
 		return wire.Exit{}, err
 	}}
@@ -87,56 +85,13 @@ func (e *Engine) openCopy(s *execSession, q *wire.CopyStart) (what string, err e
 	if q.Into {
 		what = "copy to " + q.Path
 	}
-	return what, e.runSession(s, o, func(context.Context) {})
-}
-
-// enter begins a copy into the instance, whose context ends with it. It is refused if
-// the task that the copy is for has ended: what becomes of the files then is decided
-// without it. Leave is to be called when nothing more is written.
-func (in *instance) enter(ctx context.Context, s *snapshot) (into context.Context, leave func(), err error) {
-	into, cancel := context.WithCancelCause(ctx)
-	c := &entering{cancel: cancel, left: make(chan struct{})}
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	if in.state.task == nil || in.state.task != s.task {
-		cancel(nil)
-		return nil, nil, in.notRunning(&in.state)
-	}
-	if in.copies == nil {
-		in.copies = map[*entering]struct{}{}
-	}
-	in.copies[c] = struct{}{}
-	return into, func() {
-		in.mu.Lock()
-		delete(in.copies, c)
-		in.mu.Unlock()
-		cancel(nil)
-		close(c.left)
-	}, nil
-}
-
-// entering is a copy into an instance that goes on.
-type entering struct {
-	cancel context.CancelCauseFunc
-	left   chan struct{}
-}
-
-// endCopies ends the copies into an instance that has no task any more, and returns
-// when none of them writes; no other can begin until it has one again.
-func (in *instance) endCopies(why error) {
-	in.mu.Lock()
-	all := slices.Collect(maps.Keys(in.copies))
-	in.mu.Unlock()
-	for _, c := range all {
-		c.cancel(why)
-		<-c.left
-	}
+	return what, x.run(s, o, func(context.Context) {})
 }
 
 // look calls f with where path is of an instance that runs: a root out of which
 // nothing leads, and a name in it.
-func (in *instance) look(s *snapshot, name string, f func(root *os.Root, name string) error) error {
-	if housed, ok := s.task.(runtime.Housed); ok {
+func look(in Instance, s *state.Snapshot, name string, f func(root *os.Root, name string) error) error {
+	if housed, ok := s.Task.(runtime.Housed); ok {
 		return housed.Files(func(root *os.Root, dir string) error {
 			if !path.IsAbs(name) {
 				name = path.Join(dir, name)
@@ -152,7 +107,7 @@ func (in *instance) look(s *snapshot, name string, f func(root *os.Root, name st
 			return f(root, at)
 		})
 	}
-	dir, rest, err := in.tree(s, name)
+	dir, rest, err := tree(in, s, name)
 	if err != nil {
 		return err
 	}
@@ -170,8 +125,8 @@ func (in *instance) look(s *snapshot, name string, f func(root *os.Root, name st
 // tree is the directory of the machine that a path of an instance without a file
 // system of its own is in, its working directory or a volume, and the rest of the
 // path.
-func (in *instance) tree(s *snapshot, name string) (dir, rest string, err error) {
-	work := in.place.Work()
+func tree(in Instance, s *state.Snapshot, name string) (dir, rest string, err error) {
+	work := in.Layout().Work()
 	if path.IsAbs(name) {
 		clean := path.Clean(name)
 		if !state.Within(clean, work) {
@@ -185,10 +140,10 @@ func (in *instance) tree(s *snapshot, name string) (dir, rest string, err error)
 		return "", "", wire.Problemf(http.StatusForbidden, "outside", "write a path from the working directory on", "only the instance's own files are copied",
 			"%s leads out of its working directory", name)
 	}
-	if s.run.Spec == nil {
+	if s.Order.Spec == nil {
 		return work, name, nil
 	}
-	volumes, err := in.kit.volumes.Of(&s.run)
+	volumes, err := in.Volumes(&s.Order)
 	if err != nil {
 		return "", "", err
 	}
@@ -201,7 +156,7 @@ func (in *instance) tree(s *snapshot, name string) (dir, rest string, err error)
 		}
 		// Where a volume that is mounted for it is, package workdir says.
 		if longest, dir = len(at), v.Dir; v.Tmpfs > 0 || v.ReadOnly {
-			dir = filepath.Join(in.place.Mounts(), strconv.Itoa(i))
+			dir = filepath.Join(in.Layout().Mounts(), strconv.Itoa(i))
 		}
 		rest = path.Join(".", strings.TrimPrefix(strings.TrimPrefix(name, at), "/"))
 	}

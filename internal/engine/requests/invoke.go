@@ -1,4 +1,4 @@
-package engine
+package requests
 
 import (
 	"bytes"
@@ -7,25 +7,67 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
+	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/engine/state"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
-// invoke sends a request to the service of an instance that is here, by the way that
+// Router is what requests need of the router.
+type Router interface {
+	// Reserve returns the loopback address of each port of a service, by port name.
+	Reserve(app, service string, ports []api.Port) (map[string]string, error)
+	// Ask sends a request to an instance of this worker, through its queue; Places is
+	// how many it may work on at a time, 0 for any number.
+	Ask(id wire.InstanceID, port string, req *http.Request) (status int, err error)
+	Places(id wire.InstanceID) int
+}
+
+// Options of Requests.
+type Options struct {
+	Worker string
+	Router Router
+	// Order is what an instance that is here is to run; false where it is not here.
+	Order func(wire.InstanceID) (wire.Order, bool)
+	// Start runs a function until it returns; its context is done when the engine ends.
+	Start func(func(engine context.Context)) error
+	Log   *slog.Logger
+}
+
+// Requests are those that a worker sends to its own instances because somebody asks: one, or
+// as many as a profile takes.
+type Requests struct {
+	o Options
+
+	mu sync.Mutex // guards below
+	by map[string]*profile
+}
+
+// New sends requests by the router.
+func New(o Options) *Requests { return &Requests{o: o, by: map[string]*profile{}} }
+
+// order of an instance that is here.
+func (r *Requests) order(id wire.InstanceID) (wire.Order, error) {
+	order, ok := r.o.Order(id)
+	if !ok {
+		return order, fmt.Errorf("%w: %q", state.ErrNoInstance, id)
+	}
+	return order, nil
+}
+
+// Invoke sends a request to the service of an instance that is here, by the way that
 // all on this worker take: any instance of the service may answer it, and one that
 // sleeps is woken.
-func (e *Engine) invoke(ctx context.Context, id wire.InstanceID, q *wire.Invocation) (*wire.Invoked, error) {
-	e.mu.Lock()
-	in := e.instances[id]
-	e.mu.Unlock()
-	if in == nil {
-		return nil, fmt.Errorf("%w: %q", state.ErrNoInstance, id)
+func (r *Requests) Invoke(ctx context.Context, id wire.InstanceID, q *wire.Invocation) (*wire.Invoked, error) {
+	order, err := r.order(id)
+	if err != nil {
+		return nil, err
 	}
-	order := in.currentGoal().Order
 	if order.Spec == nil {
 		return nil, fmt.Errorf("%w: %q", state.ErrNoInstance, id)
 	}
@@ -40,7 +82,7 @@ func (e *Engine) invoke(ctx context.Context, id wire.InstanceID, q *wire.Invocat
 	if port < 0 {
 		return nil, wire.Problemf(http.StatusUnprocessableEntity, "no-http", remedy+id, "the service takes no requests", "%s.%s has no such port whose protocol is http", order.App, order.Service)
 	}
-	addrs, err := e.kit.router.Reserve(order.App, order.Service, order.Spec.Ports)
+	addrs, err := r.o.Router.Reserve(order.App, order.Service, order.Spec.Ports)
 	if err != nil {
 		return nil, fmt.Errorf("address of %s.%s on this worker: %w", order.App, order.Service, err)
 	}

@@ -1,4 +1,4 @@
-package engine
+package requests
 
 import (
 	"bytes"
@@ -10,7 +10,6 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/verge-edge/verge/api"
@@ -33,14 +32,8 @@ const (
 	profileAnswer = 30 * time.Second
 )
 
-// profiles are the services of this worker that are kept busy to see what they do.
-type profiles struct {
-	mu sync.Mutex // guards below
-	by map[string]*profiled
-}
-
-// profiled is one of them.
-type profiled struct {
+// profile is one of them.
+type profile struct {
 	key, owner string
 	n, clients int
 	loop       *drive.Loop
@@ -49,20 +42,19 @@ type profiled struct {
 	idle *time.Timer
 }
 
-// profile takes one step.
-func (e *Engine) profile(q *wire.ProfileAsk, owner string) (*wire.ProfileReport, error) {
-	p := &e.profiles
-	p.mu.Lock()
-	defer p.mu.Unlock()
+// Profile takes one step of keeping a service busy to see what it does.
+func (r *Requests) Profile(q *wire.ProfileAsk, owner string) (*wire.ProfileReport, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	name := q.App + "." + q.Service
-	run := p.by[name]
+	run := r.by[name]
 	if q.Do == wire.ProfileStart && q.Load != nil {
 		if run != nil && run.key != q.Key && !run.loop.Report().Over {
-			return nil, wire.Problemf(http.StatusConflict, "profiled-already", "wait until it is over", "it is being profiled already", "%s is, on worker %s", name, e.opts.Config.Worker)
+			return nil, wire.Problemf(http.StatusConflict, "profiled-already", "wait until it is over", "it is being profiled already", "%s is, on worker %s", name, r.o.Worker)
 		}
 		if run == nil || run.key != q.Key {
 			var err error
-			if run, err = e.startProfileLocked(name, q, owner); err != nil {
+			if run, err = r.startLocked(name, q, owner); err != nil {
 				return nil, err
 			}
 		}
@@ -78,19 +70,19 @@ func (e *Engine) profile(q *wire.ProfileAsk, owner string) (*wire.ProfileReport,
 	default:
 		return nil, fmt.Errorf("%w: profiling has no step %q with that", state.ErrBadQuery, q.Do)
 	}
-	r := run.loop.Report()
+	got := run.loop.Report()
 	node := wire.ProfileNode{
-		Worker: e.opts.Config.Worker, Instances: run.n, State: wire.ProfileRuns, Concurrency: run.clients,
-		Requests: r.Requests, Errors: r.Errors, Span: api.Duration(r.Span), Problem: r.Why,
-		Mean: api.Duration(r.Mean), P50: api.Duration(r.P50), P99: api.Duration(r.P99),
+		Worker: r.o.Worker, Instances: run.n, State: wire.ProfileRuns, Concurrency: run.clients,
+		Requests: got.Requests, Errors: got.Errors, Span: api.Duration(got.Span), Problem: got.Why,
+		Mean: api.Duration(got.Mean), P50: api.Duration(got.P50), P99: api.Duration(got.P99),
 	}
 	switch {
-	case r.Over && r.Why != "":
+	case got.Over && got.Why != "":
 		node.State = wire.ProfileFailed
-	case r.Over:
+	case got.Over:
 		node.State = wire.ProfileDone
 	}
-	return &wire.ProfileReport{V: wire.Version, App: q.App, Service: q.Service, State: node.State, Why: r.Why, Nodes: []wire.ProfileNode{node}}, nil
+	return &wire.ProfileReport{V: wire.Version, App: q.App, Service: q.Service, State: node.State, Why: got.Why, Nodes: []wire.ProfileNode{node}}, nil
 }
 
 func noProfile(name string) error {
@@ -98,64 +90,56 @@ func noProfile(name string) error {
 		"%s: that was never begun here, was not asked for %s, or who did it was started again", name, wire.ProfileIdle)
 }
 
-// startProfileLocked begins to keep instances busy.
-func (e *Engine) startProfileLocked(name string, q *wire.ProfileAsk, owner string) (*profiled, error) {
-	p := &e.profiles
-	if len(p.by) >= maxProfiles && p.by[name] == nil {
-		return nil, wire.Problemf(http.StatusTooManyRequests, "too-many-profiles", "wait until one is over", "too much is being profiled", "%d services are on worker %s, which is the most", len(p.by), e.opts.Config.Worker)
+// startLocked begins to keep instances busy.
+func (r *Requests) startLocked(name string, q *wire.ProfileAsk, owner string) (*profile, error) {
+	if len(r.by) >= maxProfiles && r.by[name] == nil {
+		return nil, wire.Problemf(http.StatusTooManyRequests, "too-many-profiles", "wait until one is over", "too much is being profiled", "%d services are on worker %s, which is the most", len(r.by), r.o.Worker)
 	}
-	ask, n, clients, err := e.profileAsks(name, q)
+	ask, n, clients, err := r.profileAsks(name, q)
 	if err != nil {
 		return nil, err
 	}
 	span := min(max(q.Load.For.Std(), time.Second), wire.MaxProfileFor)
 	loop := drive.New(drive.Plan{Clients: clients, Warm: min(span/profileWarmPart, profileWarm), For: span, Ask: ask})
 	ctx, end := context.WithCancel(context.Background())
-	run := &profiled{key: q.Key, owner: owner, n: n, clients: clients, loop: loop, end: end}
+	run := &profile{key: q.Key, owner: owner, n: n, clients: clients, loop: loop, end: end}
 	run.idle = time.AfterFunc(wire.ProfileIdle, func() {
 		end()
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		if p.by[name] == run {
-			delete(p.by, name)
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if r.by[name] == run {
+			delete(r.by, name)
 		}
 	})
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.spawn == nil || e.halting {
-		run.idle.Stop()
-		end()
-		return nil, state.ErrStopped
-	}
-	if old := p.by[name]; old != nil {
-		old.idle.Stop()
-	}
-	if p.by == nil {
-		p.by = map[string]*profiled{}
-	}
-	p.by[name] = run
-	e.spawn(func(engine context.Context) {
+	err = r.o.Start(func(engine context.Context) {
 		defer context.AfterFunc(engine, end)()
 		loop.Run(ctx)
 	})
-	e.log.Info("a service is kept busy to see what it does", "service", name, "who", owner, "requests at a time", clients, "for", span)
+	if err != nil {
+		run.idle.Stop()
+		end()
+		return nil, err
+	}
+	if old := r.by[name]; old != nil {
+		old.idle.Stop()
+	}
+	r.by[name] = run
+	r.o.Log.Info("a service is kept busy to see what it does", "service", name, "who", owner, "requests at a time", clients, "for", span)
 	return run, nil
 }
 
 // profileAsks makes one request of a client after the other: each client has one
 // instance, which are shared out in turn.
-func (e *Engine) profileAsks(name string, q *wire.ProfileAsk) (ask func(context.Context, int) error, n, clients int, err error) {
+func (r *Requests) profileAsks(name string, q *wire.ProfileAsk) (ask func(context.Context, int) error, n, clients int, err error) {
 	load := q.Load
 	var port *api.Port
 	for _, id := range q.Instances {
-		e.mu.Lock()
-		in := e.instances[id]
-		e.mu.Unlock()
-		if in == nil {
-			return nil, 0, 0, fmt.Errorf("%w: %q", state.ErrNoInstance, id)
+		o, err := r.order(id)
+		if err != nil {
+			return nil, 0, 0, err
 		}
-		spec := in.currentGoal().Order.Spec
-		if o := in.currentGoal().Order; spec == nil || o.App != q.App || o.Service != q.Service {
+		spec := o.Spec
+		if spec == nil || o.App != q.App || o.Service != q.Service {
 			return nil, 0, 0, fmt.Errorf("%w: %q is none of %s", state.ErrNoInstance, id, name)
 		}
 		for i := range spec.Ports {
@@ -180,7 +164,7 @@ func (e *Engine) profileAsks(name string, q *wire.ProfileAsk) (ask func(context.
 	}
 	each := load.Concurrency
 	if each == 0 {
-		each = cmp.Or(e.kit.router.Places(q.Instances[0]), profilePlaces)
+		each = cmp.Or(r.o.Router.Places(q.Instances[0]), profilePlaces)
 	}
 	n = len(q.Instances)
 	clients = min(n*each, wire.MaxProfileConcurrency)
@@ -206,7 +190,7 @@ func (e *Engine) profileAsks(name string, q *wire.ProfileAsk) (ask func(context.
 			req.Header.Set("Te", "trailers")
 		}
 		id := q.Instances[client%n]
-		status, err := e.kit.router.Ask(id, to, req)
+		status, err := r.o.Router.Ask(id, to, req)
 		if err == nil && status >= 400 {
 			err = fmt.Errorf("%s answered %d %s", id, status, http.StatusText(status))
 		}

@@ -1,0 +1,100 @@
+package engine
+
+import (
+	"context"
+	"maps"
+	"net/http"
+	"slices"
+
+	"github.com/verge-edge/verge/internal/engine/environment"
+	"github.com/verge-edge/verge/internal/engine/plan"
+	"github.com/verge-edge/verge/internal/engine/state"
+	"github.com/verge-edge/verge/internal/runtime"
+	"github.com/verge-edge/verge/internal/runtime/workdir"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// Running is what is known of an instance that has a task now.
+func (in *instance) Running() (state.Snapshot, error) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	s := in.state
+	if s.Task == nil {
+		return s, in.notRunning(&s)
+	}
+	return s, nil
+}
+
+// runningTask is the task that the instance has now, nil for none.
+func (in *instance) runningTask() runtime.Task {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return in.state.Task
+}
+
+// notRunning says why an instance has no task; in.mu is held.
+func (in *instance) notRunning(s *state.Snapshot) error {
+	if in.goal.Kind == plan.Stop && in.goal.Order.Volumes != nil {
+		return wire.Problemf(http.StatusConflict, "volume-busy", "try again when it runs: verge describe instance/"+in.id, "the instance does not run now", "%s is stopped while its volumes are copied (%s)", in.id, in.goal.Order.Volumes.Do)
+	}
+	return wire.Problemf(http.StatusConflict, "not-running", "verge describe instance/"+in.id, "the instance does not run now", "%s is %s on its worker", in.id, s.Phase)
+}
+
+// Environment is that of what runs, without its secrets.
+func (in *instance) Environment(s *state.Snapshot) ([]string, error) {
+	around, err := in.surroundings(*s)
+	if err != nil {
+		return nil, err
+	}
+	_, vars, err := environment.Resolve(&s.Order, around)
+	return environment.List(vars), err
+}
+
+// Layout is where its files are.
+func (in *instance) Layout() state.Layout { return in.place }
+
+// Volumes are those of an order.
+func (in *instance) Volumes(o *wire.Order) ([]workdir.Volume, error) { return in.kit.volumes.Of(o) }
+
+// Enter begins a copy into the instance, whose context ends with it. It is refused if
+// the task that the copy is for has ended: what becomes of the files then is decided
+// without it. Leave is to be called when nothing more is written.
+func (in *instance) Enter(ctx context.Context, s *state.Snapshot) (into context.Context, leave func(), err error) {
+	into, cancel := context.WithCancelCause(ctx)
+	c := &entering{cancel: cancel, left: make(chan struct{})}
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if in.state.Task == nil || in.state.Task != s.Task {
+		cancel(nil)
+		return nil, nil, in.notRunning(&in.state)
+	}
+	if in.copies == nil {
+		in.copies = map[*entering]struct{}{}
+	}
+	in.copies[c] = struct{}{}
+	return into, func() {
+		in.mu.Lock()
+		delete(in.copies, c)
+		in.mu.Unlock()
+		cancel(nil)
+		close(c.left)
+	}, nil
+}
+
+// entering is a copy into an instance that goes on.
+type entering struct {
+	cancel context.CancelCauseFunc
+	left   chan struct{}
+}
+
+// endCopies ends the copies into an instance that has no task any more, and returns
+// when none of them writes; no other can begin until it has one again.
+func (in *instance) endCopies(why error) {
+	in.mu.Lock()
+	all := slices.Collect(maps.Keys(in.copies))
+	in.mu.Unlock()
+	for _, c := range all {
+		c.cancel(why)
+		<-c.left
+	}
+}
