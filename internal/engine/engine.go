@@ -378,6 +378,20 @@ func (e *Engine) Shutdown(ctx context.Context) error {
 	}
 }
 
+// BeginShutdown is Shutdown, which goes on when it has returned.
+func (e *Engine) BeginShutdown() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.spawn == nil {
+		return
+	}
+	e.spawn(func(ctx context.Context) {
+		if err := e.Shutdown(ctx); err != nil && !errors.Is(err, state.ErrStopped) {
+			e.log.Error("shutdown", "error", err)
+		}
+	})
+}
+
 // replan gives every instance its goal and makes those that are new.
 func (e *Engine) replan() {
 	e.mu.Lock()

@@ -16,6 +16,7 @@ import (
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/engine/logs"
+	"github.com/verge-edge/verge/internal/engine/server"
 	"github.com/verge-edge/verge/internal/engine/state"
 	"github.com/verge-edge/verge/internal/proxy"
 	"github.com/verge-edge/verge/internal/wire"
@@ -402,7 +403,7 @@ func TestRouterPortTaken(t *testing.T) {
 func TestEntriesAreShown(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
 		w := httptest.NewRecorder()
-		r.e.handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/v1/entries", nil))
+		server.New(r.e, r.e.log).Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/v1/entries", nil))
 		var got []wire.EntryView
 		if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil {
 			t.Fatal(err)

@@ -82,7 +82,7 @@ func never(string) bool { return false }
 
 func TestSessions(t *testing.T) {
 	b := newBench(t)
-	b.apply(server(t))
+	b.apply(serverOrder(t))
 	status := b.ready(0)
 
 	// The surroundings of the instance.
@@ -151,7 +151,7 @@ func TestSessions(t *testing.T) {
 
 func TestSessionEndsWithItsInstance(t *testing.T) {
 	b := newBench(t)
-	b.apply(server(t))
+	b.apply(serverOrder(t))
 	b.ready(0)
 	s := b.session("trap '' TERM; echo $$; sleep 1000")
 	text, _ := b.output(s, func(text string) bool { return strings.HasSuffix(text, "\n") })
@@ -175,7 +175,7 @@ func TestSessionEndsWithItsInstance(t *testing.T) {
 // An engine that dies leaves no program of a session to its successor.
 func TestSessionsEndWithTheirEngine(t *testing.T) {
 	b := newBench(t)
-	b.apply(server(t))
+	b.apply(serverOrder(t))
 	before := b.ready(0)
 	s := b.session("trap '' TERM HUP; echo $$; setsid sh -c 'echo $$; sleep 1000' & sleep 1000")
 	text, _ := b.output(s, func(text string) bool { return strings.Count(text, "\n") == 2 })

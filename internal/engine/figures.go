@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"net/http"
 	"time"
 
 	"github.com/verge-edge/verge/api"
@@ -22,18 +21,6 @@ func (e *Engine) Metrics(ctx context.Context) ([]byte, error) {
 	samples := append(e.samples(), stats.Proxy(&st)...)
 	samples = append(append(samples, e.kit.objects.Samples()...), e.images.Samples()...)
 	return obs.Page("engine", append(samples, e.networkSamples()...))
-}
-
-func (e *Engine) getMetrics(w http.ResponseWriter, r *http.Request) {
-	page, err := e.Metrics(r.Context())
-	if err != nil {
-		e.refuse(w, err)
-		return
-	}
-	w.Header().Set("Content-Type", "application/octet-stream")
-	if _, err := w.Write(page); err != nil {
-		e.log.Debug("answer the agent", "error", err)
-	}
 }
 
 // samples are the figures of what runs here.

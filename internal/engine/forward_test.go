@@ -10,7 +10,7 @@ import (
 // opened it, and the same key is the same session.
 func TestSessionsOfOtherKinds(t *testing.T) {
 	b := newBench(t)
-	b.apply(server(t))
+	b.apply(serverOrder(t))
 	b.ready(0)
 	for name, ask := range map[string]wire.ExecAsk{
 		"forward": {Forward: &wire.ForwardStart{Key: "12345678", Ports: []string{"http"}}},

@@ -165,7 +165,7 @@ func TestMountsOfRealProcesses(t *testing.T) {
 		t.Skip("NOT TESTED: nothing can be mounted here: " + why)
 	}
 	b := newBench(t)
-	o := server(t)
+	o := serverOrder(t)
 	o.Spec.Limits.Memory = 192 << 20
 	o.Spec.Volumes = []api.Volume{
 		{Path: "scratch", Tmpfs: 8 << 20},

@@ -37,7 +37,7 @@ func (b *bench) touch(name string) {
 
 func TestChecksOfRealProcesses(t *testing.T) {
 	b := newBench(t)
-	o := server(t)
+	o := serverOrder(t)
 	o.Spec.Startup = script("test -e up || { echo not up yet; exit 1; }", 200*time.Millisecond, 1000)
 	o.Spec.Liveness = script(`[ "$VERGE_INSTANCE" = shop.web.0 ] || exit 2; test ! -e dead || { mv dead buried; echo it is dead; exit 7; }`, 100*time.Millisecond, 1)
 	b.apply(o)
@@ -64,7 +64,7 @@ func TestChecksOfRealProcesses(t *testing.T) {
 // with its successor.
 func TestEngineDiesDuringACheck(t *testing.T) {
 	b := newBench(t)
-	o := server(t)
+	o := serverOrder(t)
 	o.Spec.Liveness = script("echo $$$$ >pid.tmp; mv pid.tmp pid; exec sleep 1000", 50*time.Millisecond, 1)
 	b.apply(o)
 	before := b.ready(0)
@@ -91,7 +91,7 @@ func TestEngineDiesDuringACheck(t *testing.T) {
 // longer than it may take, as when a laptop is closed.
 func TestSleepingMachine(t *testing.T) {
 	b := newBench(t)
-	o := server(t)
+	o := serverOrder(t)
 	const timeout = 3 * time.Second // for a machine that is busy with other tests
 	held := &api.Check{HTTP: &api.HTTPCheck{Path: "/held"}, Interval: api.Duration(50 * time.Millisecond), Timeout: api.Duration(timeout), Failures: 1}
 	o.Spec.Startup = &api.Check{TCP: &api.TCPCheck{}}

@@ -347,8 +347,8 @@ func (b *bench) log(offset int64) wire.LogChunk {
 	return c
 }
 
-// server is an order for the test's own server.
-func server(t *testing.T) wire.Order {
+// serverOrder is an order for the test's own server.
+func serverOrder(t *testing.T) wire.Order {
 	t.Helper()
 	exe, err := os.Executable()
 	if err != nil {
@@ -387,7 +387,7 @@ func alive(pid int) bool {
 
 func TestEngineIsKilledAndSuccessorAdopts(t *testing.T) {
 	b := newBench(t)
-	b.apply(server(t))
+	b.apply(serverOrder(t))
 	before := b.ready(0)
 	url := fmt.Sprintf("http://127.0.0.1:%d", before.Ports["http"])
 	for i := range 3 {
@@ -430,7 +430,7 @@ func TestEngineIsKilledAndSuccessorAdopts(t *testing.T) {
 
 func TestExitCodeWithoutAnAgent(t *testing.T) {
 	b := newBench(t)
-	o := server(t)
+	o := serverOrder(t)
 	o.Spec.Restart.Policy = "never"
 	b.apply(o)
 	s := b.ready(0)
@@ -453,7 +453,7 @@ func TestExitCodeWithoutAnAgent(t *testing.T) {
 
 func TestInstanceAndEngineDieTogether(t *testing.T) {
 	b := newBench(t)
-	b.apply(server(t))
+	b.apply(serverOrder(t))
 	s := b.ready(0)
 	b.kill()
 	if err := syscall.Kill(s.PID, syscall.SIGKILL); err != nil {
@@ -468,7 +468,7 @@ func TestInstanceAndEngineDieTogether(t *testing.T) {
 
 func TestStartsFromFilesAfterAPowerCut(t *testing.T) {
 	b := newBench(t)
-	b.apply(server(t))
+	b.apply(serverOrder(t))
 	s := b.ready(0)
 	b.kill()
 	if err := syscall.Kill(s.PID, syscall.SIGKILL); err != nil {
@@ -511,7 +511,7 @@ func TestStartsFromFilesAfterAPowerCut(t *testing.T) {
 
 func TestEndsWhatADeadEngineStartedUnnoted(t *testing.T) {
 	b := newBench(t)
-	b.apply(server(t))
+	b.apply(serverOrder(t))
 	s := b.ready(0)
 	b.kill()
 	dir := filepath.Join(b.dir, state.InstancesDir, web0)
@@ -547,7 +547,7 @@ func TestSecondEngineIsRefused(t *testing.T) {
 
 func TestTermLeavesInstancesShutdownDoesNot(t *testing.T) {
 	b := newBench(t)
-	b.apply(server(t))
+	b.apply(serverOrder(t))
 	s := b.ready(0)
 	if err := b.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
@@ -600,7 +600,7 @@ func TestSocketSaysWhatIsWrong(t *testing.T) {
 
 func TestCommandThatDoesNotExist(t *testing.T) {
 	b := newBench(t)
-	o := server(t)
+	o := serverOrder(t)
 	o.Spec.Command = []string{"no-such-command-anywhere"}
 	b.apply(o)
 	b.until("it says so", func() bool { return strings.Contains(b.status(web0).Why, "no-such-command-anywhere") })

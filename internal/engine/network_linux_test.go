@@ -29,7 +29,7 @@ func networked(t *testing.T) wire.EngineOrders {
 	if err != nil {
 		t.Fatal(err)
 	}
-	web, db := server(t), server(t)
+	web, db := serverOrder(t), serverOrder(t)
 	db.ID, db.Service = db0, "db"
 	spec := *db.Spec
 	db.Spec = &spec

@@ -2,18 +2,13 @@ package engine
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
 
 	"github.com/verge-edge/verge/api"
-	"github.com/verge-edge/verge/internal/engine/state"
 	"github.com/verge-edge/verge/internal/wire"
 )
-
-// maxDevicesBytes bounds what is said about devices.
-const maxDevicesBytes = 1 << 20
 
 // devices of this worker, those among them that were added since the engine was started.
 func (k *kit) devices() []wire.DeviceNode {
@@ -63,21 +58,4 @@ func (e *Engine) Plug(ctx context.Context, d wire.EngineDevices) error {
 	e.mu.Unlock()
 	e.replan()
 	return nil
-}
-
-func (e *Engine) putDevices(w http.ResponseWriter, r *http.Request) {
-	b, err := body(w, r, maxDevicesBytes)
-	var d wire.EngineDevices
-	if err == nil {
-		err = json.Unmarshal(b, &d)
-	}
-	if err != nil {
-		e.refuse(w, fmt.Errorf("%w: %w", state.ErrBadQuery, err))
-		return
-	}
-	if err := e.Plug(r.Context(), d); err != nil {
-		e.refuse(w, err)
-		return
-	}
-	w.WriteHeader(http.StatusNoContent)
 }

@@ -23,7 +23,7 @@ func (b *bench) profile(owner string, q wire.ProfileAsk) (wire.ProfileNode, stri
 // says what came of it.
 func TestProfileOfRealInstance(t *testing.T) {
 	b := newBench(t)
-	b.apply(server(t))
+	b.apply(serverOrder(t))
 	b.ready(0)
 	start := wire.ProfileAsk{Do: wire.ProfileStart, Key: "12345678", Instances: []string{web0}, Load: &wire.ProfileLoad{Port: "http", For: api.Duration(time.Second), Concurrency: 2}}
 	n, code := b.profile("ann", start)
@@ -93,7 +93,7 @@ func TestProfileOfRealInstance(t *testing.T) {
 // their trailers.
 func TestProfileOfGRPC(t *testing.T) {
 	b := newBench(t)
-	o := server(t)
+	o := serverOrder(t)
 	o.Spec.Env[beServer] = "grpc"
 	o.Spec.Ports[0].Protocol = "grpc"
 	b.apply(o)

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/engine/server"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -28,7 +29,7 @@ func ask(t testing.TB, e *Engine, method string, v any) int {
 		t.Fatal(err)
 	}
 	w := httptest.NewRecorder()
-	e.handler().ServeHTTP(deadlines{w}, httptest.NewRequestWithContext(t.Context(), method, "/v1/orders", bytes.NewReader(b)))
+	server.New(e, e.log).Handler().ServeHTTP(deadlines{w}, httptest.NewRequestWithContext(t.Context(), method, "/v1/orders", bytes.NewReader(b)))
 	return w.Code
 }
 

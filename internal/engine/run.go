@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/verge-edge/verge/internal/engine/server"
 	"github.com/verge-edge/verge/internal/proxy"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -93,7 +94,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	close(e.loaded)
 	stop := func() {}
 	if e.opts.Listen {
-		if stop, err = e.serve(filepath.Join(e.opts.Dir, wire.EngineSocket)); err != nil {
+		if stop, err = server.New(e, e.log).Serve(filepath.Join(e.opts.Dir, wire.EngineSocket), func(err error) { e.kit.problems.Set("socket", err) }); err != nil {
 			return err
 		}
 		stop = sync.OnceFunc(stop)

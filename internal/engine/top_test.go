@@ -8,7 +8,7 @@ import (
 
 func TestTop(t *testing.T) {
 	b := newBench(t)
-	o := server(t)
+	o := serverOrder(t)
 	b.apply(o)
 	b.ready(0)
 	remote := func() wire.WorkerTop {

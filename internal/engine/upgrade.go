@@ -26,7 +26,6 @@ import (
 )
 
 const (
-	maxUpgradeBytes = 64 << 10
 	// maxProgram bounds the program of a successor.
 	maxProgram = 1 << 30
 	// tryWithin bounds how long a program may take to say its version.
@@ -311,18 +310,4 @@ func (e *Engine) untilStopped(ctx context.Context) {
 			return
 		}
 	}
-}
-
-func (e *Engine) postUpgrade(w http.ResponseWriter, r *http.Request) {
-	b, err := body(w, r, maxUpgradeBytes)
-	var q wire.EngineUpgrade
-	if err == nil {
-		err = json.Unmarshal(b, &q)
-	}
-	if err != nil {
-		e.refuse(w, fmt.Errorf("%w: %w", state.ErrBadQuery, err))
-		return
-	}
-	done, err := e.Upgrade(r.Context(), q)
-	e.answer(w, done, err)
 }

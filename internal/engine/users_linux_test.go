@@ -22,7 +22,7 @@ func TestInstancesHaveUsers(t *testing.T) {
 	if i := b.info().Isolation; i == nil || !i.Users {
 		t.Skipf("NOT TESTED: %+v", i)
 	}
-	one := server(t)
+	one := serverOrder(t)
 	one.Spec.Files = map[string]api.File{"conf/a.txt": {Content: "its own"}}
 	one.Spec.Volumes = []api.Volume{{Path: "data", Name: "data"}, {Path: "mem", Tmpfs: 1 << 20}, {Path: "ro", Name: "ro", ReadOnly: true}}
 	one.Spec.Readiness = &api.Check{Exec: &api.ExecCheck{Command: []string{"sh", "-c", "id -u >user && echo kept >>data/x"}}}

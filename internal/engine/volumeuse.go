@@ -74,17 +74,3 @@ func (e *Engine) RemoveVolume(ctx context.Context, r wire.VolumeRef) error {
 
 // clearVolumes removes what RemoveVolume has moved aside.
 func (e *Engine) clearVolumes() { e.kit.problems.Set("removed volumes", e.kit.volumes.Clear()) }
-
-func (e *Engine) getVolumes(w http.ResponseWriter, r *http.Request) {
-	list, err := e.Volumes(r.Context())
-	e.answer(w, list, err)
-}
-
-func (e *Engine) deleteVolume(w http.ResponseWriter, r *http.Request) {
-	ref := wire.VolumeRef{Namespace: r.FormValue("namespace"), Instance: r.FormValue("instance"), Name: r.FormValue("name")}
-	if err := e.RemoveVolume(r.Context(), ref); err != nil {
-		e.refuse(w, err)
-		return
-	}
-	w.WriteHeader(http.StatusNoContent)
-}

@@ -18,7 +18,6 @@ const (
 	maxSessions         = 16 // that run
 	maxInstanceSessions = 4  // of them in one instance
 	maxKeptSessions     = 32 // with those that have ended and may still be asked
-	MaxExecBytes        = 1 << 20
 )
 
 // Instance is what sessions need of one.
