@@ -21,9 +21,10 @@ help:
 
 ##@ Build and try
 
-build: ## bin/verge and the examples' programs: static, stripped, with a version
+build: ## bin/verge, bin/verge-lab and the examples' programs: static, stripped, with a version
 	@mkdir -p bin
 	$(GOBUILD) -o bin/verge ./cmd/verge
+	$(GOBUILD) -o bin/verge-lab ./cmd/verge-lab
 	$(GOBUILD) -o bin/guestbook-front ./examples/guestbook/front
 	$(GOBUILD) -o bin/hello ./examples/hello
 	$(GOBUILD) -o bin/boutique ./examples/boutique/service
@@ -37,7 +38,7 @@ COMMITTED = $(shell git log -1 --format=%ct)
 packages: $(PACKAGER) ## bin/packages: Debian packages and an image for ARCHS="amd64 arm64", SBOMs, checksums
 	@$(GOBUILD) -o bin/manpages ./tools/manpages
 	@set -e; in=$$(mktemp -d bin/parts.XXXXXX); trap 'rm -rf "$$in"' EXIT; \
-	  for arch in $(ARCHS); do echo "building verge for $$arch"; GOARCH=$$arch $(GOBUILD) -o $$in/$$arch/verge ./cmd/verge; done; \
+	  for arch in $(ARCHS); do echo "building verge for $$arch"; GOARCH=$$arch $(GOBUILD) -o $$in/$$arch/ ./cmd/verge ./cmd/verge-lab; done; \
 	  bin/manpages -out $$in/share -version $(VERSION) -time $(COMMITTED); \
 	  $(PACKAGER) -version $(VERSION) -time $(COMMITTED) -compress $(COMPRESS) -in $$in -out $(RELEASE) $(ARCHS)
 

@@ -15,6 +15,7 @@ import (
 var programs struct {
 	dir   string // that instances find the test program in
 	verge string
+	lab   string // verge-lab
 }
 
 // TestMain builds what the tests run.
@@ -48,9 +49,10 @@ func run(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	programs.dir, programs.verge = dir, filepath.Join(dir, "verge")
+	programs.dir, programs.verge, programs.lab = dir, filepath.Join(dir, "verge"), filepath.Join(dir, "verge-lab")
 	for _, b := range [][2]string{
 		{programs.verge, "../cmd/verge"},
+		{programs.lab, "../cmd/verge-lab"},
 		{filepath.Join(dir, "testprogram"), "./testprogram"},
 	} {
 		if out, err := exec.Command("go", "build", "-ldflags", "-w", "-o", b[0], b[1]).CombinedOutput(); err != nil {

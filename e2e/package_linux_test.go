@@ -35,12 +35,13 @@ func TestPackages(t *testing.T) {
 	sums := must[[]byte](t)(os.ReadFile(filepath.Join(dir, "SHA256SUMS")))
 	check := exec.Command("sha256sum", "-c", "SHA256SUMS")
 	check.Dir = dir
-	if out, err := check.CombinedOutput(); err != nil || strings.Count(string(out), ": OK\n") != 3 {
+	if out, err := check.CombinedOutput(); err != nil || strings.Count(string(out), ": OK\n") != 5 {
 		t.Fatalf("checksums: %v\n%s", err, out)
 	}
-	packageHasParts(t, one(t, dir, "*_"+runtime.GOARCH+".cdx.json"))
+	packageHasParts(t, one(t, dir, "verge_*_"+runtime.GOARCH+".cdx.json"))
 	packageIsImage(t, one(t, dir, "*_linux.oci.tar"))
-	packageInstalls(t, d, one(t, dir, "*_"+runtime.GOARCH+".deb"))
+	packageInstalls(t, d, one(t, dir, "verge_*_"+runtime.GOARCH+".deb"))
+	packageHasLab(t, one(t, dir, "verge-lab_*_"+runtime.GOARCH+".deb"))
 
 	again := t.TempDir()
 	makePackages(t, again)
@@ -113,6 +114,17 @@ func packageHasParts(t *testing.T, file string) {
 	}
 	if modules < 20 {
 		t.Errorf("the program has %d modules", modules)
+	}
+}
+
+// packageHasLab looks into the package of the lab.
+func packageHasLab(t *testing.T, deb string) {
+	t.Helper()
+	out, err := exec.Command("dpkg", "--contents", deb).Output()
+	for _, file := range []string{"./usr/bin/verge-lab", "./usr/share/man/man1/verge-lab-up.1.gz", "./usr/share/man/man1/verge-sim-place.1.gz"} {
+		if !strings.Contains(string(out), file+"\n") {
+			t.Errorf("%s has no %s: %v\n%s", deb, file, err, out)
+		}
 	}
 }
 

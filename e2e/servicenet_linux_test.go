@@ -109,7 +109,7 @@ func terrainOf(t *testing.T, name, file string) *terrain {
 	}
 	f.Name = name
 	dir := newDir(t)
-	l, err := lab.Up(t.Context(), f, lab.Options{Base: filepath.Join(dir, "b"), Verge: programs.verge, Say: t.Logf})
+	l, err := lab.Up(t.Context(), f, lab.Options{Base: filepath.Join(dir, "b"), Verge: programs.verge, Tool: programs.lab, Say: t.Logf})
 	if err != nil {
 		t.Fatal(err)
 	}

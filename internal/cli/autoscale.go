@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/atomicfile"
+	"github.com/verge-edge/verge/internal/chart"
 	"github.com/verge-edge/verge/internal/policy/scale"
 	"github.com/verge-edge/verge/internal/sim/autoscale"
 	"github.com/verge-edge/verge/internal/sim/trace"
@@ -31,12 +31,6 @@ const (
 	// replayQueue is the default of queue_max.
 	replayQueue = 100
 )
-
-// PlotPanel is lines over the same time, one of several below each other.
-type PlotPanel struct {
-	Title string
-	Lines map[string][]float64
-}
 
 // replay is what is to be played.
 type replay struct {
@@ -243,9 +237,6 @@ func (r *replay) read(in io.Reader) error {
 }
 
 func (a *app) replay(ctx context.Context, r replay) error {
-	if r.plot != "" && (a.opts.Sim == nil || a.opts.Sim.Plot == nil) {
-		return errors.New("--plot: this program draws no pictures")
-	}
 	if err := r.read(a.in); err != nil {
 		return err
 	}
@@ -285,9 +276,9 @@ func (a *app) plotReplay(r replay, out replayed) error {
 	case out.Seconds > 300:
 		unit, steps = "minutes", 60
 	}
-	picture := a.opts.Sim.Plot(unit, steps,
-		PlotPanel{Title: "requests per second", Lines: map[string][]float64{"rate": r.rates}},
-		PlotPanel{Title: "replicas", Lines: out.each})
+	picture := chart.OverTime(unit, steps,
+		chart.Panel{Title: "requests per second", Lines: map[string][]float64{"rate": r.rates}},
+		chart.Panel{Title: "replicas", Lines: out.each})
 	if err := atomicfile.Write(r.plot, []byte(picture), 0o644); err != nil {
 		return &userError{what: "write the picture " + r.plot, why: err.Error(), next: "name a file in a directory that is there"}
 	}

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/verge-edge/verge/internal/lab/experiments"
 	"github.com/verge-edge/verge/internal/rest/resttest"
 )
 
@@ -35,7 +34,7 @@ func TestAutoscaleReplay(t *testing.T) {
 		"autoscale-replay-bounds":    "autoscale replay FILE --min 5 --max 4",
 		"autoscale-replay-too-long":  "autoscale replay TABLE --row 2 --step 24h --speed 0.01",
 		"autoscale-replay-too-many":  "autoscale replay FILE --mean 100000",
-		"autoscale-replay-no-plot":   "autoscale replay FILE --plot FILE.svg",
+		"autoscale-replay-plot":      "autoscale replay FILE --plot FILE.svg",
 		"autoscale-replay-bad-speed": "autoscale replay FILE --speed NaN",
 	} {
 		args := strings.Fields(strings.NewReplacer("FILE", file, "TABLE", table).Replace(line))
@@ -51,24 +50,18 @@ func TestAutoscaleReplay(t *testing.T) {
 }
 
 func TestAutoscaleReplayPlot(t *testing.T) {
-	sim := &Sim{Plot: func(unit string, steps float64, panels ...PlotPanel) string {
-		if unit != "minutes" || steps != 60 || len(panels) != 2 || len(panels[0].Lines["rate"]) != 600 || len(panels[1].Lines) != 2 {
-			t.Errorf("%s of %v: %v", unit, steps, panels)
-		}
-		return experiments.OverTime(unit, steps, experiments.Panel(panels[0]), experiments.Panel(panels[1]))
-	}}
 	file := filepath.Join(t.TempDir(), "morning.svg")
 	run := func(file string) (code int, out, problems string) {
 		var o, e strings.Builder
 		code = Main(t.Context(), []string{"autoscale", "replay", "-", "--only", "verge", "--only", "hpa", "--plot", file}, strings.NewReader(morning), &o, &e,
-			Options{Sim: sim, Getenv: func(string) string { return "" }})
+			Options{Getenv: func(string) string { return "" }})
 		return code, o.String(), e.String()
 	}
 	if code, out, problems := run(file); code != 0 || !strings.Contains(out, "verge") {
 		t.Fatal(code, out, problems)
 	}
 	svg, err := os.ReadFile(file)
-	if err != nil || strings.Count(string(svg), "<polyline") != 3 || strings.Count(string(svg), "<svg") != 1 || !strings.Contains(string(svg), ">hpa</text>") {
+	if err != nil || strings.Count(string(svg), "<polyline") != 3 || strings.Count(string(svg), "<svg") != 1 || !strings.Contains(string(svg), ">hpa</text>") || !strings.Contains(string(svg), ">minutes</text>") || !strings.Contains(string(svg), ">9.97</text>") {
 		t.Errorf("%v\n%.500s", err, svg)
 	}
 	if code, _, problems := run(filepath.Join(file, "none")); code != 1 || !strings.Contains(problems, "write the picture") {

@@ -30,12 +30,10 @@ type Options struct {
 	Version string
 	// Daemons run the roles. One that is nil is refused with an error.
 	Daemons Daemons
-	// Lab is the test bed; nil where there can be none.
-	Lab *Lab
 	// Records works on stores of roles that do not run; nil where there are no roles.
 	Records *Records
-	// Sim runs experiments in virtual time.
-	Sim *Sim
+	// Exec becomes another program, with arguments after its own name; nil really does.
+	Exec func(program string, args, env []string) error
 	// JoinPlugin makes the identity of a scheduler plugin.
 	JoinPlugin func(ctx context.Context, j PluginJoin) (PluginIdentity, error)
 	// KeepPlugin renews one whenever that is due, until ctx ends.
@@ -74,6 +72,14 @@ type app struct {
 // Main runs the command line args (without the program's name) and returns the
 // exit code. Ctx ends waiting.
 func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, o Options) int {
+	a := newApp(stdin, stdout, stderr, o)
+	root := a.rootCommand()
+	a.addExtension(root, args)
+	return a.execute(ctx, root, args)
+}
+
+// newApp fills in what o leaves out.
+func newApp(stdin io.Reader, stdout, stderr io.Writer, o Options) *app {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -83,16 +89,22 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 	if o.Getenv == nil {
 		o.Getenv = os.Getenv
 	}
+	if o.Exec == nil {
+		o.Exec = become
+	}
 	if o.Version == "" {
 		o.Version = "unknown"
 	}
-	a := &app{opts: o, in: stdin, out: stdout, err: stderr}
-	root := a.rootCommand()
+	return &app{opts: o, in: stdin, out: stdout, err: stderr}
+}
+
+// execute runs a command line and returns the exit code.
+func (a *app) execute(ctx context.Context, root *cobra.Command, args []string) int {
 	// Cobra would take nil to mean the arguments of the process.
 	root.SetArgs(append([]string{}, args...))
-	root.SetIn(stdin)
-	root.SetOut(stdout)
-	root.SetErr(stderr)
+	root.SetIn(a.in)
+	root.SetOut(a.out)
+	root.SetErr(a.err)
 	err := root.ExecuteContext(ctx)
 	if err == nil {
 		return exitOK

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/verge-edge/verge/internal/lab/experiments"
 	"github.com/verge-edge/verge/internal/rest/resttest"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -39,11 +38,7 @@ func TestScalingDoc(t *testing.T) {
 	run := func(stdin string, args ...string) {
 		t.Helper()
 		var out, problems strings.Builder
-		o := f.options()
-		o.Sim = &Sim{Plot: func(unit string, steps float64, panels ...PlotPanel) string {
-			return experiments.OverTime(unit, steps, experiments.Panel(panels[0]), experiments.Panel(panels[1]))
-		}}
-		if code := Main(t.Context(), args, strings.NewReader(stdin), &out, &problems, o); code != 0 || out.Len() == 0 {
+		if code := Main(t.Context(), args, strings.NewReader(stdin), &out, &problems, f.options()); code != 0 || out.Len() == 0 {
 			t.Errorf("verge %s: %d\n%s%s", strings.Join(args, " "), code, out.String(), problems.String())
 		}
 	}

@@ -33,8 +33,6 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 	return cli.Main(ctx, args, stdin, stdout, stderr, cli.Options{
 		Version:    obs.Version(),
 		Daemons:    cli.Daemons{Root: runRoot, Cluster: runCluster, Worker: runWorker, StopWorker: stopWorker, LeaveWorker: leaveWorker, UpgradeWorker: upgradeWorker, Engine: runEngine, Dev: runDev, DevWorker: runDevWorker},
-		Lab:        labCommands(),
-		Sim:        simCommands(),
 		Records:    &cli.Records{List: mend.List, Drop: mend.Drop, PutBack: mend.PutBack},
 		JoinPlugin: joinPlugin,
 		KeepPlugin: keepPlugin,

@@ -26,8 +26,10 @@ const Base = "/run/verge-lab"
 type Options struct {
 	// Base directory; "" is Base.
 	Base string
-	// Verge is the program that runs in the hosts and as the switch.
+	// Verge is the program that runs in the hosts.
 	Verge string
+	// Tool is verge-lab, which is the switch.
+	Tool string
 	// Say is told what happens; nil says nothing.
 	Say func(format string, args ...any)
 }
@@ -37,6 +39,7 @@ type Lab struct {
 	file  File
 	dir   string
 	verge string
+	tool  string
 	say   func(format string, args ...any)
 
 	children sync.WaitGroup // processes that this one has started
@@ -50,7 +53,7 @@ const (
 )
 
 func newLab(f File, o Options) *Lab {
-	l := &Lab{file: f, dir: filepath.Join(o.base(), f.Name), verge: o.Verge, say: o.Say}
+	l := &Lab{file: f, dir: filepath.Join(o.base(), f.Name), verge: o.Verge, tool: o.Tool, say: o.Say}
 	if l.say == nil {
 		l.say = func(string, ...any) {}
 	}
@@ -157,6 +160,9 @@ func (l *Lab) Name() string { return l.file.Name }
 // Program that runs in the hosts.
 func (l *Lab) Program() string { return l.verge }
 
+// Tool is verge-lab.
+func (l *Lab) Tool() string { return l.tool }
+
 // File that it was made of.
 func (l *Lab) File() File { return l.file }
 
@@ -238,7 +244,7 @@ func (l *Lab) startSwitch(ctx context.Context) error {
 	if err := os.WriteFile(config, b, 0o600); err != nil {
 		return err
 	}
-	ended, err := l.start(switchHost, exec.Command(l.verge, "lab", "switch", config, l.control().Socket))
+	ended, err := l.start(switchHost, exec.Command(l.tool, "switch", config, l.control().Socket))
 	if err != nil {
 		return fmt.Errorf("start the lab's switch: %w", err)
 	}

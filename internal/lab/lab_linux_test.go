@@ -42,7 +42,7 @@ func base(t *testing.T) string {
 
 func options(t *testing.T, dir string) lab.Options {
 	t.Helper()
-	return lab.Options{Base: filepath.Join(dir, "b"), Verge: labtest.Verge(), Say: t.Logf}
+	return lab.Options{Base: filepath.Join(dir, "b"), Verge: labtest.Verge(), Tool: labtest.Tool(), Say: t.Logf}
 }
 
 // up makes a lab that ends with the test, and looks that nothing is left of it.

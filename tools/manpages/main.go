@@ -14,12 +14,15 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	// cobra's own writer of manuals; only this program has it, not verge.
+	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
 
 	"github.com/verge-edge/verge/internal/cli"
+	"github.com/verge-edge/verge/internal/cli/labcmd"
 )
 
 func main() {
@@ -41,14 +44,30 @@ func run(out, version string, date time.Time) error {
 	if err := os.MkdirAll(pages, 0o755); err != nil {
 		return err
 	}
-	root := cli.Commands(cli.Options{Version: version})
-	root.DisableAutoGenTag = true
-	head := doc.GenManHeader{Section: "1", Source: "Verge " + version, Manual: "Verge", Date: &date}
-	if err := doc.GenManTree(root, &head, pages); err != nil {
-		return fmt.Errorf("write the manual: %w", err)
+	lab := filepath.Join(out, "lab-man1") // of the package verge-lab
+	if err := os.MkdirAll(lab, 0o755); err != nil {
+		return err
 	}
-	if err := compress(pages); err != nil {
-		return fmt.Errorf("compress the manual: %w", err)
+	for _, p := range []struct {
+		dir   string
+		roots []*cobra.Command
+	}{{pages, []*cobra.Command{cli.Commands(cli.Options{Version: version})}}, {lab, labcmd.Commands()}} {
+		for _, root := range p.roots {
+			root.DisableAutoGenTag = true
+			head := doc.GenManHeader{Section: "1", Source: "Verge " + version, Manual: "Verge", Date: &date}
+			if err := doc.GenManTree(root, &head, p.dir); err != nil {
+				return fmt.Errorf("write the manual: %w", err)
+			}
+		}
+		// Of verge lab and verge sim the main program has but the names.
+		for _, root := range labcmd.Commands() {
+			if p.dir == pages {
+				_ = os.Remove(filepath.Join(pages, strings.ReplaceAll(root.CommandPath(), " ", "-")+".1")) // there, or not
+			}
+		}
+		if err := compress(p.dir); err != nil {
+			return fmt.Errorf("compress the manual: %w", err)
+		}
 	}
 	for _, shell := range []string{"bash", "zsh", "fish"} {
 		f, err := os.Create(filepath.Join(out, "completion."+shell))

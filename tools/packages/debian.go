@@ -12,8 +12,9 @@ import (
 	"github.com/goreleaser/nfpm/v2/deb"
 )
 
-// debian makes the Debian package of an architecture as deploy/package/nfpm.yaml says.
-func (b build) debian(arch string) (string, error) {
+// debian makes the Debian package of a program for an architecture, as the file in
+// deploy/package says.
+func (b build) debian(program, arch string) (string, error) {
 	units, err := b.units()
 	if err != nil {
 		return "", err
@@ -22,9 +23,9 @@ func (b build) debian(arch string) (string, error) {
 		return "", err
 	}
 	values := map[string]string{
-		"ARCH": arch, "VERSION": b.version, "BIN": b.binary(arch), "UNITS": units, "SHARE": b.share(),
+		"ARCH": arch, "VERSION": b.version, "BIN": b.binary(program, arch), "UNITS": units, "SHARE": b.share(),
 	}
-	config, err := nfpm.ParseFileWithEnvMapping("deploy/package/nfpm.yaml", func(name string) string { return values[name] })
+	config, err := nfpm.ParseFileWithEnvMapping(map[string]string{verge: "deploy/package/nfpm.yaml", lab: "deploy/package/nfpm-lab.yaml"}[program], func(name string) string { return values[name] })
 	if err != nil {
 		return "", err
 	}

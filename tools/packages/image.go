@@ -55,7 +55,7 @@ func (b build) image(archs []string) (string, error) {
 	})); err != nil {
 		return "", err
 	}
-	path := b.file("_linux.oci.tar")
+	path := b.file(verge, "_linux.oci.tar")
 	f, err := os.Create(path)
 	if err != nil {
 		return "", err
@@ -71,7 +71,7 @@ func tag(version string) string {
 // imageOf makes the image of one architecture: the program, authorities to trust, and
 // folders to write to.
 func (b build) imageOf(arch string) (v1.Image, error) {
-	program, err := os.ReadFile(b.binary(arch))
+	program, err := os.ReadFile(b.binary(verge, arch))
 	if err != nil {
 		return nil, err
 	}

@@ -34,7 +34,7 @@ func main() {
 	var b build
 	at := flag.Int64("time", 0, "when this version was made, in seconds since 1970: the time of all files")
 	flag.StringVar(&b.version, "version", "", "version, as v1.2.3")
-	flag.StringVar(&b.in, "in", "", "folder with ARCH/verge and share")
+	flag.StringVar(&b.in, "in", "", "folder with ARCH/verge, ARCH/verge-lab and share")
 	flag.StringVar(&b.out, "out", "", "folder for the packages")
 	flag.StringVar(&b.compress, "compress", "xz", "how Debian packages are compressed: xz (the smallest), gzip (in a tenth of the time) or none")
 	flag.Parse()
@@ -54,15 +54,17 @@ func (b build) run(archs []string) error {
 	}
 	var made []string
 	for _, arch := range archs {
-		deb, err := b.debian(arch)
-		if err != nil {
-			return fmt.Errorf("Debian package of %s: %w", arch, err)
+		for _, program := range []string{verge, lab} {
+			deb, err := b.debian(program, arch)
+			if err != nil {
+				return fmt.Errorf("Debian package of %s for %s: %w", program, arch, err)
+			}
+			parts, err := b.parts(program, arch)
+			if err != nil {
+				return fmt.Errorf("parts of %s for %s: %w", program, arch, err)
+			}
+			made = append(made, deb, parts)
 		}
-		parts, err := b.parts(arch)
-		if err != nil {
-			return fmt.Errorf("parts of %s: %w", arch, err)
-		}
-		made = append(made, deb, parts)
 	}
 	image, err := b.image(archs)
 	if err != nil {
@@ -71,12 +73,18 @@ func (b build) run(archs []string) error {
 	return b.sums(append(made, image))
 }
 
-// binary is the program of an architecture.
-func (b build) binary(arch string) string { return filepath.Join(b.in, arch, "verge") }
+// The programs, which have packages of their own.
+const (
+	verge = "verge"
+	lab   = "verge-lab"
+)
+
+// binary is a program of an architecture.
+func (b build) binary(program, arch string) string { return filepath.Join(b.in, arch, program) }
 
 // file is the path of one of the files made, of what its name ends with.
-func (b build) file(end string) string {
-	return filepath.Join(b.out, "verge_"+strings.TrimPrefix(b.version, "v")+end)
+func (b build) file(program, end string) string {
+	return filepath.Join(b.out, program+"_"+strings.TrimPrefix(b.version, "v")+end)
 }
 
 // sums writes SHA256SUMS, which sha256sum -c reads.

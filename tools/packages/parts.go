@@ -11,15 +11,15 @@ import (
 	cdx "github.com/CycloneDX/cyclonedx-go"
 )
 
-// parts writes the list of the modules that the program of an architecture was made of
-// (SBOM, CycloneDX), as the program itself says.
-func (b build) parts(arch string) (string, error) {
-	info, err := buildinfo.ReadFile(b.binary(arch))
+// parts writes the list of the modules that a program of an architecture was made of (SBOM,
+// CycloneDX), as the program itself says.
+func (b build) parts(program, arch string) (string, error) {
+	info, err := buildinfo.ReadFile(b.binary(program, arch))
 	if err != nil {
 		return "", err
 	}
 	main := cdx.Component{
-		BOMRef: "verge", Type: cdx.ComponentTypeApplication, Name: "verge",
+		BOMRef: program, Type: cdx.ComponentTypeApplication, Name: program,
 		Version: b.version, PackageURL: purl(info.Main.Path, b.version),
 		Licenses: &cdx.Licenses{{License: &cdx.License{ID: "Apache-2.0"}}},
 	}
@@ -45,7 +45,7 @@ func (b build) parts(arch string) (string, error) {
 		Properties: &[]cdx.Property{{Name: "GOARCH", Value: arch}},
 	}
 	list.Components = &components
-	path := b.file("_linux_" + arch + ".cdx.json")
+	path := b.file(program, "_linux_"+arch+".cdx.json")
 	f, err := os.Create(path)
 	if err != nil {
 		return "", err

@@ -76,7 +76,7 @@ func (a agreement) holds(s seen) bool {
 func TestLabAndVirtualTimeAgree(t *testing.T) {
 	labtest.Need(t)
 	const seed = 1
-	e := &env{Options: Options{Seed: seed, Verge: labtest.Verge(), Say: t.Logf}, name: "agree"}
+	e := &env{Options: Options{Seed: seed, Verge: labtest.Verge(), Tool: labtest.Tool(), Say: t.Logf}, name: "agree"}
 	policies := []string{api.PolicyRoundRobin, api.PolicyLeastConnections, api.PolicyFastest}
 	got, requests := map[string]seen{}, 0
 	var overhead time.Duration

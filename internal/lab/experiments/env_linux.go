@@ -24,7 +24,7 @@ var labs atomic.Int64
 func (e *env) up(ctx context.Context, f lab.File) (*lab.Lab, error) {
 	f.Name = fmt.Sprintf("x%d-%d", os.Getpid(), labs.Add(1))
 	f.Seed = e.Seed
-	return lab.Up(ctx, f, lab.Options{Base: e.Base, Verge: e.Verge})
+	return lab.Up(ctx, f, lab.Options{Base: e.Base, Verge: e.Verge, Tool: e.Tool})
 }
 
 // measured notes the emulator's error at the rows from the given one on: that of

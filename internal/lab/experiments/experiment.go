@@ -96,9 +96,9 @@ type Experiment struct {
 type Options struct {
 	Quick bool
 	Seed  uint64
-	// Verge is the program that runs in hosts; Base the directory of labs, "" for
-	// the usual one.
-	Verge, Base string
+	// Verge is the program that runs in hosts, and Tool is verge-lab; Base is the directory
+	// of labs, "" for the usual one.
+	Verge, Tool, Base string
 	// Say is told what happens; nil says nothing.
 	Say func(format string, args ...any)
 }

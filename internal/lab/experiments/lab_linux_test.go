@@ -32,7 +32,7 @@ func try(t *testing.T, name string, times int) experiments.Rows {
 		t.Fatal(err)
 	}
 	for ; ; times-- {
-		rows, short, err := x.Run(t.Context(), experiments.Options{Quick: true, Seed: 1, Verge: labtest.Verge(), Say: t.Logf})
+		rows, short, err := x.Run(t.Context(), experiments.Options{Quick: true, Seed: 1, Verge: labtest.Verge(), Tool: labtest.Tool(), Say: t.Logf})
 		switch {
 		case err != nil && times > 1:
 			t.Logf("once more: %v", err)

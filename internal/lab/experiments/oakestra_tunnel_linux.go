@@ -54,7 +54,7 @@ func runTunnel(ctx context.Context, e *env) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, n.Down()) }()
-	alone, err := n.wireGuardAlone(e.Verge)
+	alone, err := n.wireGuardAlone(e.Tool)
 	if err != nil {
 		return err
 	}
@@ -228,7 +228,7 @@ type tunnelEnd struct {
 // wireGuardAlone makes a tunnel between two hosts by the same code as workers use,
 // in the kernel where that has it, and without anything else. It returns the address
 // of the second end.
-func (n network) wireGuardAlone(verge string) (netip.Addr, error) {
+func (n network) wireGuardAlone(tool string) (netip.Addr, error) {
 	hosts := []string{alone1, alone2}
 	addrs := []netip.Prefix{netip.MustParsePrefix("192.168.77.1/32"), netip.MustParsePrefix("192.168.77.2/32")}
 	var keys []wg.Private
@@ -254,7 +254,7 @@ func (n network) wireGuardAlone(verge string) (netip.Addr, error) {
 		if err := os.WriteFile(config, b, 0o600); err != nil {
 			return netip.Addr{}, err
 		}
-		if _, err := n.Start(h, verge, "lab", "wireguard", config); err != nil {
+		if _, err := n.Start(h, tool, "wireguard", config); err != nil {
 			return netip.Addr{}, err
 		}
 	}

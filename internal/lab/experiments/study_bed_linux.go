@@ -243,7 +243,7 @@ func (b *studyBed) scale(ctx context.Context, replicas int) error {
 	_, err := b.root.Apply(ctx, fmt.Appendf(nil, `application: %s
 services:
   pod:
-    command: [%q, lab, pod]
+    command: [%q, pod]
     env: {%s: %q}
     replicas: %d
     resources: {cpu: 1, memory: 256Mi}
@@ -253,7 +253,7 @@ services:
     replace_after: 1h
     ports: [{name: http, ingress: {host: %s.localhost}}]
     stop: {signal: KILL}
-`, studyApp, b.Program(), podWork, strings.Join(work, ","), replicas, studyApp), false)
+`, studyApp, b.Tool(), podWork, strings.Join(work, ","), replicas, studyApp), false)
 	return err
 }
 

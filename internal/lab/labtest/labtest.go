@@ -1,5 +1,5 @@
 // Package labtest is what the tests of the lab share: the program that runs in the
-// hosts, built once and without the race detector, under which a dozen of them would
+// hosts and verge-lab, built once and without the race detector, under which a dozen of them would
 // take several times as long, and whether there can be a lab at all.
 package labtest
 
@@ -18,8 +18,8 @@ import (
 // root of the repository, as seen from the tests.
 var root string
 
-// verge is the program, once it is built.
-var verge string
+// verge and tool are the programs, once they are built.
+var verge, tool string
 
 // Main builds the program and runs the tests; to is the root of the repository. It
 // returns the exit code.
@@ -44,11 +44,11 @@ func Main(m *testing.M, to string) int {
 		fmt.Fprintln(os.Stderr, "looking at the sources:", err)
 		return 1
 	}
-	verge = filepath.Join(dir, "verge")
-	cmd := exec.Command("go", "build", "-ldflags", "-s -w", "-o", verge, "./cmd/verge")
+	verge, tool = filepath.Join(dir, "verge"), filepath.Join(dir, "verge-lab")
+	cmd := exec.Command("go", "build", "-ldflags", "-s -w", "-o", dir, "./cmd/verge", "./cmd/verge-lab")
 	cmd.Dir = root
 	if out, err := cmd.CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "building cmd/verge: %v\n%s", err, out)
+		fmt.Fprintf(os.Stderr, "building cmd/verge and cmd/verge-lab: %v\n%s", err, out)
 		return 1
 	}
 	return m.Run()
@@ -68,6 +68,9 @@ func look() error {
 
 // Verge is the program that runs in hosts.
 func Verge() string { return verge }
+
+// Tool is verge-lab, which is the switch.
+func Tool() string { return tool }
 
 // Need skips where there can be no lab; never in CI.
 func Need(t *testing.T) {

@@ -1,20 +1,20 @@
-package daemon
+package labcmd
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 
 	"github.com/verge-edge/verge/internal/cli"
 	"github.com/verge-edge/verge/internal/lab/experiments"
 )
 
-// simCommands puts the experiments in virtual time behind the command line, on any
-// system.
-func simCommands() *cli.Sim {
-	return &cli.Sim{
+// virtualTime are the experiments in virtual time, which run on any system.
+func virtualTime() *Sim {
+	return &Sim{
 		List: func() cli.Sheet { return experiments.Virtual() },
-		Run: func(ctx context.Context, p cli.LabProcess, r cli.LabRun) (cli.Sheet, error, error) {
+		Run: func(ctx context.Context, say io.Writer, r Run) (cli.Sheet, error, error) {
 			var todo []experiments.Experiment
 			for _, name := range r.Names {
 				x, err := experiments.Find(name)
@@ -26,23 +26,16 @@ func simCommands() *cli.Sim {
 				}
 				todo = append(todo, x)
 			}
-			return runExperiments(ctx, todo, r, experiments.Options{Say: labSay(p)})
+			return runExperiments(ctx, todo, r, experiments.Options{Say: sayTo(say)})
 		},
 		Place: func(ctx context.Context, file string, schedulers []string, seed uint64) (cli.Sheet, error) {
 			return experiments.Place(ctx, file, schedulers, seed)
-		},
-		Plot: func(unit string, steps float64, panels ...cli.PlotPanel) string {
-			drawn := make([]experiments.Panel, len(panels))
-			for i, p := range panels {
-				drawn[i] = experiments.Panel(p)
-			}
-			return experiments.OverTime(unit, steps, drawn...)
 		},
 	}
 }
 
 // runExperiments one after the other; short names the requirements that were not met.
-func runExperiments(ctx context.Context, todo []experiments.Experiment, r cli.LabRun, o experiments.Options) (_ cli.Sheet, short, err error) {
+func runExperiments(ctx context.Context, todo []experiments.Experiment, r Run, o experiments.Options) (_ cli.Sheet, short, err error) {
 	o.Quick, o.Seed = r.Quick, r.Seed
 	rows := experiments.Rows{}
 	for _, x := range todo {
@@ -58,8 +51,8 @@ func runExperiments(ctx context.Context, todo []experiments.Experiment, r cli.La
 	return rows, short, nil
 }
 
-func labSay(p cli.LabProcess) func(string, ...any) {
+func sayTo(w io.Writer) func(string, ...any) {
 	return func(format string, args ...any) {
-		_, _ = fmt.Fprintf(p.Stderr, format+"\n", args...) // nobody is left to be told
+		_, _ = fmt.Fprintf(w, format+"\n", args...) // nobody is left to be told
 	}
 }

@@ -1,9 +1,7 @@
-package cli
+package labcmd
 
 import (
 	"context"
-	"encoding/csv"
-	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -13,14 +11,16 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/cli"
 )
 
-// Lab is the test bed; see verge lab. What it cannot do here it says itself.
+// Lab is the test bed; see verge lab. What it cannot do here it says itself. Say is where it
+// tells what happens.
 type Lab struct {
-	Up     func(ctx context.Context, p LabProcess, file string) error
-	Down   func(ctx context.Context, p LabProcess, name string) error
-	Status func(ctx context.Context, name string) (Sheet, error)
-	Set    func(ctx context.Context, name string, l LabLink) (string, error)
+	Up     func(ctx context.Context, say io.Writer, file string) error
+	Down   func(ctx context.Context, say io.Writer, name string) error
+	Status func(ctx context.Context, name string) (cli.Sheet, error)
+	Set    func(ctx context.Context, name string, l Link) (string, error)
 	// Shell becomes the command; it returns only if that fails.
 	Shell func(ctx context.Context, name, host string, command []string) error
 	// Switch is the emulator of links, in a process of its own.
@@ -31,21 +31,13 @@ type Lab struct {
 	Pod func(ctx context.Context) error
 	// List of the experiments; Run runs some. Short is an error that names the
 	// requirements that were not met, beside their rows.
-	List   func() Sheet
-	Run    func(ctx context.Context, p LabProcess, r LabRun) (rows Sheet, short error, err error)
+	List   func() cli.Sheet
+	Run    func(ctx context.Context, say io.Writer, r Run) (rows cli.Sheet, short error, err error)
 	Report func(ctx context.Context, dir string) (file string, err error)
 }
 
-// LabProcess is what the lab gets of this process.
-type LabProcess struct{ Stdout, Stderr io.Writer }
-
-// Sheet is what can be shown as a table, and is encoded as JSON or YAML.
-type Sheet interface {
-	Table() (head []string, rows [][]string)
-}
-
-// LabLink is a change of a link.
-type LabLink struct {
+// Link is a change of a link.
+type Link struct {
 	A, B   string
 	OneWay bool
 	// What is nil stays.
@@ -56,8 +48,8 @@ type LabLink struct {
 	Reorder, Cut         *bool
 }
 
-// LabRun is a run of experiments.
-type LabRun struct {
+// Run is a run of experiments.
+type Run struct {
 	Names []string
 	Quick bool
 	Seed  uint64
@@ -65,36 +57,35 @@ type LabRun struct {
 	Dir string
 }
 
-func (a *app) labCommand() *cobra.Command {
+func (t *tool) labCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "lab", Short: "A test bed with real distances on this machine, and the experiments that run in it",
+		Use: "verge-lab", Annotations: map[string]string{cobra.CommandDisplayNameAnnotation: "verge lab"}, Short: "A test bed with real distances on this machine, and the experiments that run in it",
 		Long: `A test bed on one Linux machine: hosts are network namespaces, links between them
 have latency, jitter, loss, a rate and NAT, and real processes of Verge run in them.
 It needs root. Nothing of the machine's own network is changed.`,
-		Args: cobra.ArbitraryArgs, RunE: group,
+		Args: cobra.ArbitraryArgs, RunE: cli.Group,
 	}
-	cmd.AddCommand(a.labUp(), a.labDown(), a.labStatus(), a.labShell(), a.labLink(), a.labSwitch(), a.labWireGuard(), a.labPod(), a.labList(), a.labRun(), a.labReport())
+	cmd.AddCommand(t.labUp(), t.labDown(), t.labStatus(), t.labShell(), t.labLink(), t.labSwitch(), t.labWireGuard(), t.labPod(), t.labList(), t.labRun(), t.labReport())
 	return cmd
 }
 
-func (a *app) lab() (*Lab, error) {
-	if a.opts.Lab == nil {
-		return nil, &userError{what: "lab", why: "it needs Linux: hosts are network namespaces", next: "run it on a Linux machine, as root"}
+// bed is the test bed, where there can be one.
+func (t *tool) bed() (*Lab, error) {
+	if t.lab == nil {
+		return nil, cli.Error("lab", "it needs Linux: hosts are network namespaces", "run it on a Linux machine, as root")
 	}
-	return a.opts.Lab, nil
+	return t.lab, nil
 }
 
-func (a *app) labProcess() LabProcess { return LabProcess{Stdout: a.out, Stderr: a.err} }
-
-func (a *app) labUp() *cobra.Command {
+func (t *tool) labUp() *cobra.Command {
 	return &cobra.Command{
-		Use: "up FILE", Short: "Make the hosts and links of a lab file and start what runs there", Args: oneArg("the lab file"),
+		Use: "up FILE", Short: "Make the hosts and links of a lab file and start what runs there", Args: cli.OneArg("the lab file"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			l, err := a.lab()
+			l, err := t.bed()
 			if err != nil {
 				return err
 			}
-			return l.Up(cmd.Context(), a.labProcess(), args[0])
+			return l.Up(cmd.Context(), t.Stderr(), args[0])
 		},
 	}
 }
@@ -107,10 +98,10 @@ func optional(cmd *cobra.Command, args []string, what string) (string, error) {
 	case 1:
 		return args[0], nil
 	}
-	return "", usageError(cmd, "%q is one argument too many, it takes %s", args[1], what)
+	return "", cli.UsageError(cmd, "%q is one argument too many, it takes %s", args[1], what)
 }
 
-func (a *app) labDown() *cobra.Command {
+func (t *tool) labDown() *cobra.Command {
 	return &cobra.Command{
 		Use: "down [NAME]", Short: "End everything in a lab and remove it; also what a killed one has left",
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -118,16 +109,16 @@ func (a *app) labDown() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			l, err := a.lab()
+			l, err := t.bed()
 			if err != nil {
 				return err
 			}
-			return l.Down(cmd.Context(), a.labProcess(), name)
+			return l.Down(cmd.Context(), t.Stderr(), name)
 		},
 	}
 }
 
-func (a *app) labStatus() *cobra.Command {
+func (t *tool) labStatus() *cobra.Command {
 	mode := ""
 	cmd := &cobra.Command{
 		Use: "status [NAME]", Short: "Hosts of a lab, their addresses, links that differ, and the emulator's own error",
@@ -136,7 +127,7 @@ func (a *app) labStatus() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			l, err := a.lab()
+			l, err := t.bed()
 			if err != nil {
 				return err
 			}
@@ -144,30 +135,30 @@ func (a *app) labStatus() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.sheet(mode, s)
+			return t.Print(mode, s)
 		},
 	}
-	outputFlag(cmd, &mode, "table", "json", "yaml")
+	cli.OutputFlag(cmd, &mode, "table", "json", "yaml")
 	return cmd
 }
 
-func (a *app) labShell() *cobra.Command {
+func (t *tool) labShell() *cobra.Command {
 	name := ""
 	cmd := &cobra.Command{
 		Use: "shell HOST [-- COMMAND [ARGUMENT…]]", Short: "Run a command in a host of a lab; without one, a shell",
 		Example: "  verge lab shell client -- ping -c 3 edge-1\n  verge lab shell root -- verge get workers",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 || cmd.ArgsLenAtDash() == 0 || cmd.ArgsLenAtDash() > 1 {
-				return usageError(cmd, "write it as HOST -- COMMAND")
+				return cli.UsageError(cmd, "write it as HOST -- COMMAND")
 			}
-			l, err := a.lab()
+			l, err := t.bed()
 			if err != nil {
 				return err
 			}
 			command := args[1:]
 			if len(command) == 0 {
 				command = []string{"/bin/sh"}
-				if s := a.opts.Getenv("SHELL"); s != "" {
+				if s := t.Getenv("SHELL"); s != "" {
 					command[0] = s
 				}
 			}
@@ -178,29 +169,29 @@ func (a *app) labShell() *cobra.Command {
 	return cmd
 }
 
-func (a *app) labLink() *cobra.Command {
+func (t *tool) labLink() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "link", Short: "Change links of a lab while it runs", Args: cobra.ArbitraryArgs, RunE: group,
+		Use: "link", Short: "Change links of a lab while it runs", Args: cobra.ArbitraryArgs, RunE: cli.Group,
 	}
 	yes, no := true, false
 	cmd.AddCommand(
-		a.labSetLink(),
-		a.labCutLink("cut HOST HOST", "Let nothing pass between two hosts", &yes),
-		a.labCutLink("heal HOST HOST", "Let packets pass again between two hosts", &no),
+		t.labSetLink(),
+		t.labCutLink("cut HOST HOST", "Let nothing pass between two hosts", &yes),
+		t.labCutLink("heal HOST HOST", "Let packets pass again between two hosts", &no),
 	)
 	return cmd
 }
 
 // twoHosts are the arguments of a change of a link.
-func twoHosts(cmd *cobra.Command, args []string) (LabLink, error) {
+func twoHosts(cmd *cobra.Command, args []string) (Link, error) {
 	if len(args) != 2 {
-		return LabLink{}, usageError(cmd, "it takes two hosts")
+		return Link{}, cli.UsageError(cmd, "it takes two hosts")
 	}
-	return LabLink{A: args[0], B: args[1]}, nil
+	return Link{A: args[0], B: args[1]}, nil
 }
 
-func (a *app) changeLink(ctx context.Context, name string, link LabLink) error {
-	l, err := a.lab()
+func (t *tool) changeLink(ctx context.Context, name string, link Link) error {
+	l, err := t.bed()
 	if err != nil {
 		return err
 	}
@@ -212,10 +203,10 @@ func (a *app) changeLink(ctx context.Context, name string, link LabLink) error {
 	if link.OneWay {
 		way = "one way"
 	}
-	return a.printf("%s to %s (%s): %s", link.A, link.B, way, now)
+	return t.Printf("%s to %s (%s): %s", link.A, link.B, way, now)
 }
 
-func (a *app) labCutLink(use, short string, cut *bool) *cobra.Command {
+func (t *tool) labCutLink(use, short string, cut *bool) *cobra.Command {
 	name, oneWay := "", false
 	cmd := &cobra.Command{Use: use, Short: short, RunE: func(cmd *cobra.Command, args []string) error {
 		link, err := twoHosts(cmd, args)
@@ -223,17 +214,17 @@ func (a *app) labCutLink(use, short string, cut *bool) *cobra.Command {
 			return err
 		}
 		link.Cut, link.OneWay = cut, oneWay
-		return a.changeLink(cmd.Context(), name, link)
+		return t.changeLink(cmd.Context(), name, link)
 	}}
 	cmd.Flags().StringVar(&name, "lab", "", "name of the lab (default: the only one)")
 	cmd.Flags().BoolVar(&oneWay, "one-way", false, "from the first to the second only")
 	return cmd
 }
 
-func (a *app) labSetLink() *cobra.Command {
+func (t *tool) labSetLink() *cobra.Command {
 	var (
 		name, loss, rate, buffer string
-		link                     LabLink
+		link                     Link
 		latency, rtt, jitter     time.Duration
 		reorder                  bool
 	)
@@ -260,9 +251,9 @@ func (a *app) labSetLink() *cobra.Command {
 			link.Reorder = &reorder
 		}
 		if err := readLink(&link, loss, rate, buffer); err != nil {
-			return usageError(cmd, "%v", err)
+			return cli.UsageError(cmd, "%v", err)
 		}
-		return a.changeLink(cmd.Context(), name, link)
+		return t.changeLink(cmd.Context(), name, link)
 	}
 	fl := cmd.Flags()
 	fl.StringVar(&name, "lab", "", "name of the lab (default: the only one)")
@@ -278,7 +269,7 @@ func (a *app) labSetLink() *cobra.Command {
 }
 
 // readLink reads what is written with a unit.
-func readLink(link *LabLink, loss, rate, buffer string) error {
+func readLink(link *Link, loss, rate, buffer string) error {
 	if loss != "" {
 		text, percent := strings.CutSuffix(loss, "%")
 		v, err := strconv.ParseFloat(text, 64)
@@ -311,11 +302,11 @@ func readLink(link *LabLink, loss, rate, buffer string) error {
 	return nil
 }
 
-func (a *app) labWireGuard() *cobra.Command {
+func (t *tool) labWireGuard() *cobra.Command {
 	return &cobra.Command{
 		Use: "wireguard CONFIG", Short: "Be one end of a tunnel; an experiment starts it", Hidden: true, Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			l, err := a.lab()
+			l, err := t.bed()
 			if err != nil {
 				return err
 			}
@@ -324,11 +315,11 @@ func (a *app) labWireGuard() *cobra.Command {
 	}
 }
 
-func (a *app) labPod() *cobra.Command {
+func (t *tool) labPod() *cobra.Command {
 	return &cobra.Command{
 		Use: "pod", Short: "Be an instance that works for a drawn time; an experiment deploys it", Hidden: true, Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			l, err := a.lab()
+			l, err := t.bed()
 			if err != nil {
 				return err
 			}
@@ -337,11 +328,11 @@ func (a *app) labPod() *cobra.Command {
 	}
 }
 
-func (a *app) labSwitch() *cobra.Command {
+func (t *tool) labSwitch() *cobra.Command {
 	return &cobra.Command{
 		Use: "switch CONFIG SOCKET", Short: "Emulate links; a lab starts it", Hidden: true, Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			l, err := a.lab()
+			l, err := t.bed()
 			if err != nil {
 				return err
 			}
@@ -350,9 +341,9 @@ func (a *app) labSwitch() *cobra.Command {
 	}
 }
 
-func (a *app) labList() *cobra.Command {
-	return a.experimentList("List the experiments, and those that cannot be run with the reason", func() (Sheet, error) {
-		l, err := a.lab()
+func (t *tool) labList() *cobra.Command {
+	return t.experimentList("List the experiments, and those that cannot be run with the reason", func() (cli.Sheet, error) {
+		l, err := t.bed()
 		if err != nil {
 			return nil, err
 		}
@@ -361,36 +352,36 @@ func (a *app) labList() *cobra.Command {
 }
 
 // experimentList is the command that lists experiments.
-func (a *app) experimentList(short string, list func() (Sheet, error)) *cobra.Command {
+func (t *tool) experimentList(short string, list func() (cli.Sheet, error)) *cobra.Command {
 	mode := ""
 	cmd := &cobra.Command{
-		Use: "list", Short: short, Args: noArgs,
+		Use: "list", Short: short, Args: cli.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			s, err := list()
 			if err != nil {
 				return err
 			}
-			return a.sheet(mode, s)
+			return t.Print(mode, s)
 		},
 	}
-	outputFlag(cmd, &mode, "table", "json", "yaml")
+	cli.OutputFlag(cmd, &mode, "table", "json", "yaml")
 	return cmd
 }
 
-func (a *app) labRun() *cobra.Command {
-	return a.experimentRun("lab", "proxymity-imbalance", "proxymity-latency", func(ctx context.Context, r LabRun) (Sheet, error, error) {
-		l, err := a.lab()
+func (t *tool) labRun() *cobra.Command {
+	return t.experimentRun("lab", "proxymity-imbalance", "proxymity-latency", func(ctx context.Context, r Run) (cli.Sheet, error, error) {
+		l, err := t.bed()
 		if err != nil {
 			return nil, nil, err
 		}
-		return l.Run(ctx, a.labProcess(), r)
+		return l.Run(ctx, t.Stderr(), r)
 	})
 }
 
 // experimentRun is the command of a group that runs experiments, with two of them as
 // examples.
-func (a *app) experimentRun(group, one, other string, run func(context.Context, LabRun) (rows Sheet, short, err error)) *cobra.Command {
-	mode, r := "", LabRun{}
+func (t *tool) experimentRun(group, one, other string, run func(context.Context, Run) (rows cli.Sheet, short, err error)) *cobra.Command {
+	mode, r := "", Run{}
 	cmd := &cobra.Command{
 		Use: "run NAME…", Short: "Run experiments and compare with what the papers say",
 		Long: `Run experiments and compare with what the papers say. The exit code is 1 if a row
@@ -398,14 +389,14 @@ that the experiment calls a requirement falls short.`,
 		Example: fmt.Sprintf("  verge %s run %s\n  verge %s run %s --quick -o json", group, one, group, other),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return usageError(cmd, "the name of an experiment is missing; verge %s list has them", group)
+				return cli.UsageError(cmd, "the name of an experiment is missing; verge %s list has them", group)
 			}
 			r.Names = args
 			rows, short, err := run(cmd.Context(), r)
 			if err != nil {
 				return err
 			}
-			if err := a.sheet(mode, rows); err != nil {
+			if err := t.Print(mode, rows); err != nil {
 				return err
 			}
 			return short
@@ -415,16 +406,16 @@ that the experiment calls a requirement falls short.`,
 	fl.BoolVar(&r.Quick, "quick", false, "a short form, of ten seconds at most each")
 	fl.Uint64Var(&r.Seed, "seed", 1, "of everything that is drawn by chance")
 	fl.StringVar(&r.Dir, "dir", "", "also write results (JSON, CSV, SVG) to this directory, for verge lab report")
-	outputFlag(cmd, &mode, "table", "json", "csv")
+	cli.OutputFlag(cmd, &mode, "table", "json", "csv")
 	return cmd
 }
 
-func (a *app) labReport() *cobra.Command {
+func (t *tool) labReport() *cobra.Command {
 	dir := ""
 	cmd := &cobra.Command{
-		Use: "report", Short: "Write a report in Markdown of the results that verge lab run --dir has left", Args: noArgs,
+		Use: "report", Short: "Write a report in Markdown of the results that verge lab run --dir has left", Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			l, err := a.lab()
+			l, err := t.bed()
 			if err != nil {
 				return err
 			}
@@ -432,37 +423,9 @@ func (a *app) labReport() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.printf("%s", file)
+			return t.Printf("%s", file)
 		},
 	}
 	cmd.Flags().StringVar(&dir, "dir", "lab-results", "directory with the results")
 	return cmd
-}
-
-// sheet prints s.
-func (a *app) sheet(mode string, s Sheet) error {
-	head, rows := s.Table()
-	switch mode {
-	case "json", "yaml":
-		return a.encode(mode, s)
-	case "csv":
-		w := csv.NewWriter(a.out)
-		if err := errors.Join(w.Write(head), w.WriteAll(rows)); err != nil {
-			return fmt.Errorf("write to standard output: %w", err)
-		}
-		return nil
-	}
-	cells := make([][]cell, len(rows))
-	for i, r := range rows {
-		for _, c := range r {
-			cells[i] = append(cells[i], text(c))
-		}
-	}
-	if err := a.table(head, cells); err != nil {
-		return err
-	}
-	if n, ok := s.(interface{ Note() string }); ok {
-		a.notef("%s", n.Note())
-	}
-	return nil
 }

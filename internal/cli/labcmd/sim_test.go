@@ -1,34 +1,37 @@
-package cli
+package labcmd
 
 import (
 	"context"
+	"io"
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/verge-edge/verge/internal/cli"
 )
 
 func TestSim(t *testing.T) {
-	var got LabRun
+	var got Run
 	s := &Sim{
-		List: func() Sheet { return rows{{"mu-lb", "sim"}} },
-		Run: func(_ context.Context, _ LabProcess, r LabRun) (Sheet, error, error) {
+		List: func() cli.Sheet { return rows{{"mu-lb", "sim"}} },
+		Run: func(_ context.Context, _ io.Writer, r Run) (cli.Sheet, error, error) {
 			got = r
 			return rows{{"1", "2"}}, shortfall{}, nil
 		},
-		Place: func(_ context.Context, file string, schedulers []string, _ uint64) (Sheet, error) {
+		Place: func(_ context.Context, file string, schedulers []string, _ uint64) (cli.Sheet, error) {
 			return rows{{file, strings.Join(schedulers, "+")}}, nil
 		},
 	}
 	run := func(args ...string) (code int, out, problems string) {
 		var o, e strings.Builder
-		code = Main(context.Background(), args, strings.NewReader(""), &o, &e, Options{Sim: s, Getenv: func(string) string { return "" }})
+		code = runMain(context.Background(), args, strings.NewReader(""), &o, &e, cli.Options{Getenv: func(string) string { return "" }}, nil, s)
 		return code, o.String(), e.String()
 	}
 	if code, out, _ := run("sim", "list"); code != 0 || !strings.Contains(out, "mu-lb") {
 		t.Errorf("list: %d, %q", code, out)
 	}
 	code, out, problems := run("sim", "run", "mu-lb", "--quick", "--seed", "7", "-o", "csv")
-	if want := (LabRun{Names: []string{"mu-lb"}, Quick: true, Seed: 7}); !reflect.DeepEqual(got, want) {
+	if want := (Run{Names: []string{"mu-lb"}, Quick: true, Seed: 7}); !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v", got)
 	}
 	if code != 1 || out != "A,B\n1,2\n" || !strings.Contains(problems, "falls short") {

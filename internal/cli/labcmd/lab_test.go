@@ -1,32 +1,35 @@
-package cli
+package labcmd
 
 import (
 	"bytes"
 	"context"
+	"io"
 	"reflect"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/verge-edge/verge/internal/cli"
 )
 
 // runLab runs a command line with a test bed.
 func runLab(l *Lab, args ...string) (code int, out, problems string) {
 	var o, e bytes.Buffer
-	code = Main(context.Background(), args, strings.NewReader(""), &o, &e, Options{Lab: l, Getenv: func(string) string { return "" }})
+	code = runMain(context.Background(), args, strings.NewReader(""), &o, &e, cli.Options{Getenv: func(string) string { return "" }}, l, nil)
 	return code, o.String(), e.String()
 }
 
 func TestLabElsewhere(t *testing.T) {
 	for _, args := range [][]string{{"up", "f"}, {"down"}, {"status"}, {"shell", "h"}, {"link", "cut", "a", "b"}, {"list"}, {"run", "x"}, {"report"}} {
-		if code, _, problems := runLab(nil, append([]string{"lab"}, args...)...); code != 1 || !strings.Contains(problems, "needs Linux") {
+		if code, _, problems := runLab(nil, args...); code != 1 || !strings.Contains(problems, "needs Linux") {
 			t.Errorf("%v: %d, %s", args, code, problems)
 		}
 	}
 }
 
-func TestLabLink(t *testing.T) {
-	var got LabLink
-	l := &Lab{Set: func(_ context.Context, name string, c LabLink) (string, error) {
+func TestLink(t *testing.T) {
+	var got Link
+	l := &Lab{Set: func(_ context.Context, name string, c Link) (string, error) {
 		if name != "two" {
 			t.Errorf("lab %q", name)
 		}
@@ -34,7 +37,7 @@ func TestLabLink(t *testing.T) {
 		return "as set", nil
 	}}
 	latency, zero, rate, buffer, loss, yes := 30*time.Millisecond, time.Duration(0), int64(10e6), int64(64<<10), 0.2, true
-	for line, want := range map[string]LabLink{
+	for line, want := range map[string]Link{
 		"set a b --latency 30ms --loss 20%":        {A: "a", B: "b", Latency: &latency, Loss: &loss},
 		"set a b --loss 0.2 --rtt 0s --one-way":    {A: "a", B: "b", Loss: &loss, RTT: &zero, OneWay: true},
 		"set a b --rate 10Mbps --buffer 64Ki":      {A: "a", B: "b", Rate: &rate, Buffer: &buffer},
@@ -42,8 +45,8 @@ func TestLabLink(t *testing.T) {
 		"cut a b --one-way":                        {A: "a", B: "b", Cut: &yes, OneWay: true},
 		"heal a b":                                 {A: "a", B: "b", Cut: new(bool)},
 	} {
-		got = LabLink{}
-		code, out, problems := runLab(l, append([]string{"lab", "link"}, strings.Fields(line+" --lab two")...)...)
+		got = Link{}
+		code, out, problems := runLab(l, append([]string{"link"}, strings.Fields(line+" --lab two")...)...)
 		if code != 0 || !strings.Contains(out, "as set") || !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: %d, %+v, %s%s", line, code, got, out, problems)
 		}
@@ -51,7 +54,7 @@ func TestLabLink(t *testing.T) {
 	for line, want := range map[string]string{
 		"set a": "two hosts", "set a b --loss 2": "20%", "set a b --loss x": "20%", "set a b --rate fast": "--rate", "set a b --buffer x": "--buffer",
 	} {
-		if code, _, problems := runLab(l, append([]string{"lab", "link"}, strings.Fields(line+" --lab two")...)...); code != 1 || !strings.Contains(problems, want) {
+		if code, _, problems := runLab(l, append([]string{"link"}, strings.Fields(line+" --lab two")...)...); code != 1 || !strings.Contains(problems, want) {
 			t.Errorf("%s: %d, %s", line, code, problems)
 		}
 	}
@@ -64,11 +67,11 @@ func TestLabShell(t *testing.T) {
 		return nil
 	}}
 	for line, want := range map[string]string{"h": "h /bin/sh", "h -- ls -l": "h ls -l"} {
-		if code, _, problems := runLab(l, append([]string{"lab", "shell"}, strings.Fields(line)...)...); code != 0 || strings.Join(got, " ") != want {
+		if code, _, problems := runLab(l, append([]string{"shell"}, strings.Fields(line)...)...); code != 0 || strings.Join(got, " ") != want {
 			t.Errorf("%s: %d, %q, %s", line, code, got, problems)
 		}
 	}
-	if code, _, _ := runLab(l, "lab", "shell", "--", "ls"); code != 1 {
+	if code, _, _ := runLab(l, "shell", "--", "ls"); code != 1 {
 		t.Error("a shell without a host")
 	}
 }
@@ -83,23 +86,23 @@ type shortfall struct{}
 func (shortfall) Error() string { return "a requirement falls short" }
 
 // The rows are shown also where a requirement is not met; that is exit code 1.
-func TestLabRun(t *testing.T) {
-	var got LabRun
-	l := &Lab{Run: func(_ context.Context, _ LabProcess, r LabRun) (Sheet, error, error) {
+func TestRun(t *testing.T) {
+	var got Run
+	l := &Lab{Run: func(_ context.Context, _ io.Writer, r Run) (cli.Sheet, error, error) {
 		got = r
 		return rows{{"1", "2,3"}}, shortfall{}, nil
 	}}
-	code, out, problems := runLab(l, "lab", "run", "x", "y", "--quick", "--seed", "7", "-o", "csv", "--dir", "d")
-	if want := (LabRun{Names: []string{"x", "y"}, Quick: true, Seed: 7, Dir: "d"}); !reflect.DeepEqual(got, want) {
+	code, out, problems := runLab(l, "run", "x", "y", "--quick", "--seed", "7", "-o", "csv", "--dir", "d")
+	if want := (Run{Names: []string{"x", "y"}, Quick: true, Seed: 7, Dir: "d"}); !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v", got)
 	}
 	if code != 1 || out != "A,B\n1,\"2,3\"\n" || !strings.Contains(problems, "falls short") {
 		t.Errorf("%d, %q, %q", code, out, problems)
 	}
-	if code, out, _ := runLab(l, "lab", "run", "x", "-o", "json"); code != 1 || !strings.HasPrefix(out, "[\n") {
+	if code, out, _ := runLab(l, "run", "x", "-o", "json"); code != 1 || !strings.HasPrefix(out, "[\n") {
 		t.Errorf("%d, %q", code, out)
 	}
-	if code, _, _ := runLab(l, "lab", "run"); code != 1 {
+	if code, _, _ := runLab(l, "run"); code != 1 {
 		t.Error("nothing was run, and that was no error")
 	}
 }
