@@ -17,14 +17,14 @@ import (
 func (in *instance) checks() (health.Checker, error) {
 	order := &in.rec.Order
 	found, err := health.Of(order.Spec, in.rec.Ports)
-	x := health.Checker{Checks: found, Ready: in.ready}
+	x := health.Checker{Checks: found, Ready: in.life.ready()}
 	if in.rec.Up {
 		x.Startup = nil
 	}
 	task, env := in.task, []string(nil)
 	for _, c := range []*health.Check{x.Startup, x.Readiness, x.Liveness} {
 		if c != nil {
-			c.Quick = in.asleep
+			c.Quick = in.life.sleeps()
 			c.Hosts = in.addrs
 		}
 		if c == nil || c.Command == nil && (c.Path == "" || len(order.Spec.EnvSecrets) == 0) {

@@ -22,8 +22,8 @@ const (
 
 // fetch makes ready what an order needs before it can be started: its image, which
 // may take minutes. It ends early when something else is to be done. ready is false
-// where it is not there and nobody has failed.
-func (in *instance) fetch(ctx context.Context, o *wire.Order) (ready bool, err error) {
+// where it is not there and nobody has failed. ahead: the instance sleeps.
+func (in *instance) fetch(ctx context.Context, o *wire.Order, ahead bool) (ready bool, err error) {
 	driver, ok := in.kit.drivers[state.RuntimeOf(o)].(runtime.Imager)
 	if !ok {
 		return true, nil
@@ -64,7 +64,7 @@ func (in *instance) fetch(ctx context.Context, o *wire.Order) (ready bool, err e
 		case <-in.wake:
 			// For who sleeps it goes on when it is woken: it is needed all the more.
 			g := in.currentGoal()
-			if (g.Kind == plan.Run || in.resting && g.Kind == plan.Sleep) && state.SameRun(&g.Order, o) {
+			if (g.Kind == plan.Run || ahead && g.Kind == plan.Sleep) && state.SameRun(&g.Order, o) {
 				continue
 			}
 			cancel() // what is here already is kept
@@ -78,7 +78,7 @@ func (in *instance) fetch(ctx context.Context, o *wire.Order) (ready bool, err e
 				return true, nil
 			case ctx.Err() != nil:
 				return false, nil
-			case errors.Is(err, runtime.ErrAway) && !in.resting:
+			case errors.Is(err, runtime.ErrAway) && !ahead:
 				in.holdFor(err)
 				return false, nil
 			}
@@ -121,9 +121,8 @@ func (in *instance) provide(ctx context.Context, o *wire.Order) bool {
 	if _, ok := in.kit.drivers[state.RuntimeOf(o)].(runtime.Imager); !ok {
 		return false
 	}
-	in.resting, in.lacks = true, ""
-	ready, err := in.fetch(ctx, o)
-	in.resting = false
+	in.lacks = ""
+	ready, err := in.fetch(ctx, o, true)
 	if err != nil {
 		in.log.Info("not ready to be woken", "error", err)
 		in.lacks = err.Error()

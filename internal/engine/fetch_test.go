@@ -128,7 +128,7 @@ func TestASleeperHasWhatItNeeds(t *testing.T) {
 				t.Errorf("half-way: %+v", s)
 			}
 			after(30 * time.Second)
-			if s := r.status(web0); !s.Asleep || s.Why != asleep || d.starts(web0) != 0 {
+			if s := r.status(web0); !s.Asleep || s.Why != whyAsleep || d.starts(web0) != 0 {
 				t.Errorf("with its image: %+v, %d starts", s, d.starts(web0))
 			}
 			r.apply(sleeping(1)) // as before

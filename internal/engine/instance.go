@@ -39,24 +39,17 @@ type instance struct {
 	// Only the supervisor's goroutine:
 	rec      state.Record
 	task     runtime.Task
-	since    time.Time     // since when the task runs, monotonic
-	tried    time.Time     // when the last try at a start began, monotonic
-	due      time.Time     // when to start next, monotonic
-	away     time.Duration // what the last start was put off for, because something did not answer
-	blame    string        // what that was, in words
-	unsure   bool          // see facts
-	unsaved  bool          // rec is not on disk as it should be
-	saveAt   time.Time     // when it is written (again), where it is not; monotonic
-	ready    bool
-	draining bool
-	asleep   bool               // from when it sleeps until it answers
-	fresh    bool               // it slept before its next start
-	resting  bool               // what it needs is fetched while it sleeps
+	life     lifecycle
+	since    time.Time          // since when the task runs, monotonic
+	tried    time.Time          // when the last try at a start began, monotonic
+	due      time.Time          // when to start next, monotonic
+	away     time.Duration      // what the last start was put off for, because something did not answer
+	blame    string             // what that was, in words
+	saveAt   time.Time          // when rec is written (again); monotonic; zero: it is on disk as it should be
 	provided wire.Order         // of which it has been
 	lacks    string             // why it could not be, "" if it could
 	trouble  string             // why its last start failed, in words for clients
 	stuck    string             // what a start waits for that nobody knows the time of, in such words
-	counted  bool               // its start-up time is known
 	answers  time.Time          // since when it is ready, monotonic
 	why      string             // of a running instance
 	addrs    []netip.Addr       // in the service network
@@ -77,13 +70,14 @@ func newInstance(k *kit, id wire.InstanceID, rec state.Record, marked bool) *ins
 		place: state.At(k.dir, id),
 		log:   k.log.With("instance", id),
 	}
+	left := marked && rec.Handle == nil
 	if rec.Boot == k.boot {
-		in.unsure = rec.Starting
+		left = left || rec.Starting
 		if rec.Wait > 0 {
 			in.due = time.Now().Add(rec.Wait)
 		}
 	}
-	in.unsure = in.unsure || (marked && rec.Handle == nil)
+	in.life.lost(left)
 	// What an engine before was starting is nobody's wish any more: whoever waited for
 	// it went with that engine.
 	in.awake = rec.Handle != nil && rec.Boot == k.boot
@@ -137,7 +131,7 @@ func (in *instance) presence() plan.Present {
 
 func (in *instance) snap() state.Snapshot {
 	return state.Snapshot{
-		Busy:  in.task != nil || in.rec.Handle != nil || in.unsure,
+		Busy:  in.task != nil || in.rec.Handle != nil || in.life.unsure,
 		Phase: in.rec.Phase,
 		Order: in.rec.Order,
 		Task:  in.task,
@@ -150,7 +144,7 @@ func (in *instance) snap() state.Snapshot {
 
 // run supervises the instance until it is forgotten, left, or ctx is done.
 func (in *instance) run(ctx context.Context) {
-	if in.rec.Handle == nil && !in.unsure {
+	if in.rec.Handle == nil && !in.life.unsure {
 		in.unmount() // a dead engine may not have come to it
 	}
 	for ctx.Err() == nil {
@@ -211,7 +205,7 @@ func (in *instance) outdated(g plan.Goal) bool {
 
 func (in *instance) facts() plan.Facts {
 	return plan.Facts{
-		Task: in.task != nil, Handle: in.rec.Handle != nil, Unsure: in.unsure,
+		Task: in.task != nil, Handle: in.rec.Handle != nil, Unsure: in.life.unsure,
 		Waiting: time.Until(in.due) > 0,
 		Run:     in.rec.Order, Phase: in.rec.Phase,
 	}
@@ -249,7 +243,7 @@ func (in *instance) waitFor(ctx context.Context, over <-chan time.Time) {
 // retry returns a channel that fires when the record should be written again;
 // it never does while there is nothing to write.
 func (in *instance) retry() (<-chan time.Time, func()) {
-	if !in.unsaved {
+	if in.saveAt.IsZero() {
 		return nil, func() {}
 	}
 	t := time.NewTimer(max(time.Until(in.saveAt), 0))
@@ -260,8 +254,8 @@ func (in *instance) retry() (<-chan time.Time, func()) {
 // an instance that wakes and sleeps again is written once. Only for what a successor
 // may as well not know.
 func (in *instance) owe() {
-	if !in.unsaved {
-		in.unsaved, in.saveAt = true, time.Now().Add(retryAfter)
+	if in.saveAt.IsZero() {
+		in.saveAt = time.Now().Add(retryAfter)
 	}
 }
 
@@ -276,7 +270,10 @@ func (in *instance) save() bool {
 		err = fmt.Errorf("its state can't be kept; nothing new is started for it until it can: %w", err)
 	}
 	in.kit.problems.Set("instance "+in.id, err)
-	in.unsaved, in.saveAt = err != nil, time.Now().Add(retryAfter)
+	in.saveAt = time.Time{}
+	if err != nil {
+		in.saveAt = time.Now().Add(retryAfter)
+	}
 	return err == nil
 }
 
@@ -284,14 +281,14 @@ func (in *instance) save() bool {
 func (in *instance) show(phase wire.Phase, why string, order *wire.Order) {
 	s := wire.InstanceStatus{
 		ID: in.id, Incarnation: order.Incarnation, Revision: order.Revision,
-		Phase: phase, Ready: in.ready && !in.draining, Draining: in.draining, Why: why,
+		Phase: phase, Ready: in.life.ready(), Draining: in.life.traffic == draining, Why: why,
 	}
 	if state.SameRun(&in.rec.Order, order) {
 		s.Ports, s.Restarts, s.LastExit, s.Started = in.rec.Ports, in.rec.Restarts(), in.rec.LastExit, in.rec.Started
 		s.Secrets = in.rec.Secrets
 	}
 	s.Addrs, s.Volumes = in.addrs, in.worked
-	s.Asleep = in.asleep && (phase == wire.PhasePending || phase == wire.PhaseRunning)
+	s.Asleep = in.life.sleeps() && (phase == wire.PhasePending || phase == wire.PhaseRunning)
 	if order.Sleep != nil {
 		s.StartUp = rounded(in.rec.StartUp)
 	}
@@ -315,7 +312,7 @@ func (in *instance) settle(g plan.Goal) {
 	case "": // nothing is known to be wanted yet
 	case plan.Refuse:
 		in.show(wire.PhaseRefused, g.Why, &g.Order)
-		if in.asleep || g.Order.Sleep != nil { // somebody waits for it
+		if in.life.sleeps() || g.Order.Sleep != nil { // somebody waits for it
 			in.kit.changed()
 		}
 	case plan.Sleep:
@@ -324,8 +321,8 @@ func (in *instance) settle(g plan.Goal) {
 		}
 		// It is not written: a successor finds the order, and lets it sleep.
 		in.rec.Order, in.rec.Phase, in.rec.Why, in.rec.Wait, in.due = g.Order, wire.PhasePending, "", 0, time.Time{}
-		in.asleep, in.fresh = true, true
-		why := asleep
+		in.life.fallAsleep()
+		why := whyAsleep
 		if in.lacks != "" {
 			why += ", and what it needs is tried to get again then: " + in.lacks
 		}
@@ -381,7 +378,7 @@ func (in *instance) remove(ctx context.Context) bool {
 	if in.kit.users != nil {
 		in.kit.problems.Set("instance "+in.id, in.kit.users.Release(in.id))
 	}
-	in.rec, in.unsaved, in.due = state.Record{}, false, time.Time{}
+	in.rec, in.saveAt, in.due = state.Record{}, time.Time{}, time.Time{}
 	return true
 }
 
@@ -398,7 +395,7 @@ func (in *instance) sweep(ctx context.Context) {
 		}
 		return
 	}
-	in.unsure = false
+	in.life.swept()
 	if in.rec.Starting {
 		in.rec.Starting = false
 		in.save()
@@ -451,7 +448,7 @@ func (in *instance) adopt(ctx context.Context) {
 			_, err := in.kit.users.Give(in.id, in.rec.User)
 			in.kit.problems.Set("user of "+in.id, err)
 		}
-		in.counted = true // nobody saw how long it took
+		in.life.adopted() // nobody saw how long it took
 		in.since = time.Now().Add(-in.age())
 		in.took(task)
 	case errors.Is(err, runtime.ErrGone):

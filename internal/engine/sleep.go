@@ -27,8 +27,8 @@ func (e *Engine) Wake(id wire.InstanceID) {
 	}
 }
 
-// asleep is what is said of an instance that sleeps.
-const asleep = "asleep: the next request starts it"
+// whyAsleep is what is said of an instance that sleeps.
+const whyAsleep = "asleep: the next request starts it"
 
 // setAwake says whether an instance is to be awake; true if that is news.
 func (in *instance) setAwake(awake bool) bool {
@@ -122,7 +122,7 @@ func (in *instance) drowsy() (time.Duration, bool) {
 		return 0, false
 	}
 	idle, from := rule.Idle.Std(), in.since
-	if in.ready {
+	if in.life.ready() {
 		from = in.answers
 	} else {
 		idle = max(idle, leastPatience)
@@ -152,12 +152,12 @@ func (in *instance) drowsiness() (<-chan time.Time, func()) {
 func (in *instance) answered() {
 	now := time.Now()
 	in.answers = now
-	if in.counted {
+	first, woken := in.life.answered()
+	if !first {
 		return
 	}
-	in.counted = true
 	from := in.since
-	if in.asleep {
+	if woken {
 		from = in.tried
 	}
 	took := now.Sub(from)
@@ -165,7 +165,6 @@ func (in *instance) answered() {
 		took = (3*was + took) / 4
 	}
 	in.rec.StartUp = took // written with the next change: it is worth no write
-	in.asleep = false
 }
 
 // rounded is a start-up time as it is told: in steps of a quarter, so that it is no

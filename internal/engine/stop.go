@@ -26,19 +26,19 @@ const (
 func (in *instance) stop(ctx context.Context) {
 	rule := in.stopRule()
 	deadline := time.Now().Add(rule.Grace.Std())
-	again := in.draining // all that is gentle was tried before
-	ready, sleeps := in.ready, false
+	again := in.life.traffic == draining // all that is gentle was tried before
+	was, sleeps := closed, false
 	if !again {
-		in.draining, in.ready = true, false
 		why := "draining"
 		if g := in.currentGoal(); g.Kind == plan.Sleep {
 			// A request that comes now may wait for it to be started again.
-			in.asleep, sleeps = true, true
+			sleeps = true
 			if state.SameRun(&in.rec.Order, &g.Order) {
 				in.rec.Order = g.Order
 			}
 			why = "no request for " + g.Order.Sleep.Idle.String() + ": it goes to sleep"
 		}
+		was = in.life.drain(sleeps)
 		in.display(why)
 		in.kit.changed()
 	}
@@ -72,7 +72,7 @@ func (in *instance) stop(ctx context.Context) {
 		case <-in.wake:
 			// A request that came meanwhile waits for it, and it would wait for that.
 			if sleeps && plan.Next(in.facts(), in.currentGoal()) == plan.StepWatch {
-				in.draining, in.asleep, in.ready = false, false, ready
+				in.life.resume(was)
 				in.display(in.why)
 				in.kit.changed()
 				return
@@ -149,7 +149,8 @@ func (in *instance) stopped(exit wire.Exit) {
 	exit.Attempt = in.rec.Attempt()
 	task := in.task
 	in.rec.LastExit, in.rec.Handle = &exit, nil
-	in.task, in.draining, in.ready = nil, false, false
+	in.task = nil
+	in.life.ended()
 	in.noteUser()
 	in.rec.Phase, in.rec.Why, in.rec.Wait = wire.PhasePending, "stopped", 0
 	in.rec.Failures, in.due = 0, time.Time{}

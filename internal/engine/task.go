@@ -58,7 +58,7 @@ func (in *instance) spec(o *wire.Order) runtime.Spec {
 		s.Wasm = &runtime.Wasm{
 			Module: module, Files: slices.Sorted(maps.Keys(o.Spec.Files)),
 			Concurrency: cmp.Or(rules.Places(), manyPlaces), Timeout: rules.Timeout.Std(),
-			Soon: in.asleep,
+			Soon: in.life.sleeps(),
 		}
 	}
 	return s
@@ -89,7 +89,7 @@ func (in *instance) start(ctx context.Context, o wire.Order) {
 		in.wait(&o, "a secret that it needs is not there yet", func() { in.rest(ctx) })
 		return
 	}
-	if ready, err := in.fetch(ctx, &o); err != nil {
+	if ready, err := in.fetch(ctx, &o, false); err != nil {
 		in.rec.Starts++
 		in.kit.lost.Add(1)
 		in.trouble = "what it is made of could not be fetched"
@@ -110,10 +110,9 @@ func (in *instance) start(ctx context.Context, o wire.Order) {
 		in.hold()
 		return
 	}
-	if in.fresh && in.rec.Starts > 0 {
+	if in.life.start() && in.rec.Starts > 0 {
 		in.rec.Woken++
 	}
-	in.fresh = false
 	in.rec.Starts++
 	in.rec.Up, in.env = false, nil
 	in.rec.Secrets, in.rotateAt = held, time.Time{}
@@ -140,7 +139,8 @@ func (in *instance) start(ctx context.Context, o wire.Order) {
 		in.rec.Starting = false
 		if err == nil {
 			in.rec.Started, in.rec.Clock = time.Now(), in.kit.uptime()
-			in.since, in.counted = in.rec.Started, false
+			in.since = in.rec.Started
+			in.life.started()
 			in.kit.starts.Add(1)
 			in.log.Info("started", "pid", task.Handle().PID, "attempt", spec.Attempt)
 			in.took(task)
@@ -277,10 +277,11 @@ func (in *instance) surroundings(s state.Snapshot) (environment.Surroundings, er
 // took notes a task that was started or found.
 func (in *instance) took(task runtime.Task) {
 	h := task.Handle()
-	in.task, in.rec.Handle, in.unsure = task, &h, false
+	in.task, in.rec.Handle = task, &h
+	in.life.took()
 	in.noteUser()
 	in.rec.Up = in.rec.Up || in.rec.Order.Spec.Startup == nil
-	in.ready, in.draining, in.why = false, false, ""
+	in.why = ""
 	if !in.rec.Up {
 		in.why = starting
 	}
@@ -315,7 +316,7 @@ func (in *instance) display(why string) { in.show(in.phase(), why, &in.rec.Order
 // watch sees to a running task until it ends, or something else is to be done
 // about it, or ctx is done.
 func (in *instance) watch(ctx context.Context) {
-	in.draining = false // it may have been to be stopped, which failed
+	in.life.watch()
 	checks, err := in.checks()
 	if err != nil {
 		in.tell(health.Result{Kind: health.Readiness, Why: "its checks: " + err.Error()})
@@ -414,7 +415,7 @@ func (in *instance) await(ctx context.Context, beside func(context.Context)) (en
 
 // tell shows what a check has found and lets the router know.
 func (in *instance) tell(v health.Result) {
-	was := in.ready
+	news := false
 	switch {
 	case v.Kind == health.Liveness: // it lives, which is what was assumed
 		return
@@ -426,7 +427,7 @@ func (in *instance) tell(v health.Result) {
 		in.save()
 		in.log.Info("its startup check passed")
 	default:
-		in.ready, in.why = v.Pass, ""
+		news, in.why = in.life.probed(v.Pass), ""
 		if v.Pass {
 			in.answered()
 		} else {
@@ -434,7 +435,7 @@ func (in *instance) tell(v health.Result) {
 		}
 	}
 	in.display(in.why)
-	if was != in.ready {
+	if news {
 		in.kit.changed()
 	}
 }
@@ -444,7 +445,7 @@ func (in *instance) tell(v health.Result) {
 // after any other exit.
 func (in *instance) condemn(ctx context.Context, ends <-chan wire.Exit, why string) {
 	in.log.Info("ended because of a check", "why", why)
-	in.ready = false
+	in.life.condemn()
 	in.display("being ended: " + why)
 	in.kit.changed()
 	rule := in.stopRule()
@@ -486,10 +487,9 @@ func (in *instance) lost() {
 	rebooted := in.rec.Handle.Boot != in.kit.boot
 	in.rec.LastExit = &exit
 	in.log.Info("ended while no engine was there", "rebooted", rebooted)
-	// Its children may have outlived it, but not a reboot.
-	in.unsure = !rebooted
 	resident := in.kit.resident(&in.rec.Order)
-	in.unsure = in.unsure && !resident
+	// Its children may have outlived it, but not a reboot.
+	in.life.lost(!rebooted && !resident)
 	if (rebooted || resident) && in.rec.Order.Spec.Restart.Policy != "never" {
 		// The machine stopped, or the engine, and not the instance: it starts again at once.
 		why := "the machine was started again"
@@ -536,7 +536,8 @@ func (in *instance) decide(exit wire.Exit, ranFor time.Duration) life.Action {
 // anything is done about it.
 func (in *instance) over(act life.Action, why string) {
 	task := in.task
-	in.task, in.ready, in.draining = nil, false, false
+	in.task = nil
+	in.life.ended()
 	in.noteUser()
 	in.rec.Handle, in.rec.Failures, in.rec.Why = nil, act.InARow, why
 	in.rec.Phase, in.rec.Wait, in.due = wire.PhaseExited, 0, time.Time{}
