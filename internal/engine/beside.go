@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/verge-edge/verge/internal/engine/state"
+	"github.com/verge-edge/verge/internal/engine/supervise"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -26,7 +27,7 @@ func (e *Engine) Exec(ctx context.Context, q wire.ExecAsk) (wire.ExecAnswer, err
 }
 
 // instance finds an instance.
-func (e *Engine) instance(id wire.InstanceID) (*instance, error) {
+func (e *Engine) instance(id wire.InstanceID) (*supervise.Instance, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if in := e.instances[id]; in != nil {
@@ -41,7 +42,7 @@ func (e *Engine) orderOf(id wire.InstanceID) (wire.Order, bool) {
 	if err != nil {
 		return wire.Order{}, false
 	}
-	return in.currentGoal().Order, true
+	return in.Goal().Order, true
 }
 
 // beside runs a function until it returns, once prepare was called without an error; its

@@ -23,6 +23,7 @@ import (
 	"github.com/verge-edge/verge/internal/engine/state"
 	"github.com/verge-edge/verge/internal/engine/stats"
 	"github.com/verge-edge/verge/internal/engine/status"
+	"github.com/verge-edge/verge/internal/engine/supervise"
 	"github.com/verge-edge/verge/internal/engine/users"
 	"github.com/verge-edge/verge/internal/engine/volumes"
 	"github.com/verge-edge/verge/internal/handover"
@@ -110,7 +111,7 @@ type Engine struct {
 	known     bool // orders were read from disk or sent
 	halting   bool
 	spawn     func(func(context.Context)) // starts a goroutine of this Run; nil when it is over
-	instances map[wire.InstanceID]*instance
+	instances map[wire.InstanceID]*supervise.Instance
 	// marked instances have processes that an earlier engine started.
 	marked map[wire.InstanceID]bool
 	// orphans left traces but no readable record. Nothing is done about them until
@@ -155,7 +156,7 @@ func New(opts Options) (*Engine, error) {
 		upgrades: make(chan *upgrade), applying: make(gate, 1),
 
 		stored:    orders.At(opts.Dir),
-		instances: make(map[wire.InstanceID]*instance),
+		instances: make(map[wire.InstanceID]*supervise.Instance),
 	}
 	e.meter = stats.NewMeter(e.tasks, e.ended)
 	for _, d := range opts.Drivers {
@@ -269,7 +270,7 @@ func (e *Engine) wakeAll() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, in := range e.instances {
-		in.poke()
+		in.Poke()
 	}
 }
 
@@ -368,7 +369,7 @@ func (e *Engine) Shutdown(ctx context.Context) error {
 	case <-ctx.Done():
 	}
 	e.hurryOnce.Do(func() { close(e.hurry) })
-	last := time.NewTimer(killWithin + time.Second)
+	last := time.NewTimer(supervise.KillWithin + time.Second)
 	defer last.Stop()
 	select {
 	case <-done:
@@ -411,40 +412,40 @@ func (e *Engine) replan() {
 		Orders: e.orders, Known: e.known, Halting: e.halting,
 		Capacity: e.kit.capacity(), Devices: e.kit.devices(), Runtimes: e.board.Runtimes(),
 		Refuses: func(s *api.Service) string {
-			return cmp.Or(users.Refuses(s, e.opts.Config.HostUsers, e.board.Isolation()), volumes.Refuses(s, e.opts.Config.HostPaths, e.kit.cannotMount))
+			return cmp.Or(users.Refuses(s, e.opts.Config.HostUsers, e.board.Isolation()), volumes.Refuses(s, e.opts.Config.HostPaths, e.kit.supervise.CannotMount))
 		},
 		Overlay: e.kit.network.Wanted(),
 		Present: make(map[wire.InstanceID]plan.Present, len(e.instances)),
 	}
 	for i := range e.orders {
 		if in := e.instances[e.orders[i].ID]; in != nil {
-			in.heed(&e.orders[i])
+			in.WakeIfOrdered(&e.orders[i])
 		}
 	}
 	for id, in := range e.instances {
-		w.Present[id] = in.present()
+		w.Present[id] = in.Present()
 	}
 	e.uses.SetApps(e.appsLocked())
 	for id, g := range plan.Goals(w) {
 		in := e.instances[id]
 		if in == nil {
 			in = e.addLocked(id, state.Record{}, e.marked[id])
-			in.setAwake(state.BeginsAwake(&g.Order))
+			in.SetAwake(state.BeginsAwake(&g.Order))
 		}
-		in.setGoal(g)
+		in.SetGoal(g)
 	}
 }
 
 // addLocked adds an instance and starts its supervisor, which waits for its goal
 // if it has none yet.
-func (e *Engine) addLocked(id wire.InstanceID, rec state.Record, marked bool) *instance {
-	in := newInstance(e.kit, id, rec, marked)
+func (e *Engine) addLocked(id wire.InstanceID, rec state.Record, marked bool) *supervise.Instance {
+	in := supervise.New(e.kit.supervise, id, rec, marked)
 	delete(e.marked, id)
 	e.instances[id] = in
 	e.alive.Add(1)
 	e.spawn(func(ctx context.Context) {
 		defer e.alive.Done()
-		in.run(ctx)
+		in.Run(ctx)
 	})
 	return in
 }
@@ -472,15 +473,15 @@ func (e *Engine) orderedImages() (map[string]string, bool) {
 
 // forgotten removes an instance whose traces are gone, unless it has been
 // ordered again.
-func (e *Engine) forgotten(in *instance) bool {
+func (e *Engine) forgotten(in *supervise.Instance) bool {
 	e.mu.Lock()
-	if in.currentGoal().Kind != plan.Forget {
+	if in.Goal().Kind != plan.Forget {
 		e.mu.Unlock()
 		return false
 	}
-	delete(e.instances, in.id)
-	e.board.Forget(in.id)
-	e.kit.logs.Forget(in.id)
+	delete(e.instances, in.ID)
+	e.board.Forget(in.ID)
+	e.kit.logs.Forget(in.ID)
 	e.mu.Unlock()
 	e.replan()
 	return true

@@ -12,6 +12,7 @@ import (
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/engine/state"
+	"github.com/verge-edge/verge/internal/engine/supervise"
 	"github.com/verge-edge/verge/internal/engine/volumes"
 	"github.com/verge-edge/verge/internal/runtime"
 	"github.com/verge-edge/verge/internal/wire"
@@ -128,7 +129,7 @@ func TestASleeperHasWhatItNeeds(t *testing.T) {
 				t.Errorf("half-way: %+v", s)
 			}
 			after(30 * time.Second)
-			if s := r.status(web0); !s.Asleep || s.Why != whyAsleep || d.starts(web0) != 0 {
+			if s := r.status(web0); !s.Asleep || s.Why != supervise.WhyAsleep || d.starts(web0) != 0 {
 				t.Errorf("with its image: %+v, %d starts", s, d.starts(web0))
 			}
 			r.apply(sleeping(1)) // as before
@@ -180,7 +181,7 @@ func TestNobodyFailsWhileARegistryIsAway(t *testing.T) {
 		if s := r.status(web0); s.Phase != wire.PhasePending || s.Restarts != 0 || !strings.Contains(s.Why, "waiting: the registry") || !strings.Contains(s.Why, "2s") {
 			t.Errorf("away: %+v", s)
 		}
-		after(2 * awayFirst)
+		after(2 * supervise.AwayFirst)
 		if s := r.status(web0); s.Restarts != 0 || !strings.Contains(s.Why, "4s") {
 			t.Errorf("still away: %+v", s)
 		}

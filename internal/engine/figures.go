@@ -26,7 +26,7 @@ func (e *Engine) Metrics(ctx context.Context) ([]byte, error) {
 // samples are the figures of what runs here.
 func (e *Engine) samples() []obs.Sample {
 	w := stats.Worker{
-		Starts: e.kit.starts.Load(), FailedStarts: e.kit.lost.Load(), Commands: len(e.kit.commands), Sessions: e.sessions.Count(),
+		Starts: e.kit.supervise.Counters.Starts.Load(), FailedStarts: e.kit.supervise.Counters.Failed.Load(), Commands: len(e.kit.supervise.Commands), Sessions: e.sessions.Count(),
 		Reserved: e.reserved(), Capacity: e.opts.Config.Capacity, Gateway: e.board.Published(),
 	}
 	w.Phases, w.Ready, w.Draining, w.Restarts, w.Problems = e.board.Counts()
@@ -52,7 +52,7 @@ func (e *Engine) reserved() (sum api.Resources) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, in := range e.instances {
-		sum = in.present().AddTo(sum)
+		sum = in.Present().AddTo(sum)
 	}
 	return sum
 }
@@ -71,7 +71,7 @@ func (e *Engine) tasks() map[wire.InstanceID]runtime.Task {
 	defer e.mu.Unlock()
 	tasks := make(map[wire.InstanceID]runtime.Task, len(e.instances))
 	for id, in := range e.instances {
-		if t := in.runningTask(); t != nil {
+		if t := in.Task(); t != nil {
 			tasks[id] = t
 		}
 	}

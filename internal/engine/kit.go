@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"log/slog"
 	"net"
 	"net/http"
 	"sync/atomic"
@@ -10,21 +9,16 @@ import (
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/engine/gateway"
-	"github.com/verge-edge/verge/internal/engine/health"
 	"github.com/verge-edge/verge/internal/engine/logs"
 	"github.com/verge-edge/verge/internal/engine/network"
 	"github.com/verge-edge/verge/internal/engine/objects"
-	"github.com/verge-edge/verge/internal/engine/portpool"
 	"github.com/verge-edge/verge/internal/engine/proximity"
 	"github.com/verge-edge/verge/internal/engine/secrets"
-	"github.com/verge-edge/verge/internal/engine/state"
 	"github.com/verge-edge/verge/internal/engine/stats"
 	"github.com/verge-edge/verge/internal/engine/status"
-	"github.com/verge-edge/verge/internal/engine/users"
+	"github.com/verge-edge/verge/internal/engine/supervise"
 	"github.com/verge-edge/verge/internal/engine/volumes"
-	"github.com/verge-edge/verge/internal/policy/life"
 	"github.com/verge-edge/verge/internal/proxy"
-	"github.com/verge-edge/verge/internal/runtime"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -86,67 +80,27 @@ type routerReports interface {
 
 // orphanProcesses ends what a dead engine may have started without noting it.
 type orphanProcesses interface {
+	supervise.Orphans
 	Find(first bool) (map[wire.InstanceID][]int, error)
-	End(ctx context.Context, id wire.InstanceID) error
 	// EndExec ends what a session has left.
 	EndExec(ctx context.Context, session string) error
 }
 
-// rule decides about an exit; life.Restart.
-type rule func(policy api.Restart, exit wire.Exit, inARow int, ranFor time.Duration, seed uint64) life.Action
-
-// kit is what all supervisors of an engine work with. It does not change once
-// they run.
+// kit are the parts of an engine. It does not change once supervisors run.
 type kit struct {
-	dir    string
 	config wire.EngineConfig
 	// plugged are devices that were added since; nil: none.
-	plugged atomic.Pointer[[]wire.DeviceNode]
-	boot    string               // the kernel's id of this boot
-	uptime  func() time.Duration // how long ago that was, 0 where it is not known
-	// cannotMount says why nothing can be mounted here, "" if it can.
-	cannotMount string
-	// users is nil where instances run as the user of this process.
-	users   *users.Pool
-	hide    []string // from instances, see Options
-	mark    string   // VERGE_ENGINE of our instances
-	drivers map[string]runtime.Driver
-	log     *slog.Logger
-
+	plugged  atomic.Pointer[[]wire.DeviceNode]
 	router   router
 	network  *network.Network
-	board    *status.Board
 	problems *status.Problems
-	ports    *portpool.Pool
 	objects  *objects.Cache
 	vault    *secrets.Vault
 	volumes  *volumes.Store
 	orphans  orphanProcesses
-	prober   health.Prober
-	restart  rule
 	logs     *logs.Store
-	// commands holds one for each check by command that is being made.
-	commands chan struct{}
-	// starts and lost count the starts of programs, and those that failed.
-	starts, lost atomic.Uint64
-
 	// local holds one when readiness of instances may be another.
 	local chan struct{}
-
-	// released is called, without any lock, when an instance gave back its
-	// reservation.
-	released func()
-	// forgotten is called when all traces of an instance are gone; false if it is
-	// wanted again meanwhile.
-	forgotten func(in *instance) bool
-	// makeRoom removes images that nothing needs, and says whether there were any.
-	makeRoom func(ctx context.Context) bool
-	// hurry is closed when a shutdown's patience is over.
-	hurry <-chan struct{}
-}
-
-// resident says whether the tasks of an order are part of this process.
-func (k *kit) resident(o *wire.Order) bool {
-	_, ok := k.drivers[state.RuntimeOf(o)].(runtime.Resident)
-	return ok
+	// supervise has what supervisors need of all that.
+	supervise *supervise.Deps
 }

@@ -31,6 +31,7 @@ import (
 	"github.com/verge-edge/verge/internal/engine/state"
 	"github.com/verge-edge/verge/internal/engine/stats"
 	"github.com/verge-edge/verge/internal/engine/status"
+	"github.com/verge-edge/verge/internal/engine/supervise"
 	"github.com/verge-edge/verge/internal/engine/volumes"
 	"github.com/verge-edge/verge/internal/overlay/peer"
 	"github.com/verge-edge/verge/internal/pki"
@@ -47,7 +48,7 @@ type parts struct {
 	network network.Overlay
 	orphans orphanProcesses
 	prober  health.Prober
-	restart rule
+	restart supervise.RestartRule
 	boot    string
 	uptime  func() time.Duration
 	free    func(port int) bool
@@ -87,65 +88,65 @@ func probeDrivers(drivers map[string]runtime.Driver) (wire.EngineInfo, error) {
 func (e *Engine) assemble() error {
 	p := e.opts.parts
 	k := &kit{
-		dir: e.opts.Dir, config: e.opts.Config, boot: p.boot, uptime: p.uptime, mark: wire.Mark(e.opts.Dir)[:16],
-		drivers: e.opts.Drivers, log: e.log,
-		router: p.router, board: e.board, problems: status.NewProblems(e.log, e.board),
-		orphans: p.orphans, prober: p.prober, restart: p.restart,
-		released: e.replan, forgotten: e.forgotten, hurry: e.hurry,
-		local:       make(chan struct{}, 1),
-		vault:       secrets.New(filepath.Join(e.opts.Dir, wire.IdentityDir)),
-		commands:    make(chan struct{}, health.MaxCommands),
-		cannotMount: workdir.CannotMount(),
+		config: e.opts.Config, router: p.router, problems: status.NewProblems(e.log, e.board), orphans: p.orphans,
+		vault: secrets.New(filepath.Join(e.opts.Dir, wire.IdentityDir)), local: make(chan struct{}, 1),
 	}
-	k.logs = logs.New(logs.Options{Dir: k.dir, Drivers: k.drivers, Problems: k.problems.Set, Status: e.board.Get, Ended: e.ended, Log: e.log})
-	if k.uptime == nil {
-		k.uptime = uptime
+	d := &supervise.Deps{
+		Dir: e.opts.Dir, Mark: wire.Mark(e.opts.Dir)[:16], Config: e.opts.Config, Boot: p.boot, Uptime: p.uptime,
+		CannotMount: workdir.CannotMount(), Hide: e.opts.Hide, Drivers: e.opts.Drivers, Devices: k.devices, Log: e.log,
+		Board: e.board, Problems: k.problems, Addrs: k.addrsOf, Secrets: k.vault, Prober: p.prober, Restart: p.restart,
+		Commands: make(chan struct{}, health.MaxCommands), Changed: k.changed, Released: e.replan, Forgotten: e.forgotten, Hurry: e.hurry,
 	}
-	if k.boot == "" {
+	k.logs = logs.New(logs.Options{Dir: d.Dir, Drivers: d.Drivers, Problems: k.problems.Set, Status: e.board.Get, Ended: e.ended, Log: e.log})
+	if d.Uptime == nil {
+		d.Uptime = uptime
+	}
+	if d.Boot == "" {
 		b, err := atomicfile.ReadBounded("/proc/sys/kernel/random/boot_id", 128)
 		if err != nil {
 			return fmt.Errorf("id of this boot: %w", err)
 		}
-		k.boot = strings.TrimSpace(string(b))
+		d.Boot = strings.TrimSpace(string(b))
 	}
 	if k.orphans == nil {
-		k.orphans = orphans.Processes{Engine: k.mark}
+		k.orphans = orphans.Processes{Engine: d.Mark}
 	}
-	if k.prober == nil {
-		k.prober = health.NewNetProber()
+	if d.Prober == nil {
+		d.Prober = health.NewNetProber()
 	}
-	if k.restart == nil {
-		k.restart = life.Restart
+	if d.Restart == nil {
+		d.Restart = life.Restart
 	}
 	if p.free == nil {
 		p.free = portpool.Bindable
 	}
-	k.ports = portpool.New(k.mark, p.free)
-	id := identity.New(filepath.Join(k.dir, wire.IdentityDir), &e.revoked, e.log)
-	k.objects = objects.New(objects.Options{Dir: k.dir, Identity: id, Problem: k.problems.Tell, Sockets: e.opts.Sockets, Off: p.noObjects, Log: e.log})
+	d.Ports, d.Logs, d.Orphans = portpool.New(d.Mark, p.free), k.logs, k.orphans
+	id := identity.New(filepath.Join(e.opts.Dir, wire.IdentityDir), &e.revoked, e.log)
+	k.objects = objects.New(objects.Options{Dir: e.opts.Dir, Identity: id, Problem: k.problems.Tell, Sockets: e.opts.Sockets, Off: p.noObjects, Log: e.log})
 	e.images = images.New(images.Options{
-		Cluster: k.config.Cluster, Shares: k.config.DataAddr != "", Pull: k.config.Pull, Drivers: k.drivers,
+		Cluster: k.config.Cluster, Shares: k.config.DataAddr != "", Pull: k.config.Pull, Drivers: e.opts.Drivers,
 		Above: k.objects.Cluster(), TLS: id.ClientTLS, Ordered: e.orderedImages, Log: e.log,
 	})
-	k.makeRoom = e.images.MakeRoom
+	d.MakeRoom = e.images.MakeRoom
 	if p.volumes == nil {
 		p.volumes = k.objects.Cluster()
 	}
-	k.volumes = volumes.New(volumes.Options{Dir: k.dir, Worker: k.config.Worker, HostPaths: k.config.HostPaths, Objects: p.volumes, Log: e.log})
-	k.hide = e.opts.Hide
-	e.openUsers(k)
+	k.volumes = volumes.New(volumes.Options{Dir: e.opts.Dir, Worker: k.config.Worker, HostPaths: k.config.HostPaths, Objects: p.volumes, Log: e.log})
+	if pool := e.openUsers(); pool != nil {
+		d.Users = pool
+	}
 	k.problems.Set("volumes that were not received", k.volumes.ClearArriving())
 	e.gateway = gateway.NewWatcher(e.board, k.problems)
 	if k.router == nil {
-		d, err := newRouter(e, k)
+		far, err := newRouter(e, k)
 		if err != nil {
 			return err
 		}
-		k.router, e.distances = d.Router(), d
+		k.router, e.distances = far.Router(), far
 	}
 	e.gateway.Watch(k.router)
 	n := network.Options{
-		Dir: k.dir, Boot: k.boot, Config: k.config, Board: e.board, Problems: k.problems, Log: e.log, Revoked: &e.revoked,
+		Dir: e.opts.Dir, Boot: d.Boot, Config: k.config, Board: e.board, Problems: k.problems, Log: e.log, Revoked: &e.revoked,
 		Sockets: e.opts.Sockets, Apart: e.opts.Apart, Through: k.router.Serve, Objects: k.objects.Serve,
 		Use: e.uses.Use, Await: e.uses.Await, Overlay: p.network, PlaceWithin: p.placeWithin,
 	}
@@ -156,12 +157,14 @@ func (e *Engine) assemble() error {
 	if v := k.network.Overlay(); v != nil && e.distances != nil {
 		e.distances.SetTunnel(v.Measure)
 	}
+	d.Router, d.Network, d.Objects, d.Volumes = k.router, k.network, k.objects, k.volumes
+	k.supervise = d
 	e.local = routes.NewLocal(k.router, k.config.Cluster, k.config.Worker, e.board.Get)
 	e.reporter = proximity.NewReporter(proximity.ReportOptions{
 		Cluster: k.config.Cluster, Worker: k.config.Worker, Distances: e.distances, Router: k.router, Network: e.networkPaths,
 		Await: e.uses.Await, AwaitAll: e.uses.AwaitAll, Log: e.log,
 	})
-	if err := atomicfile.MkdirAll(filepath.Join(k.dir, state.InstancesDir), 0o700); err != nil {
+	if err := atomicfile.MkdirAll(filepath.Join(e.opts.Dir, state.InstancesDir), 0o700); err != nil {
 		return fmt.Errorf("directory of the instances: %w", err)
 	}
 	e.sessions = sessions.New(sessions.Options{
@@ -203,17 +206,17 @@ func (e *Engine) probeAgain(name string, d runtime.Driver) {
 func newRouter(e *Engine, k *kit) (*proximity.Distances, error) {
 	// A board without a battery starts in 1970, where no peer's certificate is
 	// valid; the agent keeps the last known time beside the identity.
-	c, idDir := k.config, filepath.Join(k.dir, wire.IdentityDir)
+	c, idDir := k.config, filepath.Join(e.opts.Dir, wire.IdentityDir)
 	id := identity.New(idDir, nil, e.log)
 	acme, err := gateway.ACMEServer(c.Gateway.ACME)
 	k.problems.Set("ACME", err)
-	return proximity.New(k.dir, proxy.Options{
+	return proximity.New(e.opts.Dir, proxy.Options{
 		Worker: c.Worker, Cluster: c.Cluster, Local: e, Log: e.log,
-		StateFile: filepath.Join(k.dir, routerFile),
+		StateFile: filepath.Join(e.opts.Dir, routerFile),
 		DataAddr:  c.DataAddr, GatewayAddr: c.GatewayAddr, GatewayTLSAddr: c.Gateway.TLSAddr,
 		GatewayPorts: [2]int{int(c.Gateway.Ports[0]), int(c.Gateway.Ports[1])}, GatewayChanged: e.gateway.Changed,
 		GatewayProxyFrom: c.Gateway.ProxyFrom,
-		CertDir:          filepath.Join(k.dir, gateway.Dir), Secrets: k.vault, ACME: acme, CertsAbove: k.objects.Cluster(), SelfSigned: c.Gateway.SelfSigned,
+		CertDir:          filepath.Join(e.opts.Dir, gateway.Dir), Secrets: k.vault, ACME: acme, CertsAbove: k.objects.Cluster(), SelfSigned: c.Gateway.SelfSigned,
 		Ask: e.uses.Await, Listeners: e.opts.Sockets, Public: e.opts.Public,
 		TLS: id.ServerTLS, Away: id.AwayTLS, PeerName: pki.WorkerName, PeerAllowed: identity.PeerAllowed(&e.revoked),
 		Protocols: map[string]func(context.Context, *tls.Conn){peer.Protocol: func(ctx context.Context, conn *tls.Conn) { k.network.ServeOffer(ctx, conn) }, wire.ImageProtocol: e.images.Serve},
@@ -312,7 +315,7 @@ func (e *Engine) sweepGroups(ctx context.Context, records map[wire.InstanceID]st
 			kept[rec.Handle.Cgroup] = true
 		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, killWithin)
+	ctx, cancel := context.WithTimeout(ctx, supervise.KillWithin)
 	defer cancel()
 	for name, d := range e.opts.Drivers {
 		s, ok := d.(interface {

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"net/netip"
 	"strings"
 	"time"
 
@@ -83,30 +82,6 @@ func (k *kit) addrsOf(o *wire.Order, service string, ports []api.Port) (map[stri
 		return n.ServiceAddrs(o.App, wire.OrderNamespace(o), service, ports)
 	}
 	return k.router.Reserve(o.App, service, ports)
-}
-
-// attach gives the instance its part of the service network, or finds it again.
-// Where the worker has none it does nothing.
-func (in *instance) attach(o *wire.Order) error {
-	pid := 0
-	if in.rec.Handle != nil {
-		pid = in.rec.Handle.PID
-	}
-	a, err := in.kit.network.Attach(o, in.rec.Net, pid, in.place.Dir)
-	if err != nil {
-		return err
-	}
-	in.rec.Net, in.addrs, in.netns, in.resolv, in.host = a.Place, a.Addrs, a.NetNS, a.Resolv, a.Host
-	return nil
-}
-
-// detach ends the instance's part of the service network.
-func (in *instance) detach() error {
-	if in.kit.network.Overlay() == nil {
-		return nil
-	}
-	in.addrs, in.netns, in.resolv, in.host = nil, "", "", netip.Addr{}
-	return in.kit.network.Detach(in.id)
 }
 
 // networkPaths are the paths of the service network, nil where there is none.

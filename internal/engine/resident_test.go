@@ -10,6 +10,7 @@ import (
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/engine/state"
+	"github.com/verge-edge/verge/internal/engine/supervise"
 	"github.com/verge-edge/verge/internal/runtime"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -74,7 +75,7 @@ func TestAWokenFunctionWritesLater(t *testing.T) {
 		r.mustSleep(web0)
 
 		r.e.Wake(web0)
-		after(retryAfter + time.Millisecond)
+		after(supervise.RetryAfter + time.Millisecond)
 		rec, err := state.ReadRecord(filepath.Dir(r.recordPath(web0)), web0)
 		if err != nil || rec.Handle == nil || rec.Phase != wire.PhaseRunning || rec.Starts != 1 {
 			t.Fatalf("a while later: %+v, %v", rec, err)

@@ -42,8 +42,8 @@ func (e *Engine) usesLocked(r wire.VolumeRef) bool {
 	if in == nil {
 		return false
 	}
-	goal := in.currentGoal().Order
-	run := in.present().Order
+	goal := in.Goal().Order
+	run := in.Present().Order
 	// Of one without an order nobody knows what it names.
 	return volumes.Names(&goal, r) || volumes.Names(&run, r) || (goal.ID == "" && run.ID == "")
 }

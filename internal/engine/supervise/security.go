@@ -1,4 +1,4 @@
-package engine
+package supervise
 
 import (
 	"bytes"
@@ -25,16 +25,16 @@ const hintBytes = 4 << 10
 
 // readOnlyHint says what may have been wrong with a container that failed, where its log
 // says that it could not write: programs seldom tell that by their exit code.
-func (in *instance) readOnlyHint(exit wire.Exit) string {
+func (in *Instance) readOnlyHint(exit wire.Exit) string {
 	o := &in.rec.Order
 	if exit.Code == 0 || exit.Unknown || o.Spec == nil || state.RuntimeOf(o) != api.Container || !o.Spec.Security.ReadOnly() {
 		return ""
 	}
-	end, err := logfile.End(in.place.Log())
+	end, err := logfile.End(in.layout.Log())
 	if err != nil {
 		return ""
 	}
-	last, err := logfile.Read(in.place.Log(), max(0, end-hintBytes), hintBytes)
+	last, err := logfile.Read(in.layout.Log(), max(0, end-hintBytes), hintBytes)
 	if err != nil || !bytes.Contains(bytes.ToLower(last.Data), []byte("read-only file system")) {
 		return ""
 	}

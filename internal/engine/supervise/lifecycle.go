@@ -1,4 +1,4 @@
-package engine
+package supervise
 
 // traffic is whether requests may be sent to an instance.
 type traffic uint8

@@ -1,4 +1,4 @@
-package engine
+package supervise
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 // would never end.
 func TestPauseUntilAMomentThatHasPassed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		in := &instance{wake: make(chan struct{}, 1)}
+		in := &Instance{wake: make(chan struct{}, 1)}
 		for _, d := range []time.Duration{-time.Hour, -1, 0, time.Second} {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			in.pause(ctx, d)

@@ -1,4 +1,4 @@
-package engine
+package supervise
 
 import (
 	"cmp"
@@ -13,25 +13,15 @@ import (
 	"github.com/verge-edge/verge/internal/wire"
 )
 
-// leastPatience is how long an instance that does not answer yet is kept awake at
+// leastIdle is how long an instance that does not answer yet is kept awake at
 // least: whoever woke it may still be waiting.
-const leastPatience = time.Minute
+const leastIdle = time.Minute
 
-// Wake implements proxy.Local: it starts an instance that sleeps, if there is room.
-func (e *Engine) Wake(id wire.InstanceID) {
-	e.mu.Lock()
-	in := e.instances[id]
-	e.mu.Unlock()
-	if in != nil && in.setAwake(true) {
-		e.replan()
-	}
-}
+// WhyAsleep is what is said of an instance that sleeps.
+const WhyAsleep = "asleep: the next request starts it"
 
-// whyAsleep is what is said of an instance that sleeps.
-const whyAsleep = "asleep: the next request starts it"
-
-// setAwake says whether an instance is to be awake; true if that is news.
-func (in *instance) setAwake(awake bool) bool {
+// SetAwake says whether an instance is to be awake; true if that is news.
+func (in *Instance) SetAwake(awake bool) bool {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	if in.awake == awake {
@@ -41,9 +31,9 @@ func (in *instance) setAwake(awake bool) bool {
 	return true
 }
 
-// heed wakes an instance of which an order says for the first time that it is to be
+// WakeIfOrdered wakes an instance of which an order says for the first time that it is to be
 // awake.
-func (in *instance) heed(o *wire.Order) {
+func (in *Instance) WakeIfOrdered(o *wire.Order) {
 	if o.Sleep == nil || !o.Sleep.Awake {
 		return
 	}
@@ -54,14 +44,14 @@ func (in *instance) heed(o *wire.Order) {
 	}
 	in.mu.Unlock()
 	if told.ID == "" || !state.SameRun(&told, o) || told.Sleep != nil && !told.Sleep.Awake {
-		in.setAwake(true)
+		in.SetAwake(true)
 	}
 }
 
-// doze lets an instance sleep, from the next plan on.
-func (in *instance) doze() {
-	if in.setAwake(false) {
-		in.kit.released()
+// letSleep lets an instance sleep, from the next plan on.
+func (in *Instance) letSleep() {
+	if in.SetAwake(false) {
+		in.deps.Released()
 	}
 }
 
@@ -70,19 +60,19 @@ func (in *instance) doze() {
 // one that stumbles once is there soon. Then whoever waits is told, and so is who comes,
 // until it is tried again: trying is what the restart rule allows, however many ask.
 const (
-	patientFor   = time.Second
-	patientTries = 3
+	waitAtMost = time.Second
+	waitTries  = 3
 )
 
 // putOff says whether requests wait for an instance that is in this phase by this order.
-func (in *instance) putOff(phase wire.Phase, o *wire.Order) *status.Unavailable {
+func (in *Instance) putOff(phase wire.Phase, o *wire.Order) *status.Unavailable {
 	if o.Sleep == nil || in.task != nil {
 		return nil
 	}
 	trouble := cmp.Or(in.trouble, "its start failed")
 	switch phase {
 	case wire.PhaseRefused:
-		if g := in.currentGoal(); g.Kind == plan.Refuse && g.Full {
+		if g := in.Goal(); g.Kind == plan.Refuse && g.Full {
 			return &status.Unavailable{Why: "its worker has no room for it now", Full: true}
 		}
 		return &status.Unavailable{Why: "its worker cannot run it"}
@@ -92,7 +82,7 @@ func (in *instance) putOff(phase wire.Phase, o *wire.Order) *status.Unavailable 
 		if in.stuck != "" {
 			return &status.Unavailable{Why: in.stuck}
 		}
-		if wait := time.Until(in.due); wait > patientFor || wait > 0 && in.rec.Failures >= patientTries {
+		if wait := time.Until(in.due); wait > waitAtMost || wait > 0 && in.rec.Failures >= waitTries {
 			return &status.Unavailable{Why: trouble, Due: in.due}
 		}
 	}
@@ -114,29 +104,29 @@ func ended(e wire.Exit) string {
 	return fmt.Sprintf("its program ended with exit code %d", e.Code)
 }
 
-// drowsy is how long an instance that runs may still be without a request before it
+// idleLeft is how long an instance that runs may still be without a request before it
 // sleeps; false where it does not sleep.
-func (in *instance) drowsy() (time.Duration, bool) {
-	rule := in.currentGoal().Order.Sleep
+func (in *Instance) idleLeft() (time.Duration, bool) {
+	rule := in.Goal().Order.Sleep
 	if rule == nil {
 		return 0, false
 	}
 	idle, from := rule.Idle.Std(), in.since
 	if in.life.ready() {
-		from = in.answers
+		from = in.readySince
 	} else {
-		idle = max(idle, leastPatience)
+		idle = max(idle, leastIdle)
 	}
-	if last := in.kit.router.LastRequest(in.id); last.After(from) {
+	if last := in.deps.Router.LastRequest(in.ID); last.After(from) {
 		from = last
 	}
 	return max(time.Until(from.Add(idle)), 0), true
 }
 
-// drowsiness returns a channel that fires when it may be time to sleep, and what
+// idleTimer returns a channel that fires when it may be time to sleep, and what
 // ends that.
-func (in *instance) drowsiness() (<-chan time.Time, func()) {
-	d, ok := in.drowsy()
+func (in *Instance) idleTimer() (<-chan time.Time, func()) {
+	d, ok := in.idleLeft()
 	if !ok {
 		return nil, func() {}
 	}
@@ -149,9 +139,9 @@ func (in *instance) drowsiness() (<-chan time.Time, func()) {
 // long that took since it was started or, where it slept, since the try that succeeded
 // began to get what it needs. What failed before, and waiting for room, is no time of a
 // start: who scales by it would believe that one takes minutes.
-func (in *instance) answered() {
+func (in *Instance) answered() {
 	now := time.Now()
-	in.answers = now
+	in.readySince = now
 	first, woken := in.life.answered()
 	if !first {
 		return

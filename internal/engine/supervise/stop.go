@@ -1,4 +1,4 @@
-package engine
+package supervise
 
 import (
 	"context"
@@ -17,20 +17,20 @@ const (
 	// leastGrace remains for the process after its signal, however long its
 	// connections took to end.
 	leastGrace = time.Second
-	killWithin = 10 * time.Second
+	KillWithin = 10 * time.Second
 )
 
 // stop ends the task: no new connections, then those that are left end, then
 // the signal, then force. It returns when the task has ended, when it could not
 // be ended (to be asked again), or when ctx is done (the successor goes on).
-func (in *instance) stop(ctx context.Context) {
+func (in *Instance) stop(ctx context.Context) {
 	rule := in.stopRule()
 	deadline := time.Now().Add(rule.Grace.Std())
 	again := in.life.traffic == draining // all that is gentle was tried before
 	was, sleeps := closed, false
 	if !again {
 		why := "draining"
-		if g := in.currentGoal(); g.Kind == plan.Sleep {
+		if g := in.Goal(); g.Kind == plan.Sleep {
 			// A request that comes now may wait for it to be started again.
 			sleeps = true
 			if state.SameRun(&in.rec.Order, &g.Order) {
@@ -40,7 +40,7 @@ func (in *instance) stop(ctx context.Context) {
 		}
 		was = in.life.drain(sleeps)
 		in.display(why)
-		in.kit.changed()
+		in.deps.Changed()
 	}
 
 	idle := make(chan struct{})
@@ -51,7 +51,7 @@ func (in *instance) stop(ctx context.Context) {
 		}
 		ctx, cancel := context.WithDeadline(ctx, deadline)
 		defer cancel()
-		if err := in.kit.router.WaitIdle(ctx, in.id); err != nil && ctx.Err() == nil {
+		if err := in.deps.Router.WaitIdle(ctx, in.ID); err != nil && ctx.Err() == nil {
 			in.log.Warn("wait for its connections", "error", err)
 		}
 	})
@@ -71,15 +71,15 @@ func (in *instance) stop(ctx context.Context) {
 			return
 		case <-in.wake:
 			// A request that came meanwhile waits for it, and it would wait for that.
-			if sleeps && plan.Next(in.facts(), in.currentGoal()) == plan.StepWatch {
+			if sleeps && plan.Next(in.facts(), in.Goal()) == plan.StepWatch {
 				in.life.resume(was)
 				in.display(in.why)
-				in.kit.changed()
+				in.deps.Changed()
 				return
 			}
 		case <-idle:
 			waits = false
-		case <-in.kit.hurry:
+		case <-in.deps.Hurry:
 			waits = false
 		}
 	}
@@ -89,7 +89,7 @@ func (in *instance) stop(ctx context.Context) {
 }
 
 // stopRule of the task, with every default filled in.
-func (in *instance) stopRule() api.Stop {
+func (in *Instance) stopRule() api.Stop {
 	rule := in.rec.Order.Spec.Stop
 	if rule.Signal == "" {
 		rule.Signal = "TERM"
@@ -103,7 +103,7 @@ func (in *instance) stopRule() api.Stop {
 // quit signals the task to end and kills it if it has not by deadline; it has a
 // second in any case. It returns the exit, ok false if it could not be ended (to
 // be asked again) or ctx is done.
-func (in *instance) quit(ctx context.Context, ends <-chan wire.Exit, rule api.Stop, deadline time.Time) (exit wire.Exit, ok bool) {
+func (in *Instance) quit(ctx context.Context, ends <-chan wire.Exit, rule api.Stop, deadline time.Time) (exit wire.Exit, ok bool) {
 	if err := in.task.Signal(rule.Signal); err != nil && !errors.Is(err, runtime.ErrGone) {
 		in.log.Warn("signal its end", "signal", rule.Signal, "error", err)
 	}
@@ -116,14 +116,14 @@ func (in *instance) quit(ctx context.Context, ends <-chan wire.Exit, rule api.St
 		return exit, true
 	case <-patience.C:
 		in.log.Info("killed: it did not end within its grace", "grace", rule.Grace)
-	case <-in.kit.hurry:
+	case <-in.deps.Hurry:
 	}
 	return in.kill(ctx, ends)
 }
 
 // kill ends the task by force. ok is as that of quit.
-func (in *instance) kill(ctx context.Context, ends <-chan wire.Exit) (exit wire.Exit, ok bool) {
-	kctx, cancel := context.WithTimeout(ctx, killWithin)
+func (in *Instance) kill(ctx context.Context, ends <-chan wire.Exit) (exit wire.Exit, ok bool) {
+	kctx, cancel := context.WithTimeout(ctx, KillWithin)
 	defer cancel()
 	err := in.task.Kill(kctx)
 	if err == nil {
@@ -139,13 +139,13 @@ func (in *instance) kill(ctx context.Context, ends <-chan wire.Exit) (exit wire.
 	}
 	in.log.Error("can't be killed", "error", err)
 	in.display("can't be killed: " + err.Error())
-	in.pause(ctx, retryAfter)
+	in.pause(ctx, RetryAfter)
 	return wire.Exit{}, false
 }
 
 // stopped notes the end of a task that was asked to end. What becomes of the
 // instance now is the goal's business.
-func (in *instance) stopped(exit wire.Exit) {
+func (in *Instance) stopped(exit wire.Exit) {
 	exit.Attempt = in.rec.Attempt()
 	task := in.task
 	in.rec.LastExit, in.rec.Handle = &exit, nil
@@ -154,11 +154,11 @@ func (in *instance) stopped(exit wire.Exit) {
 	in.noteUser()
 	in.rec.Phase, in.rec.Why, in.rec.Wait = wire.PhasePending, "stopped", 0
 	in.rec.Failures, in.due = 0, time.Time{}
-	if in.currentGoal().Kind == plan.Stop {
+	if in.Goal().Kind == plan.Stop {
 		in.rec.Phase, in.rec.Why = wire.PhaseStopped, ""
 	}
-	if in.currentGoal().Kind == plan.Sleep && in.kit.resident(&in.rec.Order) {
-		in.owe()
+	if in.Goal().Kind == plan.Sleep && in.deps.resident(&in.rec.Order) {
+		in.saveLater()
 	} else {
 		in.save()
 	}

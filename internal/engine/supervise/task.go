@@ -1,4 +1,4 @@
-package engine
+package supervise
 
 import (
 	"cmp"
@@ -36,8 +36,8 @@ const manyPlaces = 1000
 
 // spec is what a driver needs to know of an order besides its command and
 // environment; enough to find its task again.
-func (in *instance) spec(o *wire.Order) runtime.Spec {
-	s := runtime.Spec{ID: in.id, Attempt: in.rec.Attempt(), Dir: in.place.Work(), LogDir: in.place.Log(), NetNS: in.netns, Resolv: in.resolv}
+func (in *Instance) spec(o *wire.Order) runtime.Spec {
+	s := runtime.Spec{ID: in.ID, Attempt: in.rec.Attempt(), Dir: in.layout.Work(), LogDir: in.layout.Log(), NetNS: in.net.NetNS, Resolv: in.net.Resolv}
 	if o.Spec != nil {
 		s.CPUWeight, s.CPULimit = int64(o.Spec.Resources.CPU), int64(o.Spec.Limits.CPU)
 		s.MemoryLimit = int64(o.Spec.Limits.Memory)
@@ -47,7 +47,7 @@ func (in *instance) spec(o *wire.Order) runtime.Spec {
 	}
 	if state.RuntimeOf(o) == api.Container {
 		s.Dir = "" // that of the image
-		s.Container = &runtime.Container{Image: o.Spec.Image, Pull: o.Spec.Pull, User: o.Spec.User, Security: securityOf(o.Spec), Devices: environment.Paths(environment.Devices(o, in.kit.devices()))}
+		s.Container = &runtime.Container{Image: o.Spec.Image, Pull: o.Spec.Pull, User: o.Spec.User, Security: securityOf(o.Spec), Devices: environment.Paths(environment.Devices(o, in.deps.Devices()))}
 	}
 	if state.RuntimeOf(o) == api.Wasm {
 		module := o.Spec.Module
@@ -65,23 +65,23 @@ func (in *instance) spec(o *wire.Order) runtime.Spec {
 }
 
 // start makes one attempt at starting a task for an order.
-func (in *instance) start(ctx context.Context, o wire.Order) {
+func (in *Instance) start(ctx context.Context, o wire.Order) {
 	if in.rec.Order.ID != "" && wire.OrderNamespace(&in.rec.Order) != wire.OrderNamespace(&o) && !in.remove(ctx) {
 		return // what another namespace has left is not for this one
 	}
 	if !state.SameRun(&in.rec.Order, &o) || in.rec.Phase == wire.PhaseStopped {
 		in.rec = state.Record{Placed: in.rec.Placed, StartUp: in.rec.StartUp, User: in.rec.User} // another incarnation counts anew
 	}
-	in.kit.board.Awaited(in.id)
+	in.deps.Board.Awaited(in.ID)
 	in.tried = time.Now()
 	in.rec.Order = o // its peers may be others than at the last start
 	in.rec.Phase, in.rec.Why, in.rec.Wait, in.due = wire.PhasePending, "", 0, time.Time{}
 	held := in.held(&o) // before they are opened: what comes meanwhile is exchanged
-	known, err := in.kit.vault.OpenOrder(&o)
+	known, err := in.deps.Secrets.OpenOrder(&o)
 	switch {
 	case errors.Is(err, secrets.ErrNoKey): // nobody says when it can be read again
 		in.rec.Why = err.Error()
-		in.wait(&o, "its worker cannot open secrets", func() { in.pause(ctx, retryAfter) })
+		in.wait(&o, "its worker cannot open secrets", func() { in.pause(ctx, RetryAfter) })
 		return
 	case err != nil:
 		// Nobody's failure: it starts when it comes, which wakes this supervisor.
@@ -91,7 +91,7 @@ func (in *instance) start(ctx context.Context, o wire.Order) {
 	}
 	if ready, err := in.fetch(ctx, &o, false); err != nil {
 		in.rec.Starts++
-		in.kit.lost.Add(1)
+		in.deps.Counters.Failed.Add(1)
 		in.trouble = "what it is made of could not be fetched"
 		in.failed(err)
 		return
@@ -99,14 +99,14 @@ func (in *instance) start(ctx context.Context, o wire.Order) {
 		return
 	}
 	attached := in.attach(&o)
-	if attached != nil && in.kit.network.Waits(attached) {
+	if attached != nil && in.deps.Network.Waits(attached) {
 		in.rec.Why = attached.Error()
 		in.wait(&o, "it waits for the service network", func() { in.rest(ctx) })
 		return
 	}
 	user, nobody := in.userOf(&o)
 	if err := in.makeDirs(&o, user); err != nil {
-		in.kit.problems.Set("instance "+in.id, fmt.Errorf("its directories can't be made: %w", err))
+		in.deps.Problems.Set("instance "+in.ID, fmt.Errorf("its directories can't be made: %w", err))
 		in.hold()
 		return
 	}
@@ -122,7 +122,7 @@ func (in *instance) start(ctx context.Context, o wire.Order) {
 	}
 	if err == nil {
 		// What is part of this process ends with it, and leaves nothing to be found.
-		resident := in.kit.resident(&o)
+		resident := in.deps.resident(&o)
 		in.rec.Starting = !resident
 		if !resident && !in.save() {
 			// Without the note a crash would leave a process that no file names.
@@ -135,15 +135,15 @@ func (in *instance) start(ctx context.Context, o wire.Order) {
 			in.show(wire.PhasePending, "starting", &o)
 		}
 		var task runtime.Task
-		task, err = in.kit.drivers[state.RuntimeOf(&o)].Start(ctx, spec)
+		task, err = in.deps.Drivers[state.RuntimeOf(&o)].Start(ctx, spec)
 		in.rec.Starting = false
 		if err == nil {
-			in.rec.Started, in.rec.Clock = time.Now(), in.kit.uptime()
+			in.rec.Started, in.rec.Clock = time.Now(), in.deps.Uptime()
 			in.since = in.rec.Started
 			in.life.started()
-			in.kit.starts.Add(1)
+			in.deps.Counters.Starts.Add(1)
 			in.log.Info("started", "pid", task.Handle().PID, "attempt", spec.Attempt)
-			in.took(task)
+			in.adoptTask(task)
 			return
 		}
 		if ctx.Err() != nil {
@@ -159,62 +159,62 @@ func (in *instance) start(ctx context.Context, o wire.Order) {
 			return
 		}
 	}
-	in.kit.lost.Add(1)
+	in.deps.Counters.Failed.Add(1)
 	in.trouble = "its program could not be started"
 	in.failed(err)
 }
 
 // wait shows that a start of an order waits for something that nobody knows the time
 // of, and does so by rest. stuck is what, for clients.
-func (in *instance) wait(o *wire.Order, stuck string, rest func()) {
+func (in *Instance) wait(o *wire.Order, stuck string, rest func()) {
 	in.stuck = stuck
 	in.show(wire.PhasePending, in.rec.Why, o)
-	in.kit.changed()
+	in.deps.Changed()
 	rest()
 	in.stuck = ""
 }
 
 // hold puts a start off that the worker, and not the instance, is to blame for.
-func (in *instance) hold() {
+func (in *Instance) hold() {
 	in.trouble = "its worker cannot write to its disk"
 	in.rec.Why = "waiting until the worker can write to its disk"
-	in.due = time.Now().Add(retryAfter)
+	in.due = time.Now().Add(RetryAfter)
 }
 
 // makeDirs makes the directories of the instance that its driver does not, and gives them
 // to the user that it runs as; nil is the user of this process.
-func (in *instance) makeDirs(o *wire.Order, u *runtime.User) error {
-	if in.kit.resident(o) {
+func (in *Instance) makeDirs(o *wire.Order, u *runtime.User) error {
+	if in.deps.resident(o) {
 		if len(o.Spec.Files) == 0 {
 			return nil
 		}
-		return os.MkdirAll(in.place.Work(), 0o700)
+		return os.MkdirAll(in.layout.Work(), 0o700)
 	}
 	// What the last run left in its temporary directory is nobody's now.
-	if err := os.RemoveAll(in.place.Tmp()); err != nil {
+	if err := os.RemoveAll(in.layout.Tmp()); err != nil {
 		return err
 	}
-	for _, dir := range []string{in.place.Work(), in.place.Tmp(), in.place.Log()} {
+	for _, dir := range []string{in.layout.Work(), in.layout.Tmp(), in.layout.Log()} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return err
 		}
 	}
-	if in.kit.users == nil || state.Sandboxed(o) {
+	if in.deps.Users == nil || state.Sandboxed(o) {
 		return nil
 	}
 	// It passes through this one, but does not see what the engine has in it.
-	if err := os.Chmod(in.place.Dir, 0o711); err != nil {
+	if err := os.Chmod(in.layout.Dir, 0o711); err != nil {
 		return err
 	}
-	return errors.Join(users.Chown(in.place.Work(), u), users.Chown(in.place.Tmp(), u))
+	return errors.Join(users.Chown(in.layout.Work(), u), users.Chown(in.layout.Tmp(), u))
 }
 
 // prepare gives a start its ports and environment.
-func (in *instance) prepare(o *wire.Order, known secrets.Values, u *runtime.User) (runtime.Spec, error) {
+func (in *Instance) prepare(o *wire.Order, known secrets.Values, u *runtime.User) (runtime.Spec, error) {
 	ports := portpool.Own(o.Spec.Ports)
-	if in.netns == "" {
+	if in.net.NetNS == "" {
 		var err error
-		if ports, err = in.kit.ports.Give(in.id, o.Spec.Ports, in.rec.Ports); err != nil {
+		if ports, err = in.deps.Ports.Give(in.ID, o.Spec.Ports, in.rec.Ports); err != nil {
 			return runtime.Spec{}, err
 		}
 	}
@@ -233,7 +233,7 @@ func (in *instance) prepare(o *wire.Order, known secrets.Values, u *runtime.User
 	if !in.unmount() {
 		return runtime.Spec{}, errors.New("what was mounted for its last run can't be unmounted")
 	}
-	mounts, volumes, err := in.furnish(o, vars, known, u)
+	mounts, volumes, err := in.prepareWorkdir(o, vars, known, u)
 	if err != nil {
 		return runtime.Spec{}, err
 	}
@@ -255,17 +255,17 @@ func (in *instance) prepare(o *wire.Order, known secrets.Values, u *runtime.User
 }
 
 // surroundings of what s says that the instance runs. It may be called by any goroutine.
-func (in *instance) surroundings(s state.Snapshot) (environment.Surroundings, error) {
+func (in *Instance) surroundings(s state.Snapshot) (environment.Surroundings, error) {
 	o := &s.Order
 	around := environment.Surroundings{
-		Path: in.kit.config.Path, Cluster: in.kit.config.Cluster, Worker: in.kit.config.Worker,
-		Engine: in.kit.mark, Listen: environment.ListenAddress(s.NetNS), Work: in.place.Work(), Tmp: in.place.Tmp(), Ports: s.Ports,
-		Objects: in.kit.objects.URL(wire.OrderNamespace(o), s.ObjectsAddr()),
+		Path: in.deps.Config.Path, Cluster: in.deps.Config.Cluster, Worker: in.deps.Config.Worker,
+		Engine: in.deps.Mark, Listen: environment.ListenAddress(s.NetNS), Work: in.layout.Work(), Tmp: in.layout.Tmp(), Ports: s.Ports,
+		Objects: in.deps.Objects.URL(wire.OrderNamespace(o), s.ObjectsAddr()),
 		Addrs:   make(map[string]map[string]string, len(o.Peers)),
-		Devices: in.kit.devices(),
+		Devices: in.deps.Devices(),
 	}
 	for service, list := range o.Peers {
-		addrs, err := in.kit.addrsOf(o, service, list)
+		addrs, err := in.deps.Addrs(o, service, list)
 		if err != nil {
 			return environment.Surroundings{}, fmt.Errorf("address of service %s on this worker: %w", service, err)
 		}
@@ -274,8 +274,8 @@ func (in *instance) surroundings(s state.Snapshot) (environment.Surroundings, er
 	return around, nil
 }
 
-// took notes a task that was started or found.
-func (in *instance) took(task runtime.Task) {
+// adoptTask notes a task that was started or found.
+func (in *Instance) adoptTask(task runtime.Task) {
 	h := task.Handle()
 	in.task, in.rec.Handle = task, &h
 	in.life.took()
@@ -286,10 +286,10 @@ func (in *instance) took(task runtime.Task) {
 		in.why = starting
 	}
 	in.rec.Phase, in.rec.Why = in.phase(), ""
-	if order := &in.rec.Order; in.kit.resident(order) && order.Sleep != nil {
+	if order := &in.rec.Order; in.deps.resident(order) && order.Sleep != nil {
 		// Nobody adopts it, and who woke it waits: a successor that reads of no start
 		// lets it sleep, as it would let what it reads of.
-		in.owe()
+		in.saveLater()
 		if in.rec.Up && health.ReadinessOf(order.Spec) == nil {
 			return // it is shown when it is ready, which it is at once
 		}
@@ -303,7 +303,7 @@ func (in *instance) took(task runtime.Task) {
 const starting = "starting"
 
 // phase of an instance that has a task.
-func (in *instance) phase() wire.Phase {
+func (in *Instance) phase() wire.Phase {
 	if in.rec.Up {
 		return wire.PhaseRunning
 	}
@@ -311,11 +311,11 @@ func (in *instance) phase() wire.Phase {
 }
 
 // display shows an instance that has a task.
-func (in *instance) display(why string) { in.show(in.phase(), why, &in.rec.Order) }
+func (in *Instance) display(why string) { in.show(in.phase(), why, &in.rec.Order) }
 
 // watch sees to a running task until it ends, or something else is to be done
 // about it, or ctx is done.
-func (in *instance) watch(ctx context.Context) {
+func (in *Instance) watch(ctx context.Context) {
 	in.life.watch()
 	checks, err := in.checks()
 	if err != nil {
@@ -341,7 +341,7 @@ func (in *instance) watch(ctx context.Context) {
 	in.rotate(ctx)
 	for {
 		retry, stopRetry := in.retry()
-		drowsy, stopDrowsy := in.drowsiness()
+		drowsy, stopDrowsy := in.idleTimer()
 		rotate, stopRotate := in.rotation()
 		stop := func() { stopRetry(); stopDrowsy(); stopRotate() }
 		select {
@@ -352,8 +352,8 @@ func (in *instance) watch(ctx context.Context) {
 			continue
 		case <-drowsy:
 			stop()
-			if d, ok := in.drowsy(); ok && d == 0 {
-				in.doze()
+			if d, ok := in.idleLeft(); ok && d == 0 {
+				in.letSleep()
 			}
 			continue // its goal has changed, which wakes this
 		case exit := <-ends:
@@ -375,7 +375,7 @@ func (in *instance) watch(ctx context.Context) {
 			continue
 		case <-in.wake:
 			stop()
-			if g := in.currentGoal(); plan.Next(in.facts(), g) == plan.StepWatch && !in.outdated(g) {
+			if g := in.Goal(); plan.Next(in.facts(), g) == plan.StepWatch && !in.outdated(g) {
 				in.rotate(ctx)
 				continue
 			}
@@ -387,7 +387,7 @@ func (in *instance) watch(ctx context.Context) {
 
 // await runs two goroutines beside the supervisor: one that waits for the end
 // of the task and hands it out, and beside. finish ends both and waits for them.
-func (in *instance) await(ctx context.Context, beside func(context.Context)) (ends <-chan wire.Exit, finish func()) {
+func (in *Instance) await(ctx context.Context, beside func(context.Context)) (ends <-chan wire.Exit, finish func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	exits, task := make(chan wire.Exit, 1), in.task
 	done := make(chan struct{})
@@ -414,7 +414,7 @@ func (in *instance) await(ctx context.Context, beside func(context.Context)) (en
 }
 
 // tell shows what a check has found and lets the router know.
-func (in *instance) tell(v health.Result) {
+func (in *Instance) tell(v health.Result) {
 	news := false
 	switch {
 	case v.Kind == health.Liveness: // it lives, which is what was assumed
@@ -436,18 +436,18 @@ func (in *instance) tell(v health.Result) {
 	}
 	in.display(in.why)
 	if news {
-		in.kit.changed()
+		in.deps.Changed()
 	}
 }
 
 // condemn ends a task that has failed a check for good, by its stop rule. Nobody
 // waits for its connections: it does not serve them. What follows is decided as
 // after any other exit.
-func (in *instance) condemn(ctx context.Context, ends <-chan wire.Exit, why string) {
+func (in *Instance) condemn(ctx context.Context, ends <-chan wire.Exit, why string) {
 	in.log.Info("ended because of a check", "why", why)
 	in.life.condemn()
 	in.display("being ended: " + why)
-	in.kit.changed()
+	in.deps.Changed()
 	rule := in.stopRule()
 	exit, ok := in.quit(ctx, ends, rule, time.Now().Add(rule.Grace.Std()))
 	if ok {
@@ -457,7 +457,7 @@ func (in *instance) condemn(ctx context.Context, ends <-chan wire.Exit, why stri
 }
 
 // exited handles a task that ended without being asked to.
-func (in *instance) exited(exit wire.Exit) {
+func (in *Instance) exited(exit wire.Exit) {
 	exit.Attempt = in.rec.Attempt()
 	in.rec.LastExit = &exit
 	in.trouble = ended(exit)
@@ -467,27 +467,27 @@ func (in *instance) exited(exit wire.Exit) {
 		ran = 0 // it never ran, however long it took to try
 	}
 	act := in.decide(exit, ran)
-	in.over(act, act.Why+in.readOnlyHint(exit))
+	in.endAttempt(act, act.Why+in.readOnlyHint(exit))
 }
 
 // age of the task that the files name: by the clock that nobody sets, where it began in
 // this boot. A clock on the wall that was set since would make a task old that has just
 // started, so that it sleeps at once and its failures are forgotten, or the other way
 // round.
-func (in *instance) age() time.Duration {
-	if h := in.rec.Handle; h != nil && h.Boot == in.kit.boot && in.rec.Clock > 0 {
-		return max(in.kit.uptime()-in.rec.Clock, 0)
+func (in *Instance) age() time.Duration {
+	if h := in.rec.Handle; h != nil && h.Boot == in.deps.Boot && in.rec.Clock > 0 {
+		return max(in.deps.Uptime()-in.rec.Clock, 0)
 	}
 	return max(time.Since(in.rec.Started), 0)
 }
 
 // lost handles a task that ended while no engine was there.
-func (in *instance) lost() {
+func (in *Instance) lost() {
 	exit := wire.Exit{Code: -1, Unknown: true, At: time.Now(), Attempt: in.rec.Attempt()}
-	rebooted := in.rec.Handle.Boot != in.kit.boot
+	rebooted := in.rec.Handle.Boot != in.deps.Boot
 	in.rec.LastExit = &exit
 	in.log.Info("ended while no engine was there", "rebooted", rebooted)
-	resident := in.kit.resident(&in.rec.Order)
+	resident := in.deps.resident(&in.rec.Order)
 	// Its children may have outlived it, but not a reboot.
 	in.life.lost(!rebooted && !resident)
 	if (rebooted || resident) && in.rec.Order.Spec.Restart.Policy != "never" {
@@ -496,8 +496,8 @@ func (in *instance) lost() {
 		if !rebooted {
 			why = "the worker's engine was started again"
 		}
-		in.setAwake(in.rec.Order.Sleep == nil)
-		in.over(life.Action{Restart: true}, why)
+		in.SetAwake(in.rec.Order.Sleep == nil)
+		in.endAttempt(life.Action{Restart: true}, why)
 		return
 	}
 	ran := in.age()
@@ -506,13 +506,13 @@ func (in *instance) lost() {
 	}
 	act := in.decide(exit, ran)
 	if act.Restart && in.rec.Order.Sleep != nil {
-		in.setAwake(false) // the next request starts it
+		in.SetAwake(false) // the next request starts it
 	}
-	in.over(act, act.Why)
+	in.endAttempt(act, act.Why)
 }
 
 // failed handles a start that did not come about.
-func (in *instance) failed(err error) {
+func (in *Instance) failed(err error) {
 	in.log.Info("not started", "error", err)
 	act := in.decide(wire.Exit{Code: exitNotStarted}, 0)
 	why := "not started: " + err.Error()
@@ -524,17 +524,17 @@ func (in *instance) failed(err error) {
 	default:
 		why += "; the restart policy is " + in.rec.Order.Spec.Restart.Policy
 	}
-	in.over(act, why)
+	in.endAttempt(act, why)
 }
 
 // decide asks what is to be done about an exit.
-func (in *instance) decide(exit wire.Exit, ranFor time.Duration) life.Action {
-	return in.kit.restart(in.rec.Order.Spec.Restart, exit, in.rec.Failures, ranFor, seed(in.id, in.rec.Starts))
+func (in *Instance) decide(exit wire.Exit, ranFor time.Duration) life.Action {
+	return in.deps.Restart(in.rec.Order.Spec.Restart, exit, in.rec.Failures, ranFor, seed(in.ID, in.rec.Starts))
 }
 
-// over ends an attempt: what follows is written together with the exit before
+// endAttempt ends an attempt: what follows is written together with the exit before
 // anything is done about it.
-func (in *instance) over(act life.Action, why string) {
+func (in *Instance) endAttempt(act life.Action, why string) {
 	task := in.task
 	in.task = nil
 	in.life.ended()
@@ -545,19 +545,19 @@ func (in *instance) over(act life.Action, why string) {
 		in.rec.Phase, in.rec.Wait = wire.PhasePending, act.After
 		in.due = time.Now().Add(act.After)
 	} else if in.rec.Order.Sleep != nil {
-		in.setAwake(false) // whoever woke it was told: the next version begins asleep
+		in.SetAwake(false) // whoever woke it was told: the next version begins asleep
 	}
 	in.save()
 	in.cleanup(task)
 	in.show(in.rec.Phase, in.rec.Why, &in.rec.Order)
-	in.kit.changed() // it asks for what is shown
+	in.deps.Changed() // it asks for what is shown
 }
 
 // cleanup removes what the driver made for a task that has ended, and bounds
 // what it has written.
-func (in *instance) cleanup(task runtime.Task) {
+func (in *Instance) cleanup(task runtime.Task) {
 	// The clock looks at the logs of what runs, and may never have met this one.
-	defer in.kit.logs.Rotate(in.id)
+	defer in.deps.Logs.Rotate(in.ID)
 	defer in.unmount()
 	if task == nil {
 		return

@@ -1,4 +1,4 @@
-package engine
+package supervise
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 
 // checks of the task that runs. What is wrong with one of them does not keep the
 // others from being made.
-func (in *instance) checks() (health.Checker, error) {
+func (in *Instance) checks() (health.Checker, error) {
 	order := &in.rec.Order
 	found, err := health.Of(order.Spec, in.rec.Ports)
 	x := health.Checker{Checks: found, Ready: in.life.ready()}
@@ -25,7 +25,7 @@ func (in *instance) checks() (health.Checker, error) {
 	for _, c := range []*health.Check{x.Startup, x.Readiness, x.Liveness} {
 		if c != nil {
 			c.Quick = in.life.sleeps()
-			c.Hosts = in.addrs
+			c.Hosts = in.net.Addrs
 		}
 		if c == nil || c.Command == nil && (c.Path == "" || len(order.Spec.EnvSecrets) == 0) {
 			continue
@@ -52,14 +52,14 @@ func (in *instance) checks() (health.Checker, error) {
 		if c.Command == nil {
 			return health.Timed(ctx, c.Timeout, func(ctx context.Context) error {
 				if len(c.Hosts) > 0 {
-					return health.ProbeHosts(ctx, in.kit.prober, c, task.Handle().PID, func(a netip.Addr) { in.kit.board.AnswersAt(in.id, a) })
+					return health.ProbeHosts(ctx, in.deps.Prober, c, task.Handle().PID, func(a netip.Addr) { in.deps.Board.AnswersAt(in.ID, a) })
 				}
-				return in.kit.prober.Probe(ctx, *c)
+				return in.deps.Prober.Probe(ctx, *c)
 			})
 		}
 		select {
-		case in.kit.commands <- struct{}{}:
-			defer func() { <-in.kit.commands }()
+		case in.deps.Commands <- struct{}{}:
+			defer func() { <-in.deps.Commands }()
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -72,7 +72,7 @@ func (in *instance) checks() (health.Checker, error) {
 
 // environment of the task that runs, as it would get it today. A secret that is
 // not there any more is left out: what runs goes on without it.
-func (in *instance) environment() ([]string, error) {
+func (in *Instance) environment() ([]string, error) {
 	around, err := in.surroundings(in.snap())
 	if err != nil {
 		return nil, err
@@ -81,7 +81,7 @@ func (in *instance) environment() ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	known, err := in.kit.vault.OpenOrder(&in.rec.Order)
+	known, err := in.deps.Secrets.OpenOrder(&in.rec.Order)
 	if err != nil {
 		in.log.Info("a command beside it goes without a secret", "why", err)
 	}

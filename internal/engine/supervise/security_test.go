@@ -1,4 +1,4 @@
-package engine
+package supervise
 
 import (
 	"os"
@@ -45,12 +45,12 @@ func TestHintAtAReadOnlyRoot(t *testing.T) {
 		"it did not fail":      {"read-only file system\n", api.RootReadOnly, 0, false},
 		"its root is writable": {"read-only file system\n", api.RootWritable, 1, false},
 	} {
-		in := &instance{place: state.Layout{Dir: t.TempDir()}}
+		in := &Instance{layout: state.Layout{Dir: t.TempDir()}}
 		in.rec.Order.Spec = &api.Service{Runtime: api.Container, Security: api.Security{Root: x.root}}
-		if err := os.Mkdir(in.place.Log(), 0o700); err != nil {
+		if err := os.Mkdir(in.layout.Log(), 0o700); err != nil {
 			t.Fatal(err)
 		}
-		f, err := logfile.Open(in.place.Log())
+		f, err := logfile.Open(in.layout.Log())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -63,7 +63,7 @@ func TestHintAtAReadOnlyRoot(t *testing.T) {
 		if got := in.readOnlyHint(wire.Exit{Code: x.code}); strings.Contains(got, "security: {root: writable}") != x.hint {
 			t.Errorf("%s: %q", name, got)
 		}
-		if err := os.RemoveAll(in.place.Dir); err != nil {
+		if err := os.RemoveAll(in.layout.Dir); err != nil {
 			t.Error(err)
 		}
 	}

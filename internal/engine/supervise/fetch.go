@@ -1,4 +1,4 @@
-package engine
+package supervise
 
 import (
 	"context"
@@ -16,20 +16,20 @@ import (
 
 // Pace of trying again what a registry, or containerd, was away for.
 const (
-	awayFirst = 2 * time.Second
+	AwayFirst = 2 * time.Second
 	awayMost  = time.Minute
 )
 
 // fetch makes ready what an order needs before it can be started: its image, which
 // may take minutes. It ends early when something else is to be done. ready is false
 // where it is not there and nobody has failed. ahead: the instance sleeps.
-func (in *instance) fetch(ctx context.Context, o *wire.Order, ahead bool) (ready bool, err error) {
-	driver, ok := in.kit.drivers[state.RuntimeOf(o)].(runtime.Imager)
+func (in *Instance) fetch(ctx context.Context, o *wire.Order, ahead bool) (ready bool, err error) {
+	driver, ok := in.deps.Drivers[state.RuntimeOf(o)].(runtime.Imager)
 	if !ok {
 		return true, nil
 	}
 	if s, ok := driver.(runtime.Stocked); ok && s.Stocked(in.spec(o)) {
-		in.away = 0
+		in.awayFor = 0
 		return true, nil
 	}
 	spec := in.spec(o)
@@ -48,7 +48,7 @@ func (in *instance) fetch(ctx context.Context, o *wire.Order, ahead bool) (ready
 	}
 	go func() {
 		err := driver.Fetch(ctx, spec, tell)
-		if errors.Is(err, runtime.ErrNoRoom) && in.kit.makeRoom != nil && in.kit.makeRoom(ctx) {
+		if errors.Is(err, runtime.ErrNoRoom) && in.deps.MakeRoom(ctx) {
 			err = driver.Fetch(ctx, spec, tell)
 		}
 		done <- err
@@ -56,25 +56,25 @@ func (in *instance) fetch(ctx context.Context, o *wire.Order, ahead bool) (ready
 	for {
 		select {
 		case step := <-steps:
-			if in.away > 0 && in.blame != "" {
-				step += ", again after: " + in.blame // else nobody could read it but between two tries
+			if in.awayFor > 0 && in.awayReason != "" {
+				step += ", again after: " + in.awayReason // else nobody could read it but between two tries
 			}
 			in.rec.Why = step
 			in.show(wire.PhasePending, step, o)
 		case <-in.wake:
 			// For who sleeps it goes on when it is woken: it is needed all the more.
-			g := in.currentGoal()
+			g := in.Goal()
 			if (g.Kind == plan.Run || ahead && g.Kind == plan.Sleep) && state.SameRun(&g.Order, o) {
 				continue
 			}
 			cancel() // what is here already is kept
 			<-done   //nolint:errcheck // it was ended
-			in.poke()
+			in.Poke()
 			return false, nil
 		case err := <-done:
 			switch {
 			case err == nil:
-				in.away = 0
+				in.awayFor = 0
 				return true, nil
 			case ctx.Err() != nil:
 				return false, nil
@@ -88,11 +88,11 @@ func (in *instance) fetch(ctx context.Context, o *wire.Order, ahead bool) (ready
 }
 
 // login lets a pull log in to its registry, where the service has a secret for that.
-func (in *instance) login(o *wire.Order, s *runtime.Spec) error {
+func (in *Instance) login(o *wire.Order, s *runtime.Spec) error {
 	if s.Container == nil || o.Spec.PullSecret == "" {
 		return nil
 	}
-	known, err := in.kit.vault.OpenAll(wire.OrderNamespace(o), []string{o.Spec.PullSecret})
+	known, err := in.deps.Secrets.OpenAll(wire.OrderNamespace(o), []string{o.Spec.PullSecret})
 	if err != nil {
 		return err
 	}
@@ -111,34 +111,34 @@ func (in *instance) login(o *wire.Order, s *runtime.Spec) error {
 	return nil
 }
 
-// provide makes ready what an instance that sleeps is started from, once for each order,
+// fetchAhead makes ready what an instance that sleeps is started from, once for each order,
 // so that who wakes it waits for no download and no compiler. What is missing is told,
 // and tried again by its start. True if there was something to do.
-func (in *instance) provide(ctx context.Context, o *wire.Order) bool {
-	if in.provided.ID != "" && state.SameRun(&in.provided, o) {
+func (in *Instance) fetchAhead(ctx context.Context, o *wire.Order) bool {
+	if in.fetchedFor.ID != "" && state.SameRun(&in.fetchedFor, o) {
 		return false
 	}
-	if _, ok := in.kit.drivers[state.RuntimeOf(o)].(runtime.Imager); !ok {
+	if _, ok := in.deps.Drivers[state.RuntimeOf(o)].(runtime.Imager); !ok {
 		return false
 	}
-	in.lacks = ""
+	in.fetchProblem = ""
 	ready, err := in.fetch(ctx, o, true)
 	if err != nil {
 		in.log.Info("not ready to be woken", "error", err)
-		in.lacks = err.Error()
+		in.fetchProblem = err.Error()
 	}
 	if ready || err != nil {
-		in.provided = *o
+		in.fetchedFor = *o
 	}
 	return true
 }
 
 // holdFor puts a start off that something else than the instance is to blame for.
-func (in *instance) holdFor(err error) {
-	in.away, in.blame = min(max(2*in.away, awayFirst), awayMost), err.Error()
-	in.rec.Why = fmt.Sprintf("waiting: %v; trying again in %s", err, in.away)
-	in.due = time.Now().Add(in.away)
+func (in *Instance) holdFor(err error) {
+	in.awayFor, in.awayReason = min(max(2*in.awayFor, AwayFirst), awayMost), err.Error()
+	in.rec.Why = fmt.Sprintf("waiting: %v; trying again in %s", err, in.awayFor)
+	in.due = time.Now().Add(in.awayFor)
 	in.trouble = "what it needs to be started is out of reach of its worker"
 	in.show(wire.PhasePending, in.rec.Why, &in.rec.Order)
-	in.kit.changed() // nobody waits for it that long
+	in.deps.Changed() // nobody waits for it that long
 }

@@ -1,4 +1,4 @@
-package engine
+package supervise
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 )
 
 // Running is what is known of an instance that has a task now.
-func (in *instance) Running() (state.Snapshot, error) {
+func (in *Instance) Running() (state.Snapshot, error) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	s := in.state
@@ -25,23 +25,23 @@ func (in *instance) Running() (state.Snapshot, error) {
 	return s, nil
 }
 
-// runningTask is the task that the instance has now, nil for none.
-func (in *instance) runningTask() runtime.Task {
+// Task is the task that the instance has now, nil for none.
+func (in *Instance) Task() runtime.Task {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	return in.state.Task
 }
 
 // notRunning says why an instance has no task; in.mu is held.
-func (in *instance) notRunning(s *state.Snapshot) error {
+func (in *Instance) notRunning(s *state.Snapshot) error {
 	if in.goal.Kind == plan.Stop && in.goal.Order.Volumes != nil {
-		return wire.Problemf(http.StatusConflict, "volume-busy", "try again when it runs: verge describe instance/"+in.id, "the instance does not run now", "%s is stopped while its volumes are copied (%s)", in.id, in.goal.Order.Volumes.Do)
+		return wire.Problemf(http.StatusConflict, "volume-busy", "try again when it runs: verge describe instance/"+in.ID, "the instance does not run now", "%s is stopped while its volumes are copied (%s)", in.ID, in.goal.Order.Volumes.Do)
 	}
-	return wire.Problemf(http.StatusConflict, "not-running", "verge describe instance/"+in.id, "the instance does not run now", "%s is %s on its worker", in.id, s.Phase)
+	return wire.Problemf(http.StatusConflict, "not-running", "verge describe instance/"+in.ID, "the instance does not run now", "%s is %s on its worker", in.ID, s.Phase)
 }
 
 // Environment is that of what runs, without its secrets.
-func (in *instance) Environment(s *state.Snapshot) ([]string, error) {
+func (in *Instance) Environment(s *state.Snapshot) ([]string, error) {
 	around, err := in.surroundings(*s)
 	if err != nil {
 		return nil, err
@@ -51,17 +51,17 @@ func (in *instance) Environment(s *state.Snapshot) ([]string, error) {
 }
 
 // Layout is where its files are.
-func (in *instance) Layout() state.Layout { return in.place }
+func (in *Instance) Layout() state.Layout { return in.layout }
 
 // Volumes are those of an order.
-func (in *instance) Volumes(o *wire.Order) ([]workdir.Volume, error) { return in.kit.volumes.Of(o) }
+func (in *Instance) Volumes(o *wire.Order) ([]workdir.Volume, error) { return in.deps.Volumes.Of(o) }
 
 // Enter begins a copy into the instance, whose context ends with it. It is refused if
 // the task that the copy is for has ended: what becomes of the files then is decided
 // without it. Leave is to be called when nothing more is written.
-func (in *instance) Enter(ctx context.Context, s *state.Snapshot) (into context.Context, leave func(), err error) {
+func (in *Instance) Enter(ctx context.Context, s *state.Snapshot) (into context.Context, leave func(), err error) {
 	into, cancel := context.WithCancelCause(ctx)
-	c := &entering{cancel: cancel, left: make(chan struct{})}
+	c := &copying{cancel: cancel, left: make(chan struct{})}
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	if in.state.Task == nil || in.state.Task != s.Task {
@@ -69,7 +69,7 @@ func (in *instance) Enter(ctx context.Context, s *state.Snapshot) (into context.
 		return nil, nil, in.notRunning(&in.state)
 	}
 	if in.copies == nil {
-		in.copies = map[*entering]struct{}{}
+		in.copies = map[*copying]struct{}{}
 	}
 	in.copies[c] = struct{}{}
 	return into, func() {
@@ -81,15 +81,15 @@ func (in *instance) Enter(ctx context.Context, s *state.Snapshot) (into context.
 	}, nil
 }
 
-// entering is a copy into an instance that goes on.
-type entering struct {
+// copying is a copy into an instance that goes on.
+type copying struct {
 	cancel context.CancelCauseFunc
 	left   chan struct{}
 }
 
 // endCopies ends the copies into an instance that has no task any more, and returns
 // when none of them writes; no other can begin until it has one again.
-func (in *instance) endCopies(why error) {
+func (in *Instance) endCopies(why error) {
 	in.mu.Lock()
 	all := slices.Collect(maps.Keys(in.copies))
 	in.mu.Unlock()

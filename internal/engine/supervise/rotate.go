@@ -1,4 +1,4 @@
-package engine
+package supervise
 
 import (
 	"cmp"
@@ -24,7 +24,7 @@ const rotateAgain = 30 * time.Second
 
 // held are the values that a start of an order is given, as far as they are there: of
 // the secrets in its files and variables.
-func (in *instance) held(o *wire.Order) []wire.SecretHeld {
+func (in *Instance) held(o *wire.Order) []wire.SecretHeld {
 	var names []string
 	for _, f := range o.Spec.Files {
 		if f.Secret != "" {
@@ -39,7 +39,7 @@ func (in *instance) held(o *wire.Order) []wire.SecretHeld {
 	}
 	slices.Sort(names)
 	names = slices.Compact(names)
-	versions := in.kit.vault.Versions(wire.OrderNamespace(o), names)
+	versions := in.deps.Secrets.Versions(wire.OrderNamespace(o), names)
 	out := make([]wire.SecretHeld, len(names))
 	for i, name := range names {
 		out[i] = wire.SecretHeld{Name: name, Version: versions[name], At: time.Now().Round(0)}
@@ -50,7 +50,7 @@ func (in *instance) held(o *wire.Order) []wire.SecretHeld {
 // rotate brings new values of secrets to a task: into its files, which are exchanged
 // one by one and each as a whole. A variable of a process is nobody's to change: that
 // there is another value is shown. A secret that was removed stays as it is.
-func (in *instance) rotate(ctx context.Context) {
+func (in *Instance) rotate(ctx context.Context) {
 	o := &in.rec.Order
 	in.rotateAt = time.Time{}
 	now := in.held(o)
@@ -77,7 +77,7 @@ func (in *instance) rotate(ctx context.Context) {
 
 // exchange brings the newest value of one secret to the task, which has another, and
 // returns what it has then.
-func (in *instance) exchange(ctx context.Context, o *wire.Order, was, newest wire.SecretHeld) wire.SecretHeld {
+func (in *Instance) exchange(ctx context.Context, o *wire.Order, was, newest wire.SecretHeld) wire.SecretHeld {
 	if newest.Version == "" || newest.Version == was.Version {
 		return was
 	}
@@ -117,8 +117,8 @@ func filesOf(o *wire.Order, secret string) (places []int) {
 }
 
 // replaceFiles puts the value that a secret has now into the files of the task.
-func (in *instance) replaceFiles(ctx context.Context, o *wire.Order, secret string, places []int) error {
-	known, err := in.kit.vault.OpenAll(wire.OrderNamespace(o), []string{secret})
+func (in *Instance) replaceFiles(ctx context.Context, o *wire.Order, secret string, places []int) error {
+	known, err := in.deps.Secrets.OpenAll(wire.OrderNamespace(o), []string{secret})
 	if err != nil {
 		return err
 	}
@@ -132,7 +132,7 @@ func (in *instance) replaceFiles(ctx context.Context, o *wire.Order, secret stri
 		if contained {
 			f.Path = containerFile(i)
 		}
-		if err := in.workplace().Replace(f, i); err != nil {
+		if err := in.workdir().Replace(f, i); err != nil {
 			return err
 		}
 		if !contained {
@@ -142,7 +142,7 @@ func (in *instance) replaceFiles(ctx context.Context, o *wire.Order, secret stri
 		if !ok {
 			return fmt.Errorf("file %s: this worker cannot exchange files of a container that runs", all[i])
 		}
-		if err := t.Exchange(ctx, filepath.Join(in.place.Work(), f.Path)); err != nil {
+		if err := t.Exchange(ctx, filepath.Join(in.layout.Work(), f.Path)); err != nil {
 			return fmt.Errorf("file %s: %w", all[i], err)
 		}
 	}
@@ -155,7 +155,7 @@ func containerFile(i int) string { return "file-" + strconv.Itoa(i) }
 
 // rotation returns a channel that fires when secret files should be tried to be
 // exchanged again; it never does while none failed.
-func (in *instance) rotation() (<-chan time.Time, func()) {
+func (in *Instance) rotation() (<-chan time.Time, func()) {
 	if in.rotateAt.IsZero() {
 		return nil, func() {}
 	}

@@ -1,4 +1,4 @@
-package engine
+package supervise
 
 import (
 	"cmp"
@@ -19,34 +19,34 @@ import (
 	"github.com/verge-edge/verge/internal/wire"
 )
 
-// furnished is workplace for files that are the user's; nil is the user of this process.
-func (in *instance) furnished(u *runtime.User) workdir.Place {
-	p := in.workplace()
+// workdirFor is workdir for files that are the user's; nil is the user of this process.
+func (in *Instance) workdirFor(u *runtime.User) workdir.Place {
+	p := in.workdir()
 	if u != nil {
 		p.Owner = &workdir.Owner{UID: int(u.UID), GID: int(u.GID)}
 	}
 	return p
 }
 
-// workplace is where files and volumes of the instance are put.
-func (in *instance) workplace() workdir.Place {
-	return workdir.Place{Work: in.place.Work(), Mounts: in.place.Mounts(), MayMount: in.kit.cannotMount == ""}
+// workdir is where files and volumes of the instance are put.
+func (in *Instance) workdir() workdir.Place {
+	return workdir.Place{Work: in.layout.Work(), Mounts: in.layout.Mounts(), MayMount: in.deps.CannotMount == ""}
 }
 
-// furnish puts the files and volumes of an order into the working directory; env
+// prepareWorkdir puts the files and volumes of an order into the working directory; env
 // are the variables that files may refer to, which are no secrets. A container gets
 // them as mounts instead, its files from the working directory. All but directories of the
 // machine is given to the user. dirs are those of the volumes.
-func (in *instance) furnish(o *wire.Order, env map[string]string, known secrets.Values, u *runtime.User) (mounts []runtime.Mount, dirs []string, err error) {
+func (in *Instance) prepareWorkdir(o *wire.Order, env map[string]string, known secrets.Values, u *runtime.User) (mounts []runtime.Mount, dirs []string, err error) {
 	files, err := in.files(o, env, known)
 	if err != nil {
 		return nil, nil, err
 	}
-	volumes, err := in.kit.volumes.Of(o)
+	volumes, err := in.deps.Volumes.Of(o)
 	if err != nil {
 		return nil, nil, err
 	}
-	if in.kit.users != nil && !state.Sandboxed(o) {
+	if in.deps.Users != nil && !state.Sandboxed(o) {
 		if dirs, err = ownVolumes(o, volumes, u); err != nil {
 			return nil, nil, err
 		}
@@ -58,7 +58,7 @@ func (in *instance) furnish(o *wire.Order, env map[string]string, known secrets.
 	if len(files)+len(volumes)+len(in.rec.Placed) == 0 {
 		return mounts, dirs, nil
 	}
-	in.rec.Placed, err = in.furnished(u).Furnish(files, volumes, in.rec.Placed)
+	in.rec.Placed, err = in.workdirFor(u).Furnish(files, volumes, in.rec.Placed)
 	return mounts, dirs, err
 }
 
@@ -110,13 +110,13 @@ func readable(dir string, u *runtime.User) error {
 
 // mounts are the files and volumes of a container. The files are to be put into
 // the working directory under the names that are returned.
-func (in *instance) mounts(o *wire.Order, files []workdir.File, volumes []workdir.Volume) ([]runtime.Mount, []workdir.File) {
+func (in *Instance) mounts(o *wire.Order, files []workdir.File, volumes []workdir.Volume) ([]runtime.Mount, []workdir.File) {
 	var out []runtime.Mount
 	placed := make([]workdir.File, len(files))
 	for i, f := range files {
 		placed[i] = f
 		placed[i].Path = containerFile(i)
-		out = append(out, runtime.Mount{Source: filepath.Join(in.place.Work(), placed[i].Path), Target: f.Path, Own: true})
+		out = append(out, runtime.Mount{Source: filepath.Join(in.layout.Work(), placed[i].Path), Target: f.Path, Own: true})
 	}
 	for i, v := range volumes {
 		out = append(out, runtime.Mount{
@@ -127,7 +127,7 @@ func (in *instance) mounts(o *wire.Order, files []workdir.File, volumes []workdi
 }
 
 // files of an order, with their variables filled in.
-func (in *instance) files(o *wire.Order, env map[string]string, known secrets.Values) ([]workdir.File, error) {
+func (in *Instance) files(o *wire.Order, env map[string]string, known secrets.Values) ([]workdir.File, error) {
 	var out []workdir.File
 	for _, path := range slices.Sorted(maps.Keys(o.Spec.Files)) {
 		f := o.Spec.Files[path]
@@ -147,11 +147,11 @@ func (in *instance) files(o *wire.Order, env map[string]string, known secrets.Va
 
 // unmount ends the mounts of the instance; a failure is shown, and tried again
 // before the next start and before anything is removed.
-func (in *instance) unmount() bool {
-	err := in.workplace().Clear()
+func (in *Instance) unmount() bool {
+	err := in.workdir().Clear()
 	if err != nil {
 		err = fmt.Errorf("what was mounted for it can't be unmounted: %w", err)
 	}
-	in.kit.problems.Set("mounts of "+in.id, err)
+	in.deps.Problems.Set("mounts of "+in.ID, err)
 	return err == nil
 }
