@@ -150,7 +150,7 @@ func (m *model) mayACME(q wire.ACMERequest) error {
 		if len(q.Values) == 0 || len(q.Values) > wire.MaxACMEValues {
 			return fmt.Errorf("%d values are stored at once, 1 to %d can be", len(q.Values), wire.MaxACMEValues)
 		}
-		keys = records.SortedKeys(q.Values)
+		keys, check = records.SortedKeys(q.Values), m.acmeFile
 		for _, key := range keys {
 			if n := len(q.Values[key]); n > wire.MaxACMEValue {
 				return fmt.Errorf("the value of %.100q has %d bytes, at most %d are kept", key, n, wire.MaxACMEValue)
@@ -182,6 +182,26 @@ func (m *model) acmeKey(key string) error {
 		return fmt.Errorf("%.100q is of no kind that gateways share", key)
 	}
 	return m.acmeHost(host)
+}
+
+// acmeFile checks the key under which a value is stored: it is one of those that gateways
+// read, and none that only fills the store.
+func (m *model) acmeFile(key string) error {
+	parts := strings.Split(key, "/")
+	name := parts[len(parts)-1]
+	known := false
+	switch ext := path.Ext(name); {
+	case parts[0] == "certificates" && len(parts) == 4:
+		known = strings.TrimSuffix(name, ext) == parts[2] && (ext == ".crt" || ext == ".key" || ext == ".json")
+	case parts[0] == "acme" && len(parts) == 5 && parts[2] == "users":
+		known = ext == ".json" || ext == ".key"
+	default:
+		known = acmeHostOf(key) != "" && len(parts) == 4 && ext == ".json"
+	}
+	if !known {
+		return fmt.Errorf("%.100q is no value that gateways share", key)
+	}
+	return m.acmeKey(key)
 }
 
 // acmeHostOf is the host that a key or a lock is of, "" for none.

@@ -92,17 +92,20 @@ func TestGatewaysShareACME(t *testing.T) {
 		t.Errorf("%s, %q, %d values", r, code, len(v.m.acmes))
 	}
 	for about, q := range map[string]wire.ACMERequest{
-		"another host":             {Op: wire.ACMELoad, Key: "certificates/authority/own.example/own.example.key"},
-		"an unknown host":          {Op: wire.ACMELoad, Key: "acme/authority/challenge_tokens/x.example.json"},
-		"another kind":             {Op: wire.ACMELoad, Key: "secret.team.db"},
-		"a way out":                {Op: wire.ACMELoad, Key: "certificates/authority/shop.example/../../x"},
-		"no key":                   {Op: wire.ACMELoad},
-		"all":                      {Op: wire.ACMEList, Key: "certificates"},
-		"an unknown operation":     {Op: "dump", Key: acmeChain},
-		"no values":                {Op: wire.ACMEStore},
-		"a value that is too long": {Op: wire.ACMEStore, Values: map[string][]byte{acmeChain: make([]byte, wire.MaxACMEValue+1)}},
-		"a lock of another host":   {Op: wire.ACMELock, Key: "issue_cert_own.example", Owner: "x"},
-		"a lock of nobody":         {Op: wire.ACMELock, Key: "issue_cert_shop.example"},
+		"another host":              {Op: wire.ACMELoad, Key: "certificates/authority/own.example/own.example.key"},
+		"an unknown host":           {Op: wire.ACMELoad, Key: "acme/authority/challenge_tokens/x.example.json"},
+		"another kind":              {Op: wire.ACMELoad, Key: "secret.team.db"},
+		"a way out":                 {Op: wire.ACMELoad, Key: "certificates/authority/shop.example/../../x"},
+		"no key":                    {Op: wire.ACMELoad},
+		"all":                       {Op: wire.ACMEList, Key: "certificates"},
+		"an unknown operation":      {Op: "dump", Key: acmeChain},
+		"no values":                 {Op: wire.ACMEStore},
+		"a value that is too long":  {Op: wire.ACMEStore, Values: map[string][]byte{acmeChain: make([]byte, wire.MaxACMEValue+1)}},
+		"a value that nobody reads": {Op: wire.ACMEStore, Values: map[string][]byte{"certificates/authority/shop.example/other.crt": nil}},
+		"a folder as a value":       {Op: wire.ACMEStore, Values: map[string][]byte{"acme/authority/users": nil}},
+		"a token of another form":   {Op: wire.ACMEStore, Values: map[string][]byte{"acme/authority/challenge_tokens/shop.example": nil}},
+		"a lock of another host":    {Op: wire.ACMELock, Key: "issue_cert_own.example", Owner: "x"},
+		"a lock of nobody":          {Op: wire.ACMELock, Key: "issue_cert_shop.example"},
 	} {
 		if _, code := v.does("g", q, now); code != "bad-acme-key" {
 			t.Errorf("%s: %q", about, code)

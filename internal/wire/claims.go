@@ -2,8 +2,6 @@ package wire
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 
 	"github.com/verge-edge/verge/api"
@@ -55,18 +53,27 @@ func (c Claims) Conflict(self, namespace string, p *api.Port, rules PublishRules
 	if rules.names(namespace, host) {
 		return "", "", false
 	}
-	for _, what := range slices.Sorted(maps.Keys(c)) {
-		other := c[what]
-		if !other.isHost || other.by == self || other.namespace == namespace || !isWild(what) && !isWild(host) || !related(what, host) {
-			continue
-		}
-		first, second := host, what
-		if isWild(what) {
-			first, second = what, host
-		}
-		return other.by, fmt.Sprintf("%s is another namespace's (%s), and the wildcard %s is above or below %s", what, other.by, first, second), true
+	what := c.beside(host, self, namespace)
+	if what == "" {
+		return "", "", false
 	}
-	return "", "", false
+	other, first, second := c[what], host, what
+	if isWild(what) {
+		first, second = what, host
+	}
+	return other.by, fmt.Sprintf("%s is another namespace's (%s), and the wildcard %s is above or below %s", what, other.by, first, second), true
+}
+
+// beside is the first host by name that another namespace has and that is above or below one,
+// where one of the two is a wildcard; "" if there is none.
+func (c Claims) beside(host, self, namespace string) (first string) {
+	for what, other := range c {
+		if (first == "" || what < first) && other.isHost && other.by != self && other.namespace != namespace &&
+			(isWild(what) || isWild(host)) && related(what, host) {
+			first = what
+		}
+	}
+	return first
 }
 
 // Free says whether an application can have all that it wants to publish. A host

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/verge-edge/verge/api"
@@ -35,6 +36,21 @@ func TestClaims(t *testing.T) {
 		var p *Problem
 		if errors.As(err, &p) != (k.code != "") || p != nil && p.Code != k.code {
 			t.Errorf("%s: %v, want %q", name, err, k.code)
+		}
+	}
+}
+
+// BenchmarkConflict looks for what is in the way of a host among 10,000 of other namespaces.
+func BenchmarkConflict(b *testing.B) {
+	c := Claims{}
+	for n := range 10_000 {
+		c.Add(fmt.Sprintf("a%d.web", n), "theirs", []api.Port{{Name: "http", Ingress: &api.Ingress{Host: fmt.Sprintf("h%d.example", n)}}})
+	}
+	p := &api.Port{Name: "http", Ingress: &api.Ingress{Host: "mine.example"}}
+	b.ReportAllocs()
+	for b.Loop() {
+		if by, _, _ := c.Conflict("", "ours", p, nil); by != "" {
+			b.Fatal(by)
 		}
 	}
 }
