@@ -35,21 +35,23 @@ func (b backend) Instances(_ context.Context, app, service string) ([]wire.Insta
 	defer b.mu.Unlock()
 	now := time.Now()
 	var out []wire.InstanceView
-	for _, i := range b.m.begin().instances() {
+	t := b.m.reads()
+	for _, i := range t.instances() {
 		if (app == "" || i.App == app) && (service == "" || i.Service == service) {
-			out = append(out, b.m.view(i, now))
+			out = append(out, t.view(i, now))
 		}
 	}
 	return out, nil
 }
 
 // view is an instance with the age of the report that it comes from.
-func (m *model) view(i *wire.Instance, now time.Time) wire.InstanceView {
+func (t *tx) view(i *wire.Instance, now time.Time) wire.InstanceView {
+	m := t.m
 	v := wire.InstanceView{Instance: *i, Namespace: m.namespaceOf(i), Source: m.tier()}
 	if w := m.workers[i.Worker]; w != nil {
 		v.Source = "worker/" + m.name + "/" + i.Worker
 		v.AgeSeconds = now.Sub(w.heard).Seconds()
-		v.Addrs = m.begin().addrs(i, w)
+		v.Addrs = t.addrs(i, w)
 	}
 	return v
 }
@@ -62,7 +64,7 @@ func (b backend) Instance(_ context.Context, id wire.InstanceID) (wire.InstanceV
 	if i == nil {
 		return wire.InstanceView{}, b.noInstance(id)
 	}
-	return b.m.view(i, time.Now()), nil
+	return b.m.reads().view(i, time.Now()), nil
 }
 
 func (c *core) noInstance(id string) error {
@@ -133,7 +135,7 @@ func (c *core) workers() []wire.WorkerView {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := time.Now()
-	use := c.m.begin().usage()
+	use := c.m.reads().usage()
 	out := []wire.WorkerView{}
 	for _, name := range records.SortedKeys(c.m.workers) {
 		w := c.m.workers[name]

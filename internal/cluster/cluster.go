@@ -394,6 +394,7 @@ func (c *core) calm() bool {
 	if c.m.busyRolling() {
 		return false
 	}
+	t := c.m.reads()
 	for _, i := range c.m.insts {
 		if i.State != wire.Running && i.State != wire.Terminated && !asleep(i) && !c.m.look.rest[i.ID] || i.Leaving != nil {
 			return false
@@ -404,7 +405,7 @@ func (c *core) calm() bool {
 		if len(i.Avoid) > 0 && c.m.workers[i.Worker].draining() {
 			return false // it may be forgiven where it failed
 		}
-		if i.Ordinal >= wire.LocalOrdinals && !i.Draining && !c.m.begin().wanted(i) {
+		if i.Ordinal >= wire.LocalOrdinals && !i.Draining && !t.wanted(i) {
 			return false // it hands over, for a while
 		}
 	}

@@ -325,7 +325,8 @@ func (c *core) scaleReport(key string) (wire.ScaleReport, error) {
 		out.Fixed = !ok || c.m.siteDecides(key) && s.Min == s.Max
 		out.Min, out.Max, out.Extra = s.Min, s.Max, s.Extra
 	}
-	for _, i := range c.m.begin().instances() {
+	t := c.m.reads()
+	for _, i := range t.instances() {
 		if i.App == app && i.Service == service && !i.Draining && (i.State == wire.Running || i.State == wire.WorkerScheduled) {
 			out.Placed++
 			if !asleep(i) {
@@ -333,7 +334,7 @@ func (c *core) scaleReport(key string) (wire.ScaleReport, error) {
 			}
 		}
 		if i.App == app && i.Service == service && out.Trouble == "" {
-			out.Trouble = c.m.begin().trouble(i)
+			out.Trouble = t.trouble(i)
 		}
 	}
 	short := c.m.short(key)

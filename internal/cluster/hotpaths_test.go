@@ -50,3 +50,16 @@ func BenchmarkManyLost(b *testing.B) {
 		}
 	}
 }
+
+// Who lists instances makes no transaction for each.
+func TestAListOfInstancesIsOneLook(t *testing.T) {
+	const workers = 1000
+	b := backend{&Cluster{core: manyWorkers(t, workers, time.Now())}}
+	if n := testing.AllocsPerRun(5, func() {
+		if list, err := b.Instances(t.Context(), "", ""); err != nil || len(list) != workers {
+			t.Fatal(len(list), err)
+		}
+	}); n > 3*workers {
+		t.Errorf("%v allocations for %d instances", n, workers)
+	}
+}

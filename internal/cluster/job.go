@@ -484,7 +484,7 @@ func (m *model) jobView(s *wire.Share) (v wire.JobView, message string) {
 		return v, m.cronMessage(s)
 	}
 	reason := ""
-	for _, x := range m.begin().indexes(s, rec.Run.N) {
+	for _, x := range m.reads().indexes(s, rec.Run.N) {
 		i := m.insts[instanceID(s.App, s.Service, x.Ordinal)]
 		switch x.Phase {
 		case job.Completed:

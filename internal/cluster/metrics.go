@@ -22,7 +22,7 @@ func (c *core) samples() []obs.Sample {
 	defer c.mu.Unlock()
 	workers := map[string]int{"ready": 0, "suspect": 0, "never-seen": 0}
 	var capacity, used [3]float64
-	use := c.m.begin().usage()
+	use := c.m.reads().usage()
 	skew := 0.0
 	for name, w := range c.m.workers {
 		skew = max(skew, math.Abs(w.skew.Ahead().Seconds()))

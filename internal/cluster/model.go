@@ -455,6 +455,14 @@ func (m *Model) Begin() *Tx {
 	}
 }
 
+// reads is a tx for those who change nothing: it has no room for changes, and costs little.
+func (m *model) reads() *tx {
+	return &tx{
+		Tx: &Tx{m: m.Model, rows: m.db.Begin()}, m: m,
+		relays: sync.OnceValue(m.relays), numbers: sync.OnceValue(m.givenNumbers),
+	}
+}
+
 // inst is the instance as this tx sees it; nil if there is none.
 func (t *Tx) inst(id wire.InstanceID) *wire.Instance {
 	if i, ok := t.insts[id]; ok {

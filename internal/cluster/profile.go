@@ -273,7 +273,7 @@ func (c *core) newProfiling(q *wire.ProfileAsk, owner string) (*profiling, error
 	by := map[string]*profilingNode{}
 	var addresses []string
 	run := &profiling{key: q.Key, owner: owner, program: s.Spec.ProgramID(), load: load, began: time.Now(), asked: time.Now()}
-	for _, i := range c.m.begin().instances() {
+	for _, i := range c.m.reads().instances() {
 		if i.App != q.App || i.Service != q.Service {
 			continue
 		}

@@ -107,7 +107,7 @@ func (c *core) topInstances(ctx context.Context, app, after string) wire.TopPage
 	p := wire.TopPage{At: time.Now()}
 	workers := map[string]bool{}
 	c.mu.Lock()
-	all := slices.Clone(c.m.begin().instances())
+	all := slices.Clone(c.m.reads().instances())
 	slices.SortFunc(all, func(a, b *wire.Instance) int { return cmp.Compare(a.ID, b.ID) })
 	for _, i := range all {
 		if i.ID <= after || (app != "" && i.App != app) {

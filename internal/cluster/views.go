@@ -105,6 +105,7 @@ func (m *model) serviceView(s *wire.Share) wire.ServiceView {
 			v.Hosts = append(v.Hosts, p.Ingress.Host)
 		}
 	}
+	t := m.reads()
 	reason, holding, other := "", 0, 0 // other: those that are ready, and not as applied
 	for _, o := range ordinals(s) {
 		i := m.insts[instanceID(s.App, s.Service, o)]
@@ -146,7 +147,7 @@ func (m *model) serviceView(s *wire.Share) wire.ServiceView {
 		if i.Reason != "" {
 			reason = i.ID + ": " + i.Reason
 		}
-		if why := m.begin().failedFor(i, s); why != "" && i.Revision == s.Revision && v.Failed == "" {
+		if why := t.failedFor(i, s); why != "" && i.Revision == s.Revision && v.Failed == "" {
 			v.Failed = i.ID + ": " + why
 		}
 	}
