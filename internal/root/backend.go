@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/verge-edge/verge/api"
@@ -267,41 +268,66 @@ func (b backend) Logs(ctx context.Context, id wire.InstanceID, q wire.LogAsk) (w
 // formerLog finds a log on a worker where an instance was: in its cluster first, then in the
 // others, which may have had it before. The q.Former-th of all is meant.
 func (b backend) formerLog(ctx context.Context, v wire.InstanceView, q wire.LogAsk) (wire.LogChunk, error) {
-	names := []string{}
-	if v.Cluster != "" {
-		names = append(names, v.Cluster)
+	left := q.Former
+	read := func(name string) (wire.LogChunk, bool, error) {
+		ask := q
+		ask.Former = left
+		var chunk wire.LogChunk
+		err := b.ask(ctx, name, ask.Logs(v.ID), &chunk)
+		knows := !unknownPlace(chunk, left, err)
+		chunk.Former = q.Former
+		return chunk, knows, unanswered(err, name, "log-unavailable", "the former log cannot be read now")
 	}
+	if v.Cluster != "" && b.details(v.Cluster, "") == nil {
+		if chunk, knows, err := read(v.Cluster); knows {
+			return chunk, err
+		}
+		left -= b.formerPlaces(ctx, v.Cluster, v.ID, left-1)
+	}
+	var names []string
 	for _, cl := range b.clusters() {
-		if cl.Connected && cl.Name != v.Cluster {
+		if cl.Connected && cl.Name != v.Cluster && b.details(cl.Name, "") == nil {
 			names = append(names, cl.Name)
 		}
 	}
-	left := q.Former
-	for _, name := range names {
-		if b.details(name, "") != nil {
-			continue // it keeps that to itself
+	known := make([]int, len(names))
+	var wg sync.WaitGroup
+	for n, name := range names {
+		wg.Go(func() { known[n] = b.formerPlaces(ctx, name, v.ID, left) })
+	}
+	wg.Wait()
+	for n, name := range names {
+		if left <= known[n] {
+			chunk, _, err := read(name)
+			return chunk, err
 		}
-		for k := 1; ; k++ {
-			ask := q
-			if ask.Former = k; left > 1 {
-				ask.Max, ask.Previous = 1, false // only whether there is one
-			}
-			var chunk wire.LogChunk
-			err := b.ask(ctx, name, ask.Logs(v.ID), &chunk)
-			var p *wire.Problem
-			if errors.As(err, &p) && p.Code == "no-former-log" || err == nil && chunk.Former != k {
-				break // it has no more, or knows of none
-			}
-			if left--; left == 0 {
-				chunk.Former = q.Former
-				return chunk, unanswered(err, name, "log-unavailable", "the former log cannot be read now")
-			}
-			if unanswered := err != nil && !errors.As(err, &p); unanswered {
-				break
-			}
-		}
+		left -= known[n]
 	}
 	return wire.LogChunk{}, wire.Problemf(404, "no-former-log", "verge logs "+v.ID, "there is no such former log", "no cluster that shares its details knows of so many former places of %s", v.ID)
+}
+
+// unknownPlace says of the answer for the k-th former place that the cluster knows of fewer, or
+// of none since it is of a version before.
+func unknownPlace(chunk wire.LogChunk, k int, err error) bool {
+	var p *wire.Problem
+	return errors.As(err, &p) && p.Code == "no-former-log" || err == nil && chunk.Former != k
+}
+
+// formerPlaces is how many places a cluster knows where an instance was, at most that many. A
+// place of which the log cannot be read is one.
+func (b backend) formerPlaces(ctx context.Context, cluster string, id wire.InstanceID, most int) (n int) {
+	for n < most {
+		var chunk wire.LogChunk
+		err := b.ask(ctx, cluster, wire.LogAsk{Former: n + 1, Max: 1}.Logs(id), &chunk)
+		if unknownPlace(chunk, n+1, err) {
+			return n
+		}
+		n++
+		if err != nil && !errors.As(err, new(*wire.Problem)) {
+			return n // whoever asks for it is told that
+		}
+	}
+	return n
 }
 
 // Clusters implements rest.Backend.
