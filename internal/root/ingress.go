@@ -47,19 +47,20 @@ func (m *model) publishRules() wire.PublishRules {
 	return rules
 }
 
-// unallowed says what the applications of a namespace publish and could not publish anew,
+// unallowed says what the applications of each namespace publish and could not publish anew,
 // by what its standing is now. They keep it.
-func (m *model) unallowed(namespace string) (out []string) {
-	rules := m.publishRules()
+func (m *model) unallowed() map[string][]string {
+	out, rules := map[string][]string{}, m.publishRules()
 	for _, name := range records.SortedKeys(m.apps) {
 		app := m.apps[name]
-		if wire.NamespaceOf(app.Spec) != namespace || !app.Deleting.IsZero() {
+		if !app.Deleting.IsZero() {
 			continue
 		}
+		namespace := wire.NamespaceOf(app.Spec)
 		for _, svc := range app.Spec.ServiceNames() {
 			for i := range app.Spec.Services[svc].Ports {
 				if why := rules.Forbids(namespace, &app.Spec.Services[svc].Ports[i]); why != "" {
-					out = append(out, fmt.Sprintf("%s.%s: %s", name, svc, why))
+					out[namespace] = append(out[namespace], fmt.Sprintf("%s.%s: %s", name, svc, why))
 				}
 			}
 		}

@@ -237,11 +237,10 @@ func (b backend) listNamespaces() []wire.NamespaceView {
 	for _, app := range b.m.apps {
 		names[wire.NamespaceOf(app.Spec)] = true
 	}
-	used := b.m.used()
-	local, _, _ := b.m.atSites()
 	out := []wire.NamespaceView{}
+	view := b.m.namespaceViews()
 	for _, name := range records.SortedKeys(names) {
-		out = append(out, b.m.viewNamespace(name, used[name], local[name]))
+		out = append(out, view(name))
 	}
 	return out
 }
@@ -319,18 +318,19 @@ func (m *model) used() map[string]wire.Quota {
 	return out
 }
 
-func (m *model) namespaceView(name string) wire.NamespaceView {
-	local, _, _ := m.atSites()
-	return m.viewNamespace(name, m.used()[name], local[name])
-}
+func (m *model) namespaceView(name string) wire.NamespaceView { return m.namespaceViews()(name) }
 
-func (m *model) viewNamespace(name string, used, local wire.Quota) wire.NamespaceView {
-	v := wire.NamespaceView{Name: name, Used: quota.Add(used, local), AtSites: local}
-	if ns := m.namespaces[name]; ns != nil {
-		v.Quota, v.Standing, v.Created, v.By = ns.Quota, ns.Standing, ns.Created, ns.By
+// namespaceViews looks once at all applications, for who shows several namespaces.
+func (m *model) namespaceViews() func(name string) wire.NamespaceView {
+	used, unallowed := m.used(), m.unallowed()
+	local, _, _ := m.atSites()
+	return func(name string) wire.NamespaceView {
+		v := wire.NamespaceView{Name: name, Used: quota.Add(used[name], local[name]), AtSites: local[name], Unallowed: unallowed[name]}
+		if ns := m.namespaces[name]; ns != nil {
+			v.Quota, v.Standing, v.Created, v.By = ns.Quota, ns.Standing, ns.Created, ns.By
+		}
+		return v
 	}
-	v.Unallowed = m.unallowed(name)
-	return v
 }
 
 // standing of a namespace.
