@@ -66,8 +66,11 @@ type core struct {
 	// heldSince is since when services hold of which that is not noted yet, by
 	// application.service.revision.
 	heldSince map[string]time.Time
-	batch     []happened // see say
-	stale     bool       // a write may or may not have been stored: the model must be read again
+	// stays are services whose rollout has failed and that have nothing to go back to, by
+	// application.service, with the revision of which that is so.
+	stays map[string]uint64
+	batch []happened // see say
+	stale bool       // a write may or may not have been stored: the model must be read again
 }
 
 // init loads the model from the store.

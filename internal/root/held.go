@@ -36,6 +36,36 @@ func (m *model) holds(app *wire.Application, svc string) bool {
 	return v.Message == "" && v.Rollout == ""
 }
 
+// allHeld says whether it is noted of each service of an application that it has held.
+func allHeld(app *wire.Application) bool {
+	for _, held := range app.Held {
+		if !held {
+			return false
+		}
+	}
+	return len(app.Held) == len(app.Spec.Services)
+}
+
+// mayHold says whether as many instances of a service as must be there may count, at the cost
+// of looking at them: holds costs more.
+func (m *model) mayHold(app *wire.Application, svc string) bool {
+	spec, n := app.Spec.Services[svc], 0
+	if spec.Job != nil {
+		return true
+	}
+	for _, id := range m.byService()[app.Name+"."+svc] {
+		i := m.insts[id]
+		c := m.clusters[i.Cluster]
+		if i.Draining || c == nil || c.seen[id] == nil {
+			continue
+		}
+		if rep := c.seen[id]; rep.Ready || rep.Asleep || rep.State == wire.Terminated {
+			n++
+		}
+	}
+	return n >= spec.Replicas.Min
+}
+
 // failing says whether instances of a service, as applied, fail: whatever it was before, it
 // is not a program to go back to.
 func (m *model) failing(app *wire.Application, svc string, now time.Time) bool {
@@ -71,14 +101,16 @@ func (m *model) judged(app *wire.Application, now time.Time) map[string]bool {
 // to be noted later. The mutex is held.
 func (c *core) noteHeld(ctx context.Context, now time.Time) (waits bool) {
 	since := map[string]time.Time{}
+	var groups [][]bus.Op
+	noted := map[string]*wire.Application{}
 	for _, name := range records.SortedKeys(c.m.apps) {
 		app := c.m.apps[name]
-		if !app.Deleting.IsZero() {
+		if !app.Deleting.IsZero() || allHeld(app) {
 			continue
 		}
 		held := maps.Clone(app.Held)
 		for _, svc := range app.Spec.ServiceNames() {
-			if held[svc] || !c.m.holds(app, svc) || c.m.failing(app, svc, now) {
+			if held[svc] || !c.m.mayHold(app, svc) || !c.m.holds(app, svc) || c.m.failing(app, svc, now) {
 				continue
 			}
 			key := name + "." + svc + "." + strconv.FormatUint(app.Revision, 10)
@@ -101,17 +133,21 @@ func (c *core) noteHeld(ctx context.Context, now time.Time) (waits bool) {
 		next := *app
 		next.Held = held
 		data, err := c.m.storable(&next)
-		if err == nil {
-			_, err = c.store.Commit(ctx, bus.Put(keyApp+name, data))
-			err = c.wrote(err)
-		}
 		if err != nil {
 			c.log.Warn("noting that a revision holds", "application", name, "error", err)
-			break
+			continue // of the others it can be noted
 		}
-		c.m.apps[name] = &next
+		groups, noted[name] = append(groups, []bus.Op{bus.Put(keyApp+name, data)}), &next
 	}
 	c.heldSince = since
+	if len(groups) == 0 {
+		return waits
+	}
+	if err := c.wrote(records.Commit(ctx, c.store, groups)); err != nil {
+		c.log.Warn("noting that revisions hold", "error", err)
+		return waits
+	}
+	maps.Copy(c.m.apps, noted)
 	return waits
 }
 

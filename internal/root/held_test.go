@@ -1,6 +1,7 @@
 package root
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -129,6 +130,54 @@ func TestUndoOfOlderRevisions(t *testing.T) {
 	}
 }
 
+// counting is a store that counts what is asked of it.
+type counting struct {
+	bus.Store
+	commits, gets int
+}
+
+func (s *counting) Commit(ctx context.Context, ops ...bus.Op) (uint64, error) {
+	s.commits++
+	return s.Store.Commit(ctx, ops...)
+}
+
+func (s *counting) Get(ctx context.Context, key string) (bus.Entry, error) {
+	s.gets++
+	return s.Store.Get(ctx, key)
+}
+
+// That many applications hold is written at once, and what has held is not looked at again.
+func TestWhatHoldsIsNotedAtOnce(t *testing.T) {
+	r := newReporting(t)
+	const apps = 100
+	for n := range apps {
+		name := fmt.Sprintf("app%d", n)
+		if _, err := r.Apply(t.Context(), fmt.Appendf(nil, "application: %s\nservices:\n  web: {command: [x]}\n", name), false); err != nil {
+			t.Fatal(err)
+		}
+		i := wire.Instance{V: wire.Version, ID: name + ".web.0", App: name, Service: "web", Revision: 1, Cluster: "edge", State: wire.Running, Ready: true}
+		r.m.insts[i.ID] = &wire.Instance{V: wire.Version, ID: i.ID, App: name, Service: "web", Cluster: "edge", State: wire.ClusterScheduled}
+		r.m.clusters["edge"].seen[i.ID] = &wire.Reported{Instance: i}
+	}
+	r.m.index = nil
+	store := &counting{Store: r.backend.store}
+	r.backend.store = store
+	r.note()
+	r.now = r.now.Add(heldAfter)
+	r.note()
+	for name, app := range r.m.apps {
+		if !app.Held["web"] {
+			t.Fatalf("it is not noted that %s holds", name)
+		}
+	}
+	if store.commits > 2 {
+		t.Errorf("%d commits for %d applications", store.commits, apps)
+	}
+	if n := testing.AllocsPerRun(5, r.note); n > apps/2 {
+		t.Errorf("%v allocations where nothing is to be noted", n)
+	}
+}
+
 // What has failed is brought back to what held, too, and stays where nothing did.
 func TestARollbackGoesToWhatHeld(t *testing.T) {
 	r := newReporting(t)
@@ -145,6 +194,11 @@ func TestARollbackGoesToWhatHeld(t *testing.T) {
 	r.apply("bad2", "rollback")
 	if fails(); r.m.apps["shop"].Revision != 2 {
 		t.Fatalf("back to what never held: %+v", r.m.apps["shop"])
+	}
+	store := &counting{Store: r.backend.store}
+	r.backend.store = store
+	if fails(); store.gets != 0 {
+		t.Errorf("each pass reads %d revisions again", store.gets)
 	}
 	r.apply("good", "rollback")
 	r.holds(heldAfter)

@@ -330,9 +330,14 @@ func (b backend) setHold(ctx context.Context, name string, q wire.RolloutRequest
 
 // rollBack undoes what has failed where the descriptor asks for that. The mutex is held.
 func (c *core) rollBack(ctx context.Context, now time.Time) {
+	if c.m.holding(now) {
+		return
+	}
+	stays := map[string]uint64{}
+	defer func() { c.stays = stays }()
 	for _, name := range records.SortedKeys(c.m.apps) {
 		app := c.m.apps[name]
-		if !app.Deleting.IsZero() || c.m.holding(now) {
+		if !app.Deleting.IsZero() {
 			continue
 		}
 		for _, svc := range app.Spec.ServiceNames() {
@@ -344,7 +349,15 @@ func (c *core) rollBack(ctx context.Context, now time.Time) {
 			if r.Phase != wire.RolloutFailed {
 				continue
 			}
+			key := name + "." + svc
+			if c.stays[key] == app.Revision {
+				stays[key] = app.Revision // the revisions before it are the same
+				continue
+			}
 			to, err := c.lastHeld(ctx, app, svc)
+			if p := new(wire.Problem); errors.As(err, &p) {
+				stays[key] = app.Revision
+			}
 			if err != nil {
 				c.log.Debug("a rollout that failed is not undone", "application", name, "service", svc, "error", err)
 				continue // verge rollout status says that it has failed
