@@ -16,14 +16,14 @@ func (e *Engine) Exec(ctx context.Context, q wire.ExecAsk) (wire.ExecAnswer, err
 		return wire.ExecAnswer{}, err
 	}
 	if q.Do == wire.ExecDoInvoke && q.Invoke != nil {
-		got, err := e.requests.Invoke(ctx, q.Instance, q.Invoke)
+		got, err := e.deps.requests.Invoke(ctx, q.Instance, q.Invoke)
 		return wire.ExecAnswer{Invoked: got}, err
 	}
 	if q.Do == wire.ExecDoProfile && q.Profile != nil {
-		r, err := e.requests.Profile(q.Profile, q.Owner)
+		r, err := e.deps.requests.Profile(q.Profile, q.Owner)
 		return wire.ExecAnswer{Profile: r}, err
 	}
-	return e.sessions.Step(ctx, q)
+	return e.deps.sessions.Step(ctx, q)
 }
 
 // instance finds an instance.

@@ -14,10 +14,10 @@ import (
 // changes nothing.
 func TestAnAddedDeviceCanBeHad(t *testing.T) {
 	t.Parallel()
-	k := &kit{config: wire.EngineConfig{Devices: enginetest.Nodes()[:1], Capacity: api.Resources{CPU: 1000, VGPUs: 1000}}}
+	k := &deps{config: wire.EngineConfig{Devices: enginetest.Nodes()[:1], Capacity: api.Resources{CPU: 1000, VGPUs: 1000}}}
 	loaded := make(chan struct{})
 	close(loaded)
-	e := &Engine{kit: k, loaded: loaded}
+	e := &Engine{deps: k, loaded: loaded}
 	plug := func(list ...wire.DeviceNode) error {
 		return e.Plug(t.Context(), wire.EngineDevices{V: wire.Version, Devices: list})
 	}

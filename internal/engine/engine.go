@@ -12,14 +12,8 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/api"
-	"github.com/verge-edge/verge/internal/engine/gateway"
-	"github.com/verge-edge/verge/internal/engine/images"
-	"github.com/verge-edge/verge/internal/engine/network"
 	"github.com/verge-edge/verge/internal/engine/plan"
-	"github.com/verge-edge/verge/internal/engine/proximity"
-	"github.com/verge-edge/verge/internal/engine/requests"
 	"github.com/verge-edge/verge/internal/engine/routes"
-	"github.com/verge-edge/verge/internal/engine/sessions"
 	"github.com/verge-edge/verge/internal/engine/state"
 	"github.com/verge-edge/verge/internal/engine/stats"
 	"github.com/verge-edge/verge/internal/engine/status"
@@ -65,7 +59,7 @@ type Options struct {
 	// Args start a successor.
 	Args []string
 
-	parts parts
+	replaced replacements
 }
 
 // Engine runs the instances of a worker.
@@ -77,9 +71,9 @@ type Engine struct {
 	loaded chan struct{} // closed when the files are read: Apply may work
 	ended  chan struct{} // closed when Run is over or about to be
 	halted chan struct{} // closed when Shutdown has stopped everything
-	hurry  chan struct{} // closed when Shutdown's patience is over
+	force  chan struct{} // closed when the time of Shutdown is over
 
-	haltOnce, hurryOnce sync.Once
+	haltOnce, forceOnce sync.Once
 
 	upgrades chan *upgrade // taken by Run
 
@@ -88,23 +82,12 @@ type Engine struct {
 	// is closed. The V of told is 0 as long as nothing is known.
 	stored *orders.Store
 	told   wire.EngineOrders
-	local  *routes.Local // touched as they are
 
-	// The parts that are made before loaded is closed.
-	kit      *kit
-	demand   *stats.Demand
-	reporter *proximity.Reporter
-	gateway  *gateway.Watcher
-	// distances are nil where there is no data path.
-	distances *proximity.Distances
+	deps *deps
 
-	uses     *routes.Uses       // its mutex is taken after mu
-	sessions *sessions.Sessions // its mutex is taken before mu
-	requests *requests.Requests // so is its
-	meter    *stats.Meter
-	revoked  pki.Revoked // keys of peers that do not count any more
-	relay    *network.Relay
-	images   *images.Manager
+	uses    *routes.Uses // its mutex is taken after mu
+	meter   *stats.Meter
+	revoked pki.Revoked // keys of peers that do not count any more
 
 	mu        sync.Mutex // guards below; taken before those of an instance and of the board
 	orders    []wire.Order
@@ -152,7 +135,7 @@ func New(opts Options) (*Engine, error) {
 		uses: routes.NewUses(func(u *wire.Uses) { b.SetInfo(func(i *wire.EngineInfo) { i.Uses = u }) }),
 		opts: opts, log: opts.Log, board: b,
 		loaded: make(chan struct{}), ended: make(chan struct{}),
-		halted: make(chan struct{}), hurry: make(chan struct{}),
+		halted: make(chan struct{}), force: make(chan struct{}),
 		upgrades: make(chan *upgrade), applying: make(gate, 1),
 
 		stored:    orders.At(opts.Dir),
@@ -180,7 +163,7 @@ func (e *Engine) Apply(ctx context.Context, o wire.EngineOrders) error {
 	}
 	defer e.applying.Unlock()
 	err := e.stored.Write(&o)
-	e.kit.problems.Set(state.FileSubject(e.stored.Path()), err)
+	e.deps.problems.Set(state.FileSubject(e.stored.Path()), err)
 	if err != nil {
 		return fmt.Errorf("store orders: %w", err)
 	}
@@ -188,12 +171,12 @@ func (e *Engine) Apply(ctx context.Context, o wire.EngineOrders) error {
 	o.Orders = slices.Clone(o.Orders) // their peers are filled in
 	fillPeers(&o)
 	e.revoke(o.Revoked)
-	o.Routes = e.local.Set(&e.told)
+	o.Routes = e.deps.local.Set(&e.told)
 	placed := e.setNetwork(&o)
 	e.uses.Set(e.told.Routes)
-	unlocked := e.kit.vault.Set(o.Secrets)
+	unlocked := e.deps.vault.Set(o.Secrets)
 	if unlocked {
-		e.kit.router.SecretsChanged()
+		e.deps.router.SecretsChanged()
 	}
 	e.mu.Lock()
 	e.orders, e.known = o.Orders, true
@@ -224,12 +207,12 @@ func (e *Engine) Change(ctx context.Context, c wire.EngineChanges) error {
 	}
 	next := e.told.With(&c)
 	err := e.stored.Change(&c, &next)
-	e.kit.problems.Set(state.FileSubject(e.stored.Path()), err)
+	e.deps.problems.Set(state.FileSubject(e.stored.Path()), err)
 	if err != nil {
 		return fmt.Errorf("store orders: %w", err)
 	}
 	e.told = next
-	next.Routes = e.local.Set(&e.told)
+	next.Routes = e.deps.local.Set(&e.told)
 	placed := e.setNetwork(&next)
 	e.uses.Set(e.told.Routes)
 	e.board.SetHave(next.Have)
@@ -255,14 +238,14 @@ func (e *Engine) enterApplying() error {
 // to and from them.
 func (e *Engine) revoke(entries []string) {
 	e.revoked.Set(entries)
-	e.kit.router.PeersChanged()
+	e.deps.router.PeersChanged()
 	if len(entries) == 0 {
 		return
 	}
-	if n := e.kit.network.Overlay(); n != nil {
+	if n := e.deps.network.Overlay(); n != nil {
 		n.PeersChanged()
 	}
-	e.relay.PeersChanged()
+	e.deps.relay.PeersChanged()
 }
 
 // wakeAll lets every supervisor look again.
@@ -304,7 +287,7 @@ func (e *Engine) Logs(ctx context.Context, id wire.InstanceID, q wire.LogAsk) (w
 	if err := e.wait(ctx); err != nil {
 		return wire.LogChunk{}, err
 	}
-	return e.kit.logs.Read(ctx, id, q)
+	return e.deps.logs.Read(ctx, id, q)
 }
 
 // Entries are the addresses at which services are reached on this worker, ordered
@@ -313,12 +296,12 @@ func (e *Engine) Entries(ctx context.Context) ([]wire.EntryView, error) {
 	if err := e.wait(ctx); err != nil {
 		return nil, err
 	}
-	entries := e.kit.router.Entries()
+	entries := e.deps.router.Entries()
 	out := make([]wire.EntryView, 0, len(entries)) // an empty list is no null
 	for _, x := range entries {
 		out = append(out, wire.EntryView{App: x.App, Service: x.Service, Port: x.Port, Addr: x.Addr, Problem: x.Problem})
 	}
-	if n := e.kit.network.Overlay(); n != nil {
+	if n := e.deps.network.Overlay(); n != nil {
 		for _, x := range n.Entries() {
 			out = append(out, wire.EntryView{App: x.App, Service: x.Service, Port: x.Port, Addr: x.Addr})
 		}
@@ -368,7 +351,7 @@ func (e *Engine) Shutdown(ctx context.Context) error {
 		return nil
 	case <-ctx.Done():
 	}
-	e.hurryOnce.Do(func() { close(e.hurry) })
+	e.forceOnce.Do(func() { close(e.force) })
 	last := time.NewTimer(supervise.KillWithin + time.Second)
 	defer last.Stop()
 	select {
@@ -410,11 +393,11 @@ func (e *Engine) replan() {
 	}
 	w := plan.World{
 		Orders: e.orders, Known: e.known, Halting: e.halting,
-		Capacity: e.kit.capacity(), Devices: e.kit.devices(), Runtimes: e.board.Runtimes(),
+		Capacity: e.deps.capacity(), Devices: e.deps.devices(), Runtimes: e.board.Runtimes(),
 		Refuses: func(s *api.Service) string {
-			return cmp.Or(users.Refuses(s, e.opts.Config.HostUsers, e.board.Isolation()), volumes.Refuses(s, e.opts.Config.HostPaths, e.kit.supervise.CannotMount))
+			return cmp.Or(users.Refuses(s, e.opts.Config.HostUsers, e.board.Isolation()), volumes.Refuses(s, e.opts.Config.HostPaths, e.deps.supervise.CannotMount))
 		},
-		Overlay: e.kit.network.Wanted(),
+		Overlay: e.deps.network.Wanted(),
 		Present: make(map[wire.InstanceID]plan.Present, len(e.instances)),
 	}
 	for i := range e.orders {
@@ -439,7 +422,7 @@ func (e *Engine) replan() {
 // addLocked adds an instance and starts its supervisor, which waits for its goal
 // if it has none yet.
 func (e *Engine) addLocked(id wire.InstanceID, rec state.Record, marked bool) *supervise.Instance {
-	in := supervise.New(e.kit.supervise, id, rec, marked)
+	in := supervise.New(e.deps.supervise, id, rec, marked)
 	delete(e.marked, id)
 	e.instances[id] = in
 	e.alive.Add(1)
@@ -452,7 +435,7 @@ func (e *Engine) addLocked(id wire.InstanceID, rec state.Record, marked bool) *s
 
 // OpenObject finds an object of a namespace, see objects.Cache.Open.
 func (e *Engine) OpenObject(ctx context.Context, name string) (path string, release func(), err error) {
-	return e.kit.objects.Open(ctx, name)
+	return e.deps.objects.Open(ctx, name)
 }
 
 // orderedImages are the images of the orders, by full name as their descriptors have them;
@@ -481,7 +464,7 @@ func (e *Engine) forgotten(in *supervise.Instance) bool {
 	}
 	delete(e.instances, in.ID)
 	e.board.Forget(in.ID)
-	e.kit.logs.Forget(in.ID)
+	e.deps.logs.Forget(in.ID)
 	e.mu.Unlock()
 	e.replan()
 	return true

@@ -535,7 +535,7 @@ func (r *rig) drivers() map[string]runtime.Driver {
 func (r *rig) open() (*Engine, error) {
 	return New(Options{
 		Dir: r.dir, Config: r.config, Drivers: r.drivers(),
-		parts: parts{router: r.router, orphans: r.orphans, prober: r.prober, boot: r.boot, uptime: func() time.Duration { return time.Since(r.born) }, free: func(int) bool { return true }, noObjects: true, volumes: r.volumes, network: r.network},
+		replaced: replacements{router: r.router, orphans: r.orphans, prober: r.prober, boot: r.boot, uptime: func() time.Duration { return time.Since(r.born) }, free: func(int) bool { return true }, noObjects: true, volumes: r.volumes, network: r.network},
 	})
 }
 

@@ -17,16 +17,16 @@ func (e *Engine) Metrics(ctx context.Context) ([]byte, error) {
 	if err := e.wait(ctx); err != nil {
 		return nil, err
 	}
-	st := e.kit.router.Stats()
+	st := e.deps.router.Stats()
 	samples := append(e.samples(), stats.Proxy(&st)...)
-	samples = append(append(samples, e.kit.objects.Samples()...), e.images.Samples()...)
+	samples = append(append(samples, e.deps.objects.Samples()...), e.deps.images.Samples()...)
 	return obs.Page("engine", append(samples, e.networkSamples()...))
 }
 
 // samples are the figures of what runs here.
 func (e *Engine) samples() []obs.Sample {
 	w := stats.Worker{
-		Starts: e.kit.supervise.Counters.Starts.Load(), FailedStarts: e.kit.supervise.Counters.Failed.Load(), Commands: len(e.kit.supervise.Commands), Sessions: e.sessions.Count(),
+		Starts: e.deps.supervise.Counters.Starts.Load(), FailedStarts: e.deps.supervise.Counters.Failed.Load(), Commands: len(e.deps.supervise.Commands), Sessions: e.deps.sessions.Count(),
 		Reserved: e.reserved(), Capacity: e.opts.Config.Capacity, Gateway: e.board.Published(),
 	}
 	w.Phases, w.Ready, w.Draining, w.Restarts, w.Problems = e.board.Counts()
@@ -35,7 +35,7 @@ func (e *Engine) samples() []obs.Sample {
 
 // networkSamples are the figures of the service network, none where there is none.
 func (e *Engine) networkSamples() []obs.Sample {
-	n := e.kit.network.Overlay()
+	n := e.deps.network.Overlay()
 	if n == nil {
 		return nil
 	}
@@ -84,5 +84,5 @@ func (e *Engine) Demand(ctx context.Context, wait time.Duration) (wire.Demand, e
 	if err := e.wait(ctx); err != nil {
 		return wire.Demand{V: wire.Version}, err
 	}
-	return e.demand.Next(ctx, wait)
+	return e.deps.demand.Next(ctx, wait)
 }

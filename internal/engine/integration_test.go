@@ -246,7 +246,7 @@ func (b *bench) strays() orphans.Processes {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	return orphans.Processes{Engine: e.kit.supervise.Mark}
+	return orphans.Processes{Engine: e.deps.supervise.Mark}
 }
 
 // until polls for a condition of real processes.

@@ -42,8 +42,8 @@ import (
 	"github.com/verge-edge/verge/internal/wire"
 )
 
-// parts of an engine that tests replace; nil is the real one.
-type parts struct {
+// replacements of an engine that tests replace; nil is the real one.
+type replacements struct {
 	router  router
 	network network.Overlay
 	orphans orphanProcesses
@@ -86,16 +86,16 @@ func probeDrivers(drivers map[string]runtime.Driver) (wire.EngineInfo, error) {
 
 // assemble makes what the supervisors work with.
 func (e *Engine) assemble() error {
-	p := e.opts.parts
-	k := &kit{
+	p := e.opts.replaced
+	k := &deps{
 		config: e.opts.Config, router: p.router, problems: status.NewProblems(e.log, e.board), orphans: p.orphans,
-		vault: secrets.New(filepath.Join(e.opts.Dir, wire.IdentityDir)), local: make(chan struct{}, 1),
+		vault: secrets.New(filepath.Join(e.opts.Dir, wire.IdentityDir)), readiness: make(chan struct{}, 1),
 	}
 	d := &supervise.Deps{
 		Dir: e.opts.Dir, Mark: wire.Mark(e.opts.Dir)[:16], Config: e.opts.Config, Boot: p.boot, Uptime: p.uptime,
 		CannotMount: workdir.CannotMount(), Hide: e.opts.Hide, Drivers: e.opts.Drivers, Devices: k.devices, Log: e.log,
 		Board: e.board, Problems: k.problems, Addrs: k.addrsOf, Secrets: k.vault, Prober: p.prober, Restart: p.restart,
-		Commands: make(chan struct{}, health.MaxCommands), Changed: k.changed, Released: e.replan, Forgotten: e.forgotten, Hurry: e.hurry,
+		Commands: make(chan struct{}, health.MaxCommands), Changed: k.changed, Released: e.replan, Forgotten: e.forgotten, Force: e.force,
 	}
 	k.logs = logs.New(logs.Options{Dir: d.Dir, Drivers: d.Drivers, Problems: k.problems.Set, Status: e.board.Get, Ended: e.ended, Log: e.log})
 	if d.Uptime == nil {
@@ -123,11 +123,11 @@ func (e *Engine) assemble() error {
 	d.Ports, d.Logs, d.Orphans = portpool.New(d.Mark, p.free), k.logs, k.orphans
 	id := identity.New(filepath.Join(e.opts.Dir, wire.IdentityDir), &e.revoked, e.log)
 	k.objects = objects.New(objects.Options{Dir: e.opts.Dir, Identity: id, Problem: k.problems.Tell, Sockets: e.opts.Sockets, Off: p.noObjects, Log: e.log})
-	e.images = images.New(images.Options{
+	k.images = images.New(images.Options{
 		Cluster: k.config.Cluster, Shares: k.config.DataAddr != "", Pull: k.config.Pull, Drivers: e.opts.Drivers,
 		Above: k.objects.Cluster(), TLS: id.ClientTLS, Ordered: e.orderedImages, Log: e.log,
 	})
-	d.MakeRoom = e.images.MakeRoom
+	d.MakeRoom = k.images.MakeRoom
 	if p.volumes == nil {
 		p.volumes = k.objects.Cluster()
 	}
@@ -136,46 +136,46 @@ func (e *Engine) assemble() error {
 		d.Users = pool
 	}
 	k.problems.Set("volumes that were not received", k.volumes.ClearArriving())
-	e.gateway = gateway.NewWatcher(e.board, k.problems)
+	k.gateway = gateway.NewWatcher(e.board, k.problems)
 	if k.router == nil {
 		far, err := newRouter(e, k)
 		if err != nil {
 			return err
 		}
-		k.router, e.distances = far.Router(), far
+		k.router, k.distances = far.Router(), far
 	}
-	e.gateway.Watch(k.router)
+	k.gateway.Watch(k.router)
 	n := network.Options{
 		Dir: e.opts.Dir, Boot: d.Boot, Config: k.config, Board: e.board, Problems: k.problems, Log: e.log, Revoked: &e.revoked,
 		Sockets: e.opts.Sockets, Apart: e.opts.Apart, Through: k.router.Serve, Objects: k.objects.Serve,
 		Use: e.uses.Use, Await: e.uses.Await, Overlay: p.network, PlaceWithin: p.placeWithin,
 	}
-	if e.distances != nil {
-		n.Distances = e.distances.ForOverlay()
+	if k.distances != nil {
+		n.Distances = k.distances.ForOverlay()
 	}
-	k.network, e.relay = network.New(n), network.NewRelay(n)
-	if v := k.network.Overlay(); v != nil && e.distances != nil {
-		e.distances.SetTunnel(v.Measure)
+	k.network, k.relay = network.New(n), network.NewRelay(n)
+	if v := k.network.Overlay(); v != nil && k.distances != nil {
+		k.distances.SetTunnel(v.Measure)
 	}
 	d.Router, d.Network, d.Objects, d.Volumes = k.router, k.network, k.objects, k.volumes
 	k.supervise = d
-	e.local = routes.NewLocal(k.router, k.config.Cluster, k.config.Worker, e.board.Get)
-	e.reporter = proximity.NewReporter(proximity.ReportOptions{
-		Cluster: k.config.Cluster, Worker: k.config.Worker, Distances: e.distances, Router: k.router, Network: e.networkPaths,
+	k.local = routes.NewLocal(k.router, k.config.Cluster, k.config.Worker, e.board.Get)
+	k.reporter = proximity.NewReporter(proximity.ReportOptions{
+		Cluster: k.config.Cluster, Worker: k.config.Worker, Distances: k.distances, Router: k.router, Network: e.networkPaths,
 		Await: e.uses.Await, AwaitAll: e.uses.AwaitAll, Log: e.log,
 	})
 	if err := atomicfile.MkdirAll(filepath.Join(e.opts.Dir, state.InstancesDir), 0o700); err != nil {
 		return fmt.Errorf("directory of the instances: %w", err)
 	}
-	e.sessions = sessions.New(sessions.Options{
+	k.sessions = sessions.New(sessions.Options{
 		Worker: k.config.Worker, Find: func(id wire.InstanceID) (sessions.Instance, error) { return e.instance(id) },
 		Start: e.beside, EndExec: k.orphans.EndExec, Log: e.log,
 	})
-	e.requests = requests.New(requests.Options{
+	k.requests = requests.New(requests.Options{
 		Worker: k.config.Worker, Router: k.router, Order: e.orderOf,
 		Start: func(run func(context.Context)) error { return e.beside(nil, run) }, Log: e.log,
 	})
-	e.kit, e.demand = k, stats.NewDemand(k.router, e.ended)
+	e.deps, k.demand = k, stats.NewDemand(k.router, e.ended)
 	e.uses.SetUsed(e.usedLately)
 	for name, d := range e.opts.Drivers {
 		if r, ok := d.(runtime.Reporter); ok {
@@ -203,7 +203,7 @@ func (e *Engine) probeAgain(name string, d runtime.Driver) {
 	e.replan()
 }
 
-func newRouter(e *Engine, k *kit) (*proximity.Distances, error) {
+func newRouter(e *Engine, k *deps) (*proximity.Distances, error) {
 	// A board without a battery starts in 1970, where no peer's certificate is
 	// valid; the agent keeps the last known time beside the identity.
 	c, idDir := k.config, filepath.Join(e.opts.Dir, wire.IdentityDir)
@@ -214,12 +214,12 @@ func newRouter(e *Engine, k *kit) (*proximity.Distances, error) {
 		Worker: c.Worker, Cluster: c.Cluster, Local: e, Log: e.log,
 		StateFile: filepath.Join(e.opts.Dir, routerFile),
 		DataAddr:  c.DataAddr, GatewayAddr: c.GatewayAddr, GatewayTLSAddr: c.Gateway.TLSAddr,
-		GatewayPorts: [2]int{int(c.Gateway.Ports[0]), int(c.Gateway.Ports[1])}, GatewayChanged: e.gateway.Changed,
+		GatewayPorts: [2]int{int(c.Gateway.Ports[0]), int(c.Gateway.Ports[1])}, GatewayChanged: k.gateway.Changed,
 		GatewayProxyFrom: c.Gateway.ProxyFrom,
 		CertDir:          filepath.Join(e.opts.Dir, gateway.Dir), Secrets: k.vault, ACME: acme, CertsAbove: k.objects.Cluster(), SelfSigned: c.Gateway.SelfSigned,
 		Ask: e.uses.Await, Listeners: e.opts.Sockets, Public: e.opts.Public,
 		TLS: id.ServerTLS, Away: id.AwayTLS, PeerName: pki.WorkerName, PeerAllowed: identity.PeerAllowed(&e.revoked),
-		Protocols: map[string]func(context.Context, *tls.Conn){peer.Protocol: func(ctx context.Context, conn *tls.Conn) { k.network.ServeOffer(ctx, conn) }, wire.ImageProtocol: e.images.Serve},
+		Protocols: map[string]func(context.Context, *tls.Conn){peer.Protocol: func(ctx context.Context, conn *tls.Conn) { k.network.ServeOffer(ctx, conn) }, wire.ImageProtocol: k.images.Serve},
 	})
 }
 
@@ -237,8 +237,8 @@ func (e *Engine) load(ctx context.Context) error {
 		e.orders, e.known = orders.Orders, true
 		e.board.SetHave(orders.Have)
 		e.revoke(orders.Revoked)
-		e.kit.vault.Set(orders.Secrets)
-		e.kit.router.SetRoutes(orders.Routes)
+		e.deps.vault.Set(orders.Secrets)
+		e.deps.router.SetRoutes(orders.Routes)
 		e.uses.Load(orders.Routes, time.Now())
 		restored = &orders
 	case errors.Is(err, os.ErrNotExist):
@@ -249,7 +249,7 @@ func (e *Engine) load(ctx context.Context) error {
 		return fmt.Errorf("read orders: %w", err)
 	}
 
-	found, err := e.kit.orphans.Find(true)
+	found, err := e.deps.orphans.Find(true)
 	if err != nil {
 		return err
 	}
@@ -296,9 +296,9 @@ func (e *Engine) load(ctx context.Context) error {
 		e.sweepGroups(ctx, records)
 	}
 	if restored != nil {
-		e.kit.network.Restore(restored)
+		e.deps.network.Restore(restored)
 	}
-	e.kit.network.KeepPlaces(records)
+	e.deps.network.KeepPlaces(records)
 	for id, rec := range records {
 		e.addLocked(id, rec, e.marked[id])
 	}
@@ -324,7 +324,7 @@ func (e *Engine) sweepGroups(ctx context.Context, records map[wire.InstanceID]st
 		if !ok {
 			continue
 		}
-		e.kit.problems.Set("runtime "+name, s.Sweep(ctx, func(path string) bool { return kept[path] }))
+		e.deps.problems.Set("runtime "+name, s.Sweep(ctx, func(path string) bool { return kept[path] }))
 	}
 }
 
@@ -336,7 +336,7 @@ func (e *Engine) damaged(path string, err error, then string) {
 	} else {
 		err = fmt.Errorf("%w; kept as %s; %s", err, filepath.Base(to), then)
 	}
-	e.kit.problems.Set(state.FileSubject(path), err)
+	e.deps.problems.Set(state.FileSubject(path), err)
 }
 
 // dirLock is the lock of a data directory.

@@ -177,7 +177,7 @@ func inProcess(t *testing.T, within time.Duration) *Engine {
 		Dir: t.TempDir(), Drivers: fakeDrivers(), Config: wire.EngineConfig{
 			V: wire.Version, Worker: "w1", Cluster: "edge", Network: wire.NetworkAuto, Capacity: api.Resources{CPU: 4000, Memory: 4 << 30, Disk: 4 << 30},
 		},
-		parts: parts{placeWithin: within},
+		replaced: replacements{placeWithin: within},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -15,7 +15,7 @@ import (
 // setNetwork tells the network what the orders say of it. True if instances that wait
 // for their place in it can go on.
 func (e *Engine) setNetwork(o *wire.EngineOrders) (placed bool) {
-	placed, wait := e.kit.network.Set(o)
+	placed, wait := e.deps.network.Set(o)
 	if wait {
 		e.mu.Lock()
 		defer e.mu.Unlock()
@@ -28,7 +28,7 @@ func (e *Engine) setNetwork(o *wire.EngineOrders) (placed bool) {
 
 // awaitPlace does without the service network where there is no place for too long.
 func (e *Engine) awaitPlace(ctx context.Context) {
-	t := time.NewTimer(e.kit.network.Patience())
+	t := time.NewTimer(e.deps.network.PlaceTimeout())
 	defer t.Stop()
 	select {
 	case <-ctx.Done():
@@ -40,7 +40,7 @@ func (e *Engine) awaitPlace(ctx context.Context) {
 		return
 	}
 	defer e.applying.Unlock()
-	if e.kit.network.GiveUp() {
+	if e.deps.network.GiveUp() {
 		e.wakeAll()
 		e.replan()
 	}
@@ -53,12 +53,12 @@ func (e *Engine) followLocal(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-e.kit.local:
+		case <-e.deps.readiness:
 		}
 		if !e.applying.lockUntil(ctx) {
 			return
 		}
-		if routes, changed := e.local.Follow(&e.told); changed {
+		if routes, changed := e.deps.local.Follow(&e.told); changed {
 			o := e.told
 			o.Routes = routes
 			if e.setNetwork(&o) {
@@ -70,14 +70,14 @@ func (e *Engine) followLocal(ctx context.Context) {
 }
 
 // changed tells those who send connections that answers of Target may be others.
-func (k *kit) changed() {
-	loop.Poke(k.local)
+func (k *deps) changed() {
+	loop.Poke(k.readiness)
 	k.router.LocalChanged()
 	k.network.Changed()
 }
 
 // addrsOf are the addresses by which instances of an order reach a service.
-func (k *kit) addrsOf(o *wire.Order, service string, ports []api.Port) (map[string]string, error) {
+func (k *deps) addrsOf(o *wire.Order, service string, ports []api.Port) (map[string]string, error) {
 	if n := k.network.Overlay(); n != nil {
 		return n.ServiceAddrs(o.App, wire.OrderNamespace(o), service, ports)
 	}
@@ -86,7 +86,7 @@ func (k *kit) addrsOf(o *wire.Order, service string, ports []api.Port) (map[stri
 
 // networkPaths are the paths of the service network, nil where there is none.
 func (e *Engine) networkPaths() proximity.Paths {
-	if n := e.kit.network.Overlay(); n != nil {
+	if n := e.deps.network.Overlay(); n != nil {
 		return paths{n}
 	}
 	return nil
@@ -108,7 +108,7 @@ func (e *Engine) Route(ctx context.Context, key string) (wire.RouteReport, error
 	if err := e.wait(ctx); err != nil {
 		return wire.RouteReport{}, err
 	}
-	return e.reporter.Route(ctx, key)
+	return e.deps.reporter.Route(ctx, key)
 }
 
 // Net says how the other workers are reached to which this one has routes, and measures
@@ -117,7 +117,7 @@ func (e *Engine) Net(ctx context.Context) (wire.NetReport, error) {
 	if err := e.wait(ctx); err != nil {
 		return wire.NetReport{}, err
 	}
-	return e.reporter.Net(ctx)
+	return e.deps.reporter.Net(ctx)
 }
 
 // Measure says how far others are, because the cluster asks.
@@ -125,7 +125,7 @@ func (e *Engine) Measure(ctx context.Context, q wire.MeasureAsk) (wire.Measured,
 	if err := e.wait(ctx); err != nil {
 		return wire.Measured{}, err
 	}
-	return e.reporter.Measure(ctx, q)
+	return e.deps.reporter.Measure(ctx, q)
 }
 
 // usedLately says when services were used by connections that are open, or that the
@@ -133,11 +133,11 @@ func (e *Engine) Measure(ctx context.Context, q wire.MeasureAsk) (wire.Measured,
 func (e *Engine) usedLately(keys []string) map[string]time.Time {
 	out := make(map[string]time.Time, len(keys))
 	var open map[string]bool
-	if n := e.kit.network.Overlay(); n != nil {
+	if n := e.deps.network.Overlay(); n != nil {
 		open = n.InUse(keys)
 	}
 	for _, key := range keys {
-		out[key] = e.kit.router.LastUse(key)
+		out[key] = e.deps.router.LastUse(key)
 		if open[key] {
 			out[key] = time.Now()
 		}

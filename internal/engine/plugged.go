@@ -11,7 +11,7 @@ import (
 )
 
 // devices of this worker, those among them that were added since the engine was started.
-func (k *kit) devices() []wire.DeviceNode {
+func (k *deps) devices() []wire.DeviceNode {
 	if added := k.plugged.Load(); added != nil {
 		return slices.Concat(k.config.Devices, *added)
 	}
@@ -19,7 +19,7 @@ func (k *kit) devices() []wire.DeviceNode {
 }
 
 // capacity of this worker with its devices.
-func (k *kit) capacity() api.Resources {
+func (k *deps) capacity() api.Resources {
 	c := k.config.Capacity
 	if added := k.plugged.Load(); added != nil {
 		list := wire.Devices(*added)
@@ -44,9 +44,9 @@ func (e *Engine) Plug(ctx context.Context, d wire.EngineDevices) error {
 			"these cannot be the devices of a worker", "%d of %d can be", len(clean), len(d.Devices))
 	}
 	e.mu.Lock()
-	known := e.kit.devices()
+	known := e.deps.devices()
 	var added []wire.DeviceNode
-	if was := e.kit.plugged.Load(); was != nil {
+	if was := e.deps.plugged.Load(); was != nil {
 		added = slices.Clone(*was)
 	}
 	for _, n := range d.Devices {
@@ -54,7 +54,7 @@ func (e *Engine) Plug(ctx context.Context, d wire.EngineDevices) error {
 			added = append(added, n)
 		}
 	}
-	e.kit.plugged.Store(&added)
+	e.deps.plugged.Store(&added)
 	e.mu.Unlock()
 	e.replan()
 	return nil

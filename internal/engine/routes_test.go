@@ -118,7 +118,7 @@ func working(b *testing.B) (e *Engine, end func()) {
 	r := &rig{dir: b.TempDir(), driver: newFakeDriver(), prober: &fakeProber{}, orphans: &fakeOrphans{}, boot: "boot-1", config: newConfig()}
 	e, err := New(Options{
 		Dir: r.dir, Config: r.config, Drivers: r.drivers(),
-		parts: parts{orphans: r.orphans, prober: r.prober, boot: r.boot, free: func(int) bool { return true }, noObjects: true},
+		replaced: replacements{orphans: r.orphans, prober: r.prober, boot: r.boot, free: func(int) bool { return true }, noObjects: true},
 	})
 	if err != nil {
 		b.Fatal(err)

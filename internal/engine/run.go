@@ -49,26 +49,26 @@ func (e *Engine) Run(ctx context.Context) error {
 	work, stopWork := context.WithCancelCause(ctx)
 	defer stopWork(nil)
 	var wg, working sync.WaitGroup
-	defer e.kit.router.Close()
+	defer e.deps.router.Close()
 	defer wg.Wait()
 	defer cancel()
 	defer working.Wait()
 	defer stopWork(nil)
-	defer e.kit.objects.Close()
-	e.kit.objects.Start(func(f func(context.Context)) { wg.Go(func() { f(ctx) }) })
+	defer e.deps.objects.Close()
+	e.deps.objects.Start(func(f func(context.Context)) { wg.Go(func() { f(ctx) }) })
 	// The router first: what starts may use it at once.
-	if err := e.kit.router.Start(ctx); err != nil {
+	if err := e.deps.router.Start(ctx); err != nil {
 		return fmt.Errorf("start the router: %w", err)
 	}
-	if e.distances != nil {
-		working.Go(func() { e.distances.Run(work) })
+	if e.deps.distances != nil {
+		working.Go(func() { e.deps.distances.Run(work) })
 	}
-	if n := e.kit.network.Overlay(); n != nil {
+	if n := e.deps.network.Overlay(); n != nil {
 		defer n.Close()
 		n.Start(work)
 	}
-	if e.kit.config.Relay.Listen != "" {
-		working.Go(func() { e.relay.Run(work) })
+	if e.deps.config.Relay.Listen != "" {
+		working.Go(func() { e.deps.relay.Run(work) })
 	}
 	if !e.openPorts(work) {
 		working.Go(func() { e.reopenPorts(work) })
@@ -87,14 +87,14 @@ func (e *Engine) Run(ctx context.Context) error {
 		return err
 	}
 	if c := &e.opts.Config; c.GatewayAddr != "" || c.Gateway.TLSAddr != "" { // users come to this worker
-		working.Go(func() { e.gateway.Run(work) })
+		working.Go(func() { e.deps.gateway.Run(work) })
 	}
 	e.replan()
 	e.introduce(work)
 	close(e.loaded)
 	stop := func() {}
 	if e.opts.Listen {
-		if stop, err = server.New(e, e.log).Serve(filepath.Join(e.opts.Dir, wire.EngineSocket), func(err error) { e.kit.problems.Set("socket", err) }); err != nil {
+		if stop, err = server.New(e, e.log).Serve(filepath.Join(e.opts.Dir, wire.EngineSocket), func(err error) { e.deps.problems.Set("socket", err) }); err != nil {
 			return err
 		}
 		stop = sync.OnceFunc(stop)
@@ -102,9 +102,9 @@ func (e *Engine) Run(ctx context.Context) error {
 	}
 	working.Go(func() { e.uses.Run(work) })
 	working.Go(func() { e.followLocal(work) })
-	working.Go(func() { e.kit.logs.RotateAll(work, e.board.Running) })
-	working.Go(func() { e.kit.logs.Expire(work) })
-	working.Go(func() { e.images.Run(work) })
+	working.Go(func() { e.deps.logs.RotateAll(work, e.board.Running) })
+	working.Go(func() { e.deps.logs.Expire(work) })
+	working.Go(func() { e.deps.images.Run(work) })
 	working.Go(e.clearVolumes)
 	if err := e.opts.Inherited.Ready(ctx, e.opts.Version); err != nil {
 		e.log.Warn("the engine before does not hear that this one works", "error", err)
@@ -114,14 +114,14 @@ func (e *Engine) Run(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
 	case <-e.halted:
-		e.kit.network.Clear()
+		e.deps.network.Clear()
 	case u := <-e.upgrades:
 		lock.keep() // nobody else gets it before this process has ended
 		e.applying.Lock()
 		idle()
 		stopWork(errHandsOver)
 		working.Wait()
-		if n := e.kit.network.Overlay(); n != nil {
+		if n := e.deps.network.Overlay(); n != nil {
 			n.Yield(u.takes > 1) // else its successor would find its addresses taken
 		}
 		if e.opts.Release != nil {
@@ -136,7 +136,7 @@ func (e *Engine) Run(ctx context.Context) error {
 			return fmt.Errorf("handing over to a successor: %w", err)
 		}
 		lock.release()
-		if n := e.kit.network.Overlay(); n != nil {
+		if n := e.deps.network.Overlay(); n != nil {
 			n.Close()
 		}
 		e.drain(ctx, u)
@@ -154,7 +154,7 @@ func (e *Engine) introduce(ctx context.Context) {
 	e.mu.Lock()
 	ids := slices.Collect(maps.Keys(e.instances))
 	e.mu.Unlock()
-	patience := time.After(introduceWithin)
+	timeout := time.After(introduceWithin)
 	for {
 		_, changed := e.board.Running()
 		missing := slices.ContainsFunc(ids, func(id wire.InstanceID) bool {
@@ -166,7 +166,7 @@ func (e *Engine) introduce(ctx context.Context) {
 		}
 		select {
 		case <-changed:
-		case <-patience:
+		case <-timeout:
 			e.log.Warn("some instances are slow to be found again")
 			return
 		case <-ctx.Done():
@@ -185,7 +185,7 @@ func (e *Engine) has(id wire.InstanceID) bool {
 // openPorts opens the router's data port and gateway; false if one of them must
 // be tried again. What is open already stays so.
 func (e *Engine) openPorts(ctx context.Context) bool {
-	failed := e.kit.router.Open(ctx)
+	failed := e.deps.router.Open(ctx)
 	if ctx.Err() != nil {
 		return false // the end of the engine is no problem of a port
 	}
@@ -193,11 +193,11 @@ func (e *Engine) openPorts(ctx context.Context) bool {
 	for _, f := range failed {
 		why[f.Port] = portProblem(f)
 	}
-	data, gateway := e.kit.router.DataAddr(), e.kit.router.GatewayAddr()
+	data, gateway := e.deps.router.DataAddr(), e.deps.router.GatewayAddr()
 	e.board.SetAddrs(data, gateway)
-	e.gateway.Changed()
+	e.deps.gateway.Changed()
 	for _, port := range []string{proxy.DataPort, proxy.GatewayPort, proxy.GatewayTLSPort} {
-		e.kit.problems.Tell(port, why[port])
+		e.deps.problems.Tell(port, why[port])
 	}
 	return len(failed) == 0
 }

@@ -110,7 +110,7 @@ func (e *Engine) succeed(program string, lock *os.File, before wire.EngineState)
 		next.Kill()
 		return done, err
 	}
-	done.To, done.PID, done.Connections = said, next.PID, e.kit.router.Connections()
+	done.To, done.PID, done.Connections = said, next.PID, e.deps.router.Connections()
 	next.Go()
 	return done, nil
 }
@@ -129,13 +129,13 @@ func (e *Engine) drain(ctx context.Context, u *upgrade) {
 		cancel()
 		<-watched
 	}()
-	e.log.Info("a successor has taken over, open connections go on here", "connections", e.kit.router.Connections(), "for", time.Duration(u.Drain))
+	e.log.Info("a successor has taken over, open connections go on here", "connections", e.deps.router.Connections(), "for", time.Duration(u.Drain))
 	var moving sync.WaitGroup
-	moving.Go(func() { e.kit.objects.Drain(ctx) })
-	err := e.kit.router.Drain(ctx)
+	moving.Go(func() { e.deps.objects.Drain(ctx) })
+	err := e.deps.router.Drain(ctx)
 	moving.Wait()
 	if err != nil {
-		e.log.Warn("connections are cut that were open at the upgrade", "connections", e.kit.router.Connections())
+		e.log.Warn("connections are cut that were open at the upgrade", "connections", e.deps.router.Connections())
 		return
 	}
 	e.log.Info("no connection is left, this engine ends")

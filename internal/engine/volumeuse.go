@@ -15,7 +15,7 @@ func (e *Engine) Volumes(ctx context.Context) ([]wire.VolumeView, error) {
 	if err := e.wait(ctx); err != nil {
 		return nil, err
 	}
-	out, err := e.kit.volumes.List(ctx)
+	out, err := e.deps.volumes.List(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -62,7 +62,7 @@ func (e *Engine) RemoveVolume(ctx context.Context, r wire.VolumeRef) error {
 	if e.usesLocked(r) {
 		return wire.Problemf(http.StatusConflict, "volume-in-use", "delete what uses it first: verge describe instance/"+r.Instance, "the volume is in use", "%s names %s", r.Instance, r.Name)
 	}
-	if err := e.kit.volumes.Remove(r); err != nil {
+	if err := e.deps.volumes.Remove(r); err != nil {
 		return err
 	}
 	if e.spawn == nil {
@@ -73,4 +73,4 @@ func (e *Engine) RemoveVolume(ctx context.Context, r wire.VolumeRef) error {
 }
 
 // clearVolumes removes what RemoveVolume has moved aside.
-func (e *Engine) clearVolumes() { e.kit.problems.Set("removed volumes", e.kit.volumes.Clear()) }
+func (e *Engine) clearVolumes() { e.deps.problems.Set("removed volumes", e.deps.volumes.Clear()) }

@@ -165,7 +165,7 @@ func relayName(relay string) string {
 }
 
 // Set tells the network what the orders say of it. placed is true if instances that wait for
-// their place in it can go on; wait is true once, if GiveUp is to be called after Patience. One Set or
+// their place in it can go on; wait is true once, if GiveUp is to be called after PlaceTimeout. One Set or
 // GiveUp at a time.
 func (n *Network) Set(o *wire.EngineOrders) (placed, wait bool) {
 	v := n.Overlay()
@@ -265,8 +265,8 @@ func (n *Network) decline(why error) {
 	})
 }
 
-// Patience is how long to wait for the worker's place before GiveUp.
-func (n *Network) Patience() time.Duration { return cmp.Or(n.o.PlaceWithin, placeWithin) }
+// PlaceTimeout is how long to wait for the worker's place before GiveUp.
+func (n *Network) PlaceTimeout() time.Duration { return cmp.Or(n.o.PlaceWithin, placeWithin) }
 
 // GiveUp does without the service network where the worker has no place in it. It reports
 // whether that is news, for who waits.

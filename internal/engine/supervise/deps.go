@@ -67,8 +67,8 @@ type Deps struct {
 	Forgotten func(in *Instance) bool
 	// MakeRoom removes images that nothing needs, and says whether there were any.
 	MakeRoom func(ctx context.Context) bool
-	// Hurry is closed when the time of a shutdown is over.
-	Hurry <-chan struct{}
+	// Force is closed when the time of a shutdown is over.
+	Force <-chan struct{}
 }
 
 // Counters count the starts of programs, and those that failed.

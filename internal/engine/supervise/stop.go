@@ -79,7 +79,7 @@ func (in *Instance) stop(ctx context.Context) {
 			}
 		case <-idle:
 			waits = false
-		case <-in.deps.Hurry:
+		case <-in.deps.Force:
 			waits = false
 		}
 	}
@@ -107,16 +107,16 @@ func (in *Instance) quit(ctx context.Context, ends <-chan wire.Exit, rule api.St
 	if err := in.task.Signal(rule.Signal); err != nil && !errors.Is(err, runtime.ErrGone) {
 		in.log.Warn("signal its end", "signal", rule.Signal, "error", err)
 	}
-	patience := time.NewTimer(max(time.Until(deadline), leastGrace))
-	defer patience.Stop()
+	timeout := time.NewTimer(max(time.Until(deadline), leastGrace))
+	defer timeout.Stop()
 	select {
 	case <-ctx.Done():
 		return wire.Exit{}, false
 	case exit = <-ends:
 		return exit, true
-	case <-patience.C:
+	case <-timeout.C:
 		in.log.Info("killed: it did not end within its grace", "grace", rule.Grace)
-	case <-in.deps.Hurry:
+	case <-in.deps.Force:
 	}
 	return in.kill(ctx, ends)
 }

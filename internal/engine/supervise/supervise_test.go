@@ -141,7 +141,7 @@ func supervised(t *testing.T, f func(x *fake, in *Instance)) {
 			Board: x, Problems: x, Router: x, Network: x, Ports: fakePorts{}, Objects: x, Secrets: x, Volumes: x, Logs: fakeLogs{x}, Orphans: x, Prober: fakeProber{},
 			Commands: make(chan struct{}, 1), Restart: life.Restart,
 			Changed: func() {}, Released: func() {}, Forgotten: func(*Instance) bool { return true },
-			MakeRoom: func(context.Context) bool { return false }, Hurry: make(chan struct{}),
+			MakeRoom: func(context.Context) bool { return false }, Force: make(chan struct{}),
 		}
 		in := New(d, "shop.web.0", state.Record{}, false)
 		ctx, cancel := context.WithCancel(t.Context())

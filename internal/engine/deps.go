@@ -9,11 +9,15 @@ import (
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/engine/gateway"
+	"github.com/verge-edge/verge/internal/engine/images"
 	"github.com/verge-edge/verge/internal/engine/logs"
 	"github.com/verge-edge/verge/internal/engine/network"
 	"github.com/verge-edge/verge/internal/engine/objects"
 	"github.com/verge-edge/verge/internal/engine/proximity"
+	"github.com/verge-edge/verge/internal/engine/requests"
+	"github.com/verge-edge/verge/internal/engine/routes"
 	"github.com/verge-edge/verge/internal/engine/secrets"
+	"github.com/verge-edge/verge/internal/engine/sessions"
 	"github.com/verge-edge/verge/internal/engine/stats"
 	"github.com/verge-edge/verge/internal/engine/status"
 	"github.com/verge-edge/verge/internal/engine/supervise"
@@ -86,21 +90,32 @@ type orphanProcesses interface {
 	EndExec(ctx context.Context, session string) error
 }
 
-// kit are the parts of an engine. It does not change once supervisors run.
-type kit struct {
+// deps are the parts of an engine. They do not change once loaded is closed.
+type deps struct {
 	config wire.EngineConfig
 	// plugged are devices that were added since; nil: none.
-	plugged  atomic.Pointer[[]wire.DeviceNode]
-	router   router
-	network  *network.Network
+	plugged atomic.Pointer[[]wire.DeviceNode]
+
+	router    router
+	distances *proximity.Distances // nil where there is no data path
+	network   *network.Network
+	relay     *network.Relay
+	gateway   *gateway.Watcher
+	local     *routes.Local // touched as told of the engine is
+	reporter  *proximity.Reporter
+	demand    *stats.Demand
+
 	problems *status.Problems
-	objects  *objects.Cache
+	logs     *logs.Store
 	vault    *secrets.Vault
 	volumes  *volumes.Store
+	objects  *objects.Cache
+	images   *images.Manager
 	orphans  orphanProcesses
-	logs     *logs.Store
-	// local holds one when readiness of instances may be another.
-	local chan struct{}
+	sessions *sessions.Sessions // its mutex is taken before that of the engine
+	requests *requests.Requests // so is its
+	// readiness holds one when readiness of instances may be another.
+	readiness chan struct{}
 	// supervise has what supervisors need of all that.
 	supervise *supervise.Deps
 }
