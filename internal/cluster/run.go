@@ -87,7 +87,7 @@ type Cluster struct {
 	ownDue  atomic.Pointer[time.Time] // when to look at the own certificate again
 	renewer *enroll.Renewer
 	server  *bus.ClusterServer
-	shelf   *objects.Shelf
+	shelf   *objects.Store
 	above   *remote.Remote // the root's objects
 	api     *rest.Server
 	ledger  *enroll.Ledger

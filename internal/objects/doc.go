@@ -1,6 +1,6 @@
 // Package objects is the object store of a tier: files with a name in a
 // namespace, put, read in parts and removed over HTTP. A root and a cluster each
-// have a Shelf; a worker has a cache of its cluster's (package cache). See
+// have a Store; a worker has a cache of its cluster's (package cache). See
 // DESIGN.md.
 //
 // What it promises:

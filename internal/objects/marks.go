@@ -10,7 +10,7 @@ import (
 	"github.com/verge-edge/verge/internal/wire"
 )
 
-// marks are the names on a shelf as a cluster tells them to its root, which places near
+// marks are the names on a store as a cluster tells them to its root, which places near
 // them what says that it reads them.
 type marks struct {
 	// at is when what a mark stands for was put, by the prefix of its records.
@@ -22,7 +22,7 @@ type marks struct {
 func newMarks() marks { return marks{at: map[string]map[wire.ObjectMark]time.Time{}} }
 
 // noted takes a record that is there now, and gone one that is not any more.
-func (s *Shelf) noted(prefix string, r *wire.Object) {
+func (s *Store) noted(prefix string, r *wire.Object) {
 	if r.Namespace == wire.ProgramsNamespace { // which no service reads
 		return
 	}
@@ -34,7 +34,7 @@ func (s *Shelf) noted(prefix string, r *wire.Object) {
 	s.marks.at[prefix][wire.MarkOf(r.Namespace, r.Name)], s.marks.packed = r.Updated, nil
 }
 
-func (s *Shelf) gone(prefix string, r *wire.Object) {
+func (s *Store) gone(prefix string, r *wire.Object) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.marks.at[prefix], wire.MarkOf(r.Namespace, r.Name))
@@ -44,7 +44,7 @@ func (s *Shelf) gone(prefix string, r *wire.Object) {
 // Marks are those of the objects that are here, own ones and copies, as wire.PackMarks has
 // them; of more than wire.MaxObjectMarks the ones that were put last. What is returned is
 // not to be changed. It does not wait for the store.
-func (s *Shelf) Marks() []byte {
+func (s *Store) Marks() []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.marks.packed != nil {

@@ -6,8 +6,8 @@ import (
 	"github.com/verge-edge/verge/internal/obs"
 )
 
-// Samples are the shelf's figures at this moment.
-func (s *Shelf) Samples() []obs.Sample {
+// Samples are the store's figures at this moment.
+func (s *Store) Samples() []obs.Sample {
 	u, err := s.Usage(context.Background())
 	if err != nil {
 		return nil // the role says itself that its store does not answer

@@ -13,21 +13,9 @@ import (
 	"github.com/verge-edge/verge/internal/wire"
 )
 
-// fetchPatience bounds asking the tier above for one object as a whole.
-const fetchPatience = 30 * time.Minute
-
-// fetch is one question to the tier above, for all who want the same.
-type fetch struct {
-	cancel context.CancelFunc
-	done   chan struct{}
-	err    error
-	// stale: the tier above could not be asked.
-	stale bool
-}
-
 // Get returns an object and a reader of it, which is to be closed. What is not here
 // is asked of the tier above, and kept as a copy.
-func (s *Shelf) Get(ctx context.Context, namespace, name string) (wire.ObjectView, bus.BlobReader, error) {
+func (s *Store) Get(ctx context.Context, namespace, name string) (wire.ObjectView, bus.BlobReader, error) {
 	if err := wire.CheckObjectName(name); err != nil {
 		return wire.ObjectView{}, nil, err
 	}
@@ -41,7 +29,7 @@ func (s *Shelf) Get(ctx context.Context, namespace, name string) (wire.ObjectVie
 	}
 }
 
-func (s *Shelf) unreadable(namespace, name string, err error) error {
+func (s *Store) unreadable(namespace, name string, err error) error {
 	if !errors.Is(err, bus.ErrNotFound) && !errors.Is(err, bus.ErrDamaged) {
 		return err
 	}
@@ -50,7 +38,7 @@ func (s *Shelf) unreadable(namespace, name string, err error) error {
 		"the content of the object is not here any more", "%s of namespace %s: the disk has lost it, or this role was restored from a backup, which has the names of objects only (%v)", name, namespace, err)
 }
 
-func (s *Shelf) get(ctx context.Context, namespace, name string) (wire.ObjectView, bus.BlobReader, error) {
+func (s *Store) get(ctx context.Context, namespace, name string) (wire.ObjectView, bus.BlobReader, error) {
 	own, had, err := s.record(ctx, keyObject, namespace, name)
 	if err != nil {
 		return wire.ObjectView{}, nil, err
@@ -92,7 +80,7 @@ func blobOf(r *wire.Object) bus.Blob {
 }
 
 // lose forgets a copy of which the bytes are gone, unless another is there already.
-func (s *Shelf) lose(ctx context.Context, r *wire.Object) {
+func (s *Store) lose(ctx context.Context, r *wire.Object) {
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	if now, had, err := s.record(ctx, keyCopy, r.Namespace, r.Name); err == nil && had && now.Blob == r.Blob {
@@ -107,51 +95,47 @@ func (s *Shelf) lose(ctx context.Context, r *wire.Object) {
 
 // refresh sees to it that the copy of an object is what the tier above has, unless
 // that was so a moment ago. One asks for all who want the same; who waits may leave.
-func (s *Shelf) refresh(ctx context.Context, namespace, name string) (stale bool, err error) {
+func (s *Store) refresh(ctx context.Context, namespace, name string) (stale bool, err error) {
 	key := namespace + "/" + name
-	s.mu.Lock()
-	if at, ok := s.asked[key]; ok && time.Since(at) < s.o.Fresh {
-		s.mu.Unlock()
+	if s.fresh(key) {
 		return false, nil
 	}
-	f := s.fetching[key]
-	if f == nil {
-		if s.closed {
-			s.mu.Unlock()
-			return false, bus.ErrClosed
+	stale, err = s.asking.Ask(ctx, key, func(ctx context.Context) (bool, error) {
+		if s.fresh(key) { // somebody has asked just now
+			return false, nil
 		}
-		// It goes on when who asked first has left: others may wait for it.
-		long, cancel := context.WithTimeout(context.WithoutCancel(ctx), fetchPatience)
-		f = &fetch{cancel: cancel, done: make(chan struct{})}
-		s.fetching[key] = f
-		s.work.Go(func() { defer cancel(); s.fetch(long, f, namespace, name) })
+		stale, err := s.ask(ctx, namespace, name)
+		if err == nil && !stale {
+			s.confirmed(key)
+		}
+		return stale, err
+	})
+	if err != nil && ctx.Err() != nil {
+		err = fmt.Errorf("waiting for object %s: %w", name, err)
 	}
-	s.mu.Unlock()
-	select {
-	case <-f.done:
-		return f.stale, f.err
-	case <-ctx.Done():
-		return false, fmt.Errorf("waiting for object %s: %w", name, ctx.Err())
-	}
+	return stale, err
 }
 
-func (s *Shelf) fetch(ctx context.Context, f *fetch, namespace, name string) {
-	f.stale, f.err = s.ask(ctx, namespace, name)
-	key := namespace + "/" + name
+// fresh says whether a copy was confirmed a moment ago.
+func (s *Store) fresh(key string) bool {
 	s.mu.Lock()
-	if f.err == nil && !f.stale {
-		s.asked[key] = time.Now()
-	}
+	defer s.mu.Unlock()
+	at, ok := s.asked[key]
+	return ok && time.Since(at) < s.o.Fresh
+}
+
+// confirmed notes that a copy is what the tier above has.
+func (s *Store) confirmed(key string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.asked[key] = time.Now()
 	if len(s.asked) > 2*wire.MaxObjects { // of many that are not there any more
 		clear(s.asked)
 	}
-	delete(s.fetching, key)
-	s.mu.Unlock()
-	close(f.done)
 }
 
 // ask asks the tier above, and stores what it says.
-func (s *Shelf) ask(ctx context.Context, namespace, name string) (stale bool, err error) {
+func (s *Store) ask(ctx context.Context, namespace, name string) (stale bool, err error) {
 	have, had, err := s.record(ctx, keyCopy, namespace, name)
 	if err != nil {
 		return false, err
@@ -178,7 +162,7 @@ func (s *Shelf) ask(ctx context.Context, namespace, name string) (stale bool, er
 }
 
 // keep stores a copy.
-func (s *Shelf) keep(ctx context.Context, got Got, have wire.Object, had bool) error {
+func (s *Store) keep(ctx context.Context, got Got, have wire.Object, had bool) error {
 	v := got.View
 	if v.Size > s.o.CopyBytes {
 		return (&room{name: v.Name, limit: s.o.CopyBytes}).refuses(v.Size)
@@ -218,7 +202,7 @@ func (s *Shelf) keep(ctx context.Context, got Got, have wire.Object, had bool) e
 
 // evict drops copies that were not read for longest until there is room for one
 // more; writing is held.
-func (s *Shelf) evict(ctx context.Context, size int64, but string) error {
+func (s *Store) evict(ctx context.Context, size int64, but string) error {
 	all, _, err := s.records(ctx, keyCopy)
 	if err != nil {
 		return unstored(err)

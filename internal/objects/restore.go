@@ -15,7 +15,7 @@ import (
 
 // Named are the objects that a copy of the store names and that this tier owns; what is a
 // copy of the tier above is not worth keeping.
-func (s *Shelf) Named(snap bus.Snapshot) (out []wire.Object, err error) {
+func (s *Store) Named(snap bus.Snapshot) (out []wire.Object, err error) {
 	for _, e := range snap.List(keyObject) {
 		var r wire.Object
 		if err := records.Load(e, &r); err != nil {
@@ -29,7 +29,7 @@ func (s *Shelf) Named(snap bus.Snapshot) (out []wire.Object, err error) {
 }
 
 // Content of an object of Named.
-func (s *Shelf) Content(ctx context.Context, r wire.Object) (io.ReadCloser, error) {
+func (s *Store) Content(ctx context.Context, r wire.Object) (io.ReadCloser, error) {
 	return s.o.Blobs.Open(ctx, bus.Blob{ID: r.Blob, Size: r.Size, Digest: r.Digest})
 }
 
@@ -37,7 +37,7 @@ func (s *Shelf) Content(ctx context.Context, r wire.Object) (io.ReadCloser, erro
 // those that are there. Whatever is wrong with one is said, and does not keep the others
 // or the role: reading it says that it has to be put again. Where the process ends
 // meanwhile the next start goes on.
-func (s *Shelf) restore(ctx context.Context, there map[string]bool) error {
+func (s *Store) restore(ctx context.Context, there map[string]bool) error {
 	dir := s.o.Restored
 	if dir == "" {
 		return nil
@@ -68,7 +68,7 @@ func (s *Shelf) restore(ctx context.Context, there map[string]bool) error {
 	return nil
 }
 
-func (s *Shelf) takeOver(ctx context.Context, path string, r *wire.Object) error {
+func (s *Store) takeOver(ctx context.Context, path string, r *wire.Object) error {
 	f, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) {
 		return errors.New("the backup has none")

@@ -23,7 +23,7 @@ type room struct {
 
 // room is how large an object of that name may be. What is no larger than the one that
 // had the name before is no matter of the quota: who is over it can come back.
-func (s *Shelf) room(ctx context.Context, namespace, name string) (room, error) {
+func (s *Store) room(ctx context.Context, namespace, name string) (room, error) {
 	all, lost, err := s.records(ctx, keyObject+namespace+"/")
 	if err != nil {
 		return room{}, unstored(err)
@@ -94,7 +94,7 @@ func (r *room) unwritten(err error) error {
 // find room: else many at a time could fill the disk before the first of them is
 // refused.
 type arriving struct {
-	s    *Shelf
+	s    *Store
 	room room
 	r    io.Reader
 	n    int64
@@ -117,7 +117,7 @@ func (a *arriving) Read(p []byte) (int, error) {
 
 // arrived counts n bytes; false where that is too much with all others. The first upload
 // alone is bounded by its own limit.
-func (s *Shelf) arrived(a *arriving, n int64) bool {
+func (s *Store) arrived(a *arriving, n int64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	a.n += n

@@ -39,7 +39,7 @@ func TestAnObjectThatCannotBeRead(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer again.Close()
-			x.Shelf = again
+			x.Store = again
 			if !strings.Contains(log.String(), "object/shop/b") {
 				t.Errorf("the log says nothing of it: %s", log.String())
 			}
@@ -107,7 +107,7 @@ func TestACopyThatCannotBeRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer again.Close()
-	x.Shelf = again
+	x.Store = again
 	if _, text, err := x.get("a"); text != "one" || err != nil {
 		t.Errorf("%q, %v", text, err)
 	}

@@ -69,7 +69,7 @@ func TestBackupHasObjects(t *testing.T) {
 		}
 	}
 	read()
-	open := func() *objects.Shelf {
+	open := func() *objects.Store {
 		t.Helper()
 		s, err := objects.Open(t.Context(), objects.Options{Store: store, Blobs: blobs, Restored: dir})
 		if err != nil {
@@ -78,7 +78,7 @@ func TestBackupHasObjects(t *testing.T) {
 		t.Cleanup(s.Close)
 		return s
 	}
-	get := func(s *objects.Shelf, name string) (string, error) {
+	get := func(s *objects.Store, name string) (string, error) {
 		_, r, err := s.Get(t.Context(), "shop", name)
 		if err != nil {
 			return "", err
@@ -162,4 +162,4 @@ func snapshot(t *testing.T, s bus.Store) bus.Snapshot {
 	return snap
 }
 
-var _ backup.Contents = (*objects.Shelf)(nil)
+var _ backup.Contents = (*objects.Store)(nil)

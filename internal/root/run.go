@@ -65,7 +65,7 @@ type Root struct {
 	ca     *pki.Authority
 	id     *pki.Identity
 	server *bus.RootServer
-	shelf  *objects.Shelf
+	shelf  *objects.Store
 	api    *rest.Server
 	relay  *relay.Server // nil: none
 	ledger *enroll.Ledger

@@ -39,8 +39,6 @@ const (
 	DefaultBytes = 1 << 30
 	// recheck is for how long a file that does not change is trusted.
 	recheck = time.Hour
-	// fetchPatience bounds fetching one object.
-	fetchPatience = 30 * time.Minute
 )
 
 // Options of a Cache.
@@ -67,16 +65,14 @@ type Cache struct {
 	o      Options
 	Counts Counts
 
-	work sync.WaitGroup // of fetches
+	asking objects.Once // of the cluster
 
 	mu sync.Mutex // guards below
 	// loaded: names and files are what the folder has.
-	loaded   bool
-	names    map[string]*named // by namespace/name
-	files    map[string]*file  // by digest
-	fetching map[string]*fetch
-	wanted   map[string]int // who is about to open it, by key
-	closed   bool
+	loaded bool
+	names  map[string]*named // by namespace/name
+	files  map[string]*file  // by digest
+	wanted map[string]int    // who is about to open it, by key
 }
 
 // named is an object that is known.
@@ -95,32 +91,17 @@ type file struct {
 	looked  time.Time
 }
 
-type fetch struct {
-	cancel context.CancelFunc
-	done   chan struct{}
-	err    error
-	stale  bool
-}
-
 // New makes a cache. It does nothing until it is asked for something.
 func New(o Options) *Cache {
 	o.MaxBytes, o.Fresh = cmp.Or(o.MaxBytes, DefaultBytes), cmp.Or(o.Fresh, 500*time.Millisecond)
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Cache{o: o, names: map[string]*named{}, files: map[string]*file{}, fetching: map[string]*fetch{}, wanted: map[string]int{}}
+	return &Cache{o: o, names: map[string]*named{}, files: map[string]*file{}, wanted: map[string]int{}}
 }
 
 // Close ends what is being fetched, and waits for that.
-func (c *Cache) Close() {
-	c.mu.Lock()
-	c.closed = true
-	for _, f := range c.fetching {
-		f.cancel()
-	}
-	c.mu.Unlock()
-	c.work.Wait()
-}
+func (c *Cache) Close() { c.asking.Close() }
 
 // File is an open object. It stays where it is until it is closed.
 type File struct {
@@ -335,37 +316,31 @@ func (c *Cache) dropLocked(digest string) {
 // that was so a moment ago. One asks for all who want the same.
 func (c *Cache) refresh(ctx context.Context, namespace, name string) (stale bool, err error) {
 	key := namespace + "/" + name
-	c.mu.Lock()
-	if n := c.names[key]; n != nil && !n.asked.IsZero() && time.Since(n.asked) < c.o.Fresh {
-		c.mu.Unlock()
+	if c.fresh(key) {
 		c.Counts.Hits.Add(1)
 		return false, nil
 	}
-	f := c.fetching[key]
-	if f == nil {
-		if c.closed {
-			c.mu.Unlock()
-			return false, wire.Problemf(http.StatusServiceUnavailable, "ending", "try again", "the worker is ending", "%s", name)
+	stale, err = c.asking.Ask(ctx, key, func(ctx context.Context) (bool, error) {
+		if c.fresh(key) { // somebody has asked just now
+			return false, nil
 		}
-		long, cancel := context.WithTimeout(context.WithoutCancel(ctx), fetchPatience)
-		f = &fetch{cancel: cancel, done: make(chan struct{})}
-		c.fetching[key] = f
-		c.work.Go(func() {
-			defer cancel()
-			f.stale, f.err = c.ask(long, namespace, name)
-			c.mu.Lock()
-			delete(c.fetching, key)
-			c.mu.Unlock()
-			close(f.done)
-		})
+		return c.ask(ctx, namespace, name)
+	})
+	switch {
+	case errors.Is(err, objects.ErrClosed):
+		err = wire.Problemf(http.StatusServiceUnavailable, "ending", "try again", "the worker is ending", "%s", name)
+	case err != nil && ctx.Err() != nil:
+		err = fmt.Errorf("waiting for object %s: %w", name, err)
 	}
-	c.mu.Unlock()
-	select {
-	case <-f.done:
-		return f.stale, f.err
-	case <-ctx.Done():
-		return false, fmt.Errorf("waiting for object %s: %w", name, ctx.Err())
-	}
+	return stale, err
+}
+
+// fresh says whether the cluster has said a moment ago what an object is.
+func (c *Cache) fresh(key string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := c.names[key]
+	return n != nil && !n.asked.IsZero() && time.Since(n.asked) < c.o.Fresh
 }
 
 // ask asks the cluster, and keeps what it says.

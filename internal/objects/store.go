@@ -26,16 +26,16 @@ const (
 	keyCopy   = "objectcopy/"
 )
 
-// Options of a Shelf.
+// Options of a Store.
 type Options struct {
 	Store bus.Store
 	Blobs bus.Blobs
-	// Site is the cluster whose shelf it is, "" the root's.
+	// Site is the cluster whose store it is, "" the root's.
 	Site string
 	// Above is asked for what is not here; nil: nobody.
 	Above Above
 	// Quota is how many bytes the objects of a namespace may have that this tier owns, 0
-	// for no bound; nil: there is none. It may take locks, and must not call the Shelf.
+	// for no bound; nil: there is none. It may take locks, and must not call the Store.
 	Quota func(namespace string) int64
 	// Restored is a folder with contents of what was restored, called by their digests:
 	// they are taken over, and the folder is removed. It need not be there.
@@ -64,17 +64,19 @@ type Got struct {
 	Body io.ReadCloser
 }
 
-// Counts since the shelf was opened.
+// Counts since the store was opened.
 type Counts struct {
 	Puts, Gets, Fetched, Stale, Evicted, Damaged atomic.Uint64
 }
 
-// Shelf is the object store of a root or a cluster. Its methods may be called
+// Store is the object store of a root or a cluster. Its methods may be called
 // concurrently.
-type Shelf struct {
+type Store struct {
 	o      Options
 	origin string
 	Counts Counts
+
+	asking Once // of the tier above
 
 	// writing is held from the last look at what there is to the commit.
 	writing sync.Mutex
@@ -82,21 +84,18 @@ type Shelf struct {
 	mu sync.Mutex // guards below
 	// asked is when Above confirmed a copy last, used when it was read.
 	asked, used map[string]time.Time
-	fetching    map[string]*fetch
-	closed      bool
 	// coming are the bytes of uploads that are under way, by namespace.
 	coming map[string]int64
 	marks  marks
-	work   sync.WaitGroup // of fetches
 }
 
-// Open returns the shelf of a tier, and removes what broken uploads have left.
-func Open(ctx context.Context, o Options) (*Shelf, error) {
+// Open returns the store of a tier, and removes what broken uploads have left.
+func Open(ctx context.Context, o Options) (*Store, error) {
 	o.CopyBytes = cmp.Or(o.CopyBytes, wire.MaxObjectCopy)
 	o.Fresh = cmp.Or(o.Fresh, 2*time.Second)
-	s := &Shelf{
+	s := &Store{
 		o: o, origin: cmp.Or(o.Site, wire.OriginRoot),
-		asked: map[string]time.Time{}, used: map[string]time.Time{}, fetching: map[string]*fetch{},
+		asked: map[string]time.Time{}, used: map[string]time.Time{},
 		coming: map[string]int64{}, marks: newMarks(),
 	}
 	if o.Log == nil {
@@ -139,15 +138,7 @@ func Open(ctx context.Context, o Options) (*Shelf, error) {
 }
 
 // Close ends what is being fetched, and waits for that.
-func (s *Shelf) Close() {
-	s.mu.Lock()
-	s.closed = true
-	for _, f := range s.fetching {
-		f.cancel()
-	}
-	s.mu.Unlock()
-	s.work.Wait()
-}
+func (s *Store) Close() { s.asking.Close() }
 
 // unread is a record of an object that cannot be read.
 type unread struct {
@@ -183,7 +174,7 @@ func (u *unread) Unwrap() []error {
 }
 
 // records are those below a prefix, by key, and those of them that cannot be read.
-func (s *Shelf) records(ctx context.Context, prefix string) (out []wire.Object, lost []*unread, err error) {
+func (s *Store) records(ctx context.Context, prefix string) (out []wire.Object, lost []*unread, err error) {
 	entries, err := s.o.Store.List(ctx, prefix)
 	if err != nil {
 		return nil, nil, err
@@ -202,7 +193,7 @@ func (s *Shelf) records(ctx context.Context, prefix string) (out []wire.Object, 
 
 // record of one object; false where there is none, or a copy whose record cannot be read:
 // another one is fetched in its place.
-func (s *Shelf) record(ctx context.Context, prefix, namespace, name string) (wire.Object, bool, error) {
+func (s *Store) record(ctx context.Context, prefix, namespace, name string) (wire.Object, bool, error) {
 	e, err := s.o.Store.Get(ctx, prefix+namespace+"/"+name)
 	if errors.Is(err, bus.ErrNotFound) {
 		return wire.Object{}, false, nil
@@ -234,7 +225,7 @@ type Upload struct {
 
 // Put stores an object under its name, in place of what had it before. It is
 // durable when Put returns nil, and otherwise nothing has changed.
-func (s *Shelf) Put(ctx context.Context, u Upload) (wire.ObjectView, error) {
+func (s *Store) Put(ctx context.Context, u Upload) (wire.ObjectView, error) {
 	if err := wire.CheckObjectName(u.Name); err != nil {
 		return wire.ObjectView{}, err
 	}
@@ -263,7 +254,7 @@ func (s *Shelf) Put(ctx context.Context, u Upload) (wire.ObjectView, error) {
 }
 
 // name commits an object whose bytes are there.
-func (s *Shelf) name(ctx context.Context, u Upload, blob bus.Blob) (wire.ObjectView, error) {
+func (s *Store) name(ctx context.Context, u Upload, blob bus.Blob) (wire.ObjectView, error) {
 	switch {
 	case u.Digest != "" && u.Digest != blob.Digest:
 		return wire.ObjectView{}, wire.Problemf(http.StatusUnprocessableEntity, "other-content", "put it again", "what arrived is not what was sent",
@@ -302,7 +293,7 @@ func (s *Shelf) name(ctx context.Context, u Upload, blob bus.Blob) (wire.ObjectV
 	return s.view(&r, s.origin), nil
 }
 
-func (s *Shelf) commit(ctx context.Context, prefix string, r *wire.Object) error {
+func (s *Store) commit(ctx context.Context, prefix string, r *wire.Object) error {
 	data, err := json.Marshal(r)
 	if err != nil {
 		return fmt.Errorf("encode the record of an object: %w", err)
@@ -316,7 +307,7 @@ func (s *Shelf) commit(ctx context.Context, prefix string, r *wire.Object) error
 
 // drop gives back the room of a blob that no name stands for any more. What cannot
 // be removed now is with the next start.
-func (s *Shelf) drop(ctx context.Context, id string) {
+func (s *Store) drop(ctx context.Context, id string) {
 	if err := s.o.Blobs.Remove(context.WithoutCancel(ctx), id); err != nil {
 		s.o.Log.Warn("the room of an object is given back with the next start", "error", err)
 	}
@@ -329,7 +320,7 @@ func unstored(err error) error {
 	return wire.Problemf(http.StatusInsufficientStorage, "not-stored", "free some space or repair the disk of this role, then try again", "nothing was changed: it could not be stored", "%v", err)
 }
 
-func (s *Shelf) view(r *wire.Object, origin string) wire.ObjectView {
+func (s *Store) view(r *wire.Object, origin string) wire.ObjectView {
 	return wire.ObjectView{
 		Namespace: r.Namespace, Name: r.Name, Size: r.Size, Digest: "sha256:" + r.Digest, Type: r.Type, Updated: r.Updated, By: r.By,
 		Origin: origin, Copy: origin != s.origin,
@@ -337,7 +328,7 @@ func (s *Shelf) view(r *wire.Object, origin string) wire.ObjectView {
 }
 
 // Remove removes an object that this tier owns, or the copy that it has.
-func (s *Shelf) Remove(ctx context.Context, namespace, name string) (wire.ObjectView, error) {
+func (s *Store) Remove(ctx context.Context, namespace, name string) (wire.ObjectView, error) {
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	for _, of := range s.kinds() {
@@ -363,17 +354,17 @@ func (s *Shelf) Remove(ctx context.Context, namespace, name string) (wire.Object
 	return wire.ObjectView{}, wire.NoObject(namespace, name)
 }
 
-// kind of what is on a shelf.
+// kind of what is on a store.
 type kind struct{ prefix, origin string }
 
 // kinds in the order in which a name stands for them: what the tier owns goes before
 // the copy of what its root owns.
-func (s *Shelf) kinds() []kind {
+func (s *Store) kinds() []kind {
 	return []kind{{keyObject, s.origin}, {keyCopy, wire.OriginRoot}}
 }
 
 // forget removes a record and what it stands for; writing is held.
-func (s *Shelf) forget(ctx context.Context, prefix string, r *wire.Object) error {
+func (s *Store) forget(ctx context.Context, prefix string, r *wire.Object) error {
 	if _, err := s.o.Store.Delete(ctx, prefix+r.Namespace+"/"+r.Name); err != nil {
 		return unstored(err)
 	}
@@ -385,7 +376,7 @@ func (s *Shelf) forget(ctx context.Context, prefix string, r *wire.Object) error
 // List returns what is here of a namespace, of all where it is "", by namespace and
 // name; what this tier owns before the copy of the same name. Of what cannot be read it has
 // the names, and why.
-func (s *Shelf) List(ctx context.Context, namespace string) ([]wire.ObjectView, error) {
+func (s *Store) List(ctx context.Context, namespace string) ([]wire.ObjectView, error) {
 	out := []wire.ObjectView{}
 	for _, of := range s.kinds() {
 		prefix := of.prefix
@@ -413,7 +404,7 @@ func (s *Shelf) List(ctx context.Context, namespace string) ([]wire.ObjectView, 
 
 // Used is what the objects of each namespace have that this tier owns, in bytes, without
 // those whose size cannot be read.
-func (s *Shelf) Used(ctx context.Context) (map[string]int64, error) {
+func (s *Store) Used(ctx context.Context) (map[string]int64, error) {
 	all, _, err := s.records(ctx, keyObject)
 	if err != nil {
 		return nil, fmt.Errorf("list objects: %w", err)
@@ -425,11 +416,11 @@ func (s *Shelf) Used(ctx context.Context) (map[string]int64, error) {
 	return used, nil
 }
 
-// Usage is what a shelf holds.
+// Usage is what a store holds.
 type Usage struct{ Objects, Copies, ObjectBytes, CopyBytes int64 }
 
-// Usage of the shelf.
-func (s *Shelf) Usage(ctx context.Context) (u Usage, err error) {
+// Usage of the store.
+func (s *Store) Usage(ctx context.Context) (u Usage, err error) {
 	all, err := s.List(ctx, "")
 	for i := range all {
 		if all[i].Copy {
@@ -442,7 +433,7 @@ func (s *Shelf) Usage(ctx context.Context) (u Usage, err error) {
 }
 
 // Holds says whether this tier owns objects of a namespace.
-func (s *Shelf) Holds(ctx context.Context, namespace string) bool {
+func (s *Store) Holds(ctx context.Context, namespace string) bool {
 	all, err := s.o.Store.List(ctx, keyObject+namespace+"/")
 	return err != nil || len(all) > 0
 }

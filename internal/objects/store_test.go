@@ -19,9 +19,9 @@ import (
 	"github.com/verge-edge/verge/internal/wire"
 )
 
-// tier is a shelf and what is under it.
+// tier is a store and what is under it.
 type tier struct {
-	*objects.Shelf
+	*objects.Store
 	store *bus.MemStore
 	blobs *bus.MemBlobs
 }
@@ -31,7 +31,7 @@ func open(t *testing.T, o objects.Options) *tier {
 	x := &tier{store: bus.NewMemStore(), blobs: bus.NewMemBlobs()}
 	o.Store, o.Blobs = x.store, x.blobs
 	var err error
-	if x.Shelf, err = objects.Open(t.Context(), o); err != nil {
+	if x.Store, err = objects.Open(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(x.Close)
@@ -162,7 +162,7 @@ func TestUnknownOutcome(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		x.Shelf = again
+		x.Store = again
 		want := map[bool]string{true: "two", false: "one"}[written]
 		if _, got, err := x.get("a"); got != want || err != nil || x.blobIDs(t) != 1 {
 			t.Errorf("written %v: it is %q, %v, in %d blobs", written, got, err, x.blobIDs(t))
@@ -230,7 +230,7 @@ func (a *above) Get(ctx context.Context, namespace, name, have string) (objects.
 	if err != nil {
 		return objects.Got{}, err
 	}
-	v, r, err := a.Shelf.Get(ctx, namespace, name)
+	v, r, err := a.Store.Get(ctx, namespace, name)
 	if err != nil {
 		return objects.Got{}, err
 	}
@@ -524,7 +524,7 @@ type readerFunc func(p []byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
-// A cluster's shelf tells what is on it: own objects and copies, after each change and
+// A cluster's store tells what is on it: own objects and copies, after each change and
 // after a restart, and no name.
 func TestMarksOfWhatIsThere(t *testing.T) {
 	root := open(t, objects.Options{})
@@ -559,7 +559,7 @@ func TestMarksOfWhatIsThere(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(again.Close)
-	edge.Shelf = again
+	edge.Store = again
 	check("it was opened again", "own", "models/cats")
 	for _, name := range []string{"own", "models/cats"} {
 		if _, err := edge.Remove(t.Context(), "shop", name); err != nil {
