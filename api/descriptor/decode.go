@@ -13,6 +13,7 @@ import (
 	"github.com/verge-edge/verge/api/internal/words"
 	"github.com/verge-edge/verge/api/pattern"
 	"github.com/verge-edge/verge/api/schema"
+	"github.com/verge-edge/verge/internal/yamltree"
 )
 
 // decoder fills the structs from a tree. It goes on after an error, so that all
@@ -30,22 +31,22 @@ type decoder struct {
 }
 
 // decode sets v from n. It leaves v alone where n does not fit.
-func (d *decoder) decode(n *node, v reflect.Value, at where) {
+func (d *decoder) decode(n *yamltree.Node, v reflect.Value, at where) {
 	if d.full() || !d.spend(n, at) {
 		return
 	}
-	if n.kind == aliasKind {
+	if n.Kind == yamltree.Alias {
 		d.aliases++
-		d.decode(n.target, v, at)
+		d.decode(n.Target, v, at)
 		d.aliases--
 		return
 	}
-	if n.tag != "" {
-		d.fail(n.pos, at.path, "tags ("+words.Quote(n.tag)+") are not supported", "leave it out; quotes make a text")
+	if n.Tag != "" {
+		d.fail(n.Pos, at.path, "tags ("+words.Quote(n.Tag)+") are not supported", "leave it out; quotes make a text")
 		return
 	}
-	if n.kind == nullKind {
-		d.fail(n.pos, at.path, "has no value", remedyNull(v.Type(), at))
+	if n.Kind == yamltree.Null {
+		d.fail(n.Pos, at.path, "has no value", remedyNull(v.Type(), at))
 		return
 	}
 	switch t := v.Type(); {
@@ -57,9 +58,9 @@ func (d *decoder) decode(n *node, v reflect.Value, at where) {
 		d.replicas(n, v, at)
 	case t == shape.PointType:
 		d.point(n, v, at)
-	case t == shape.PolicyType && n.kind == scalarKind:
+	case t == shape.PolicyType && n.Kind == yamltree.Scalar:
 		d.str(n, v.FieldByName("Name"), at)
-	case t == shape.TLSType && n.kind == scalarKind:
+	case t == shape.TLSType && n.Kind == yamltree.Scalar:
 		d.str(n, v.FieldByName("Mode"), at)
 	case shape.IsText(t):
 		d.text(n, v, at)
@@ -82,17 +83,17 @@ func (d *decoder) decode(n *node, v reflect.Value, at where) {
 
 // spend counts what aliases expand to and stops when it is more than a file may
 // have: nine lines can stand for a billion values.
-func (d *decoder) spend(n *node, at where) bool {
+func (d *decoder) spend(n *yamltree.Node, at where) bool {
 	if d.aliases == 0 {
 		return true
 	}
 	before := d.spent
-	d.spent += 1 + len(n.text)
+	d.spent += 1 + len(n.Text)
 	if d.spent <= api.MaxDescriptorBytes {
 		return true
 	}
 	if before <= api.MaxDescriptorBytes {
-		d.fail(n.pos, at.path, "the aliases of this file expand to more than 1 MiB", "write fewer of them")
+		d.fail(n.Pos, at.path, "the aliases of this file expand to more than 1 MiB", "write fewer of them")
 	}
 	return false
 }
@@ -110,37 +111,37 @@ func remedyNull(t reflect.Type, at where) string {
 }
 
 // mismatch reports a value of the wrong kind.
-func (d *decoder) mismatch(n *node, t reflect.Type, at where) {
-	found := map[kind]string{scalarKind: words.Quote(n.text), mappingKind: "a mapping", listKind: "a list"}[n.kind]
-	if n.kind == scalarKind && ofEnv(at.path) {
+func (d *decoder) mismatch(n *yamltree.Node, t reflect.Type, at where) {
+	found := map[yamltree.Kind]string{yamltree.Scalar: words.Quote(n.Text), yamltree.Mapping: "a mapping", yamltree.List: "a list"}[n.Kind]
+	if n.Kind == yamltree.Scalar && ofEnv(at.path) {
 		found = "a text" // it may be secret
 	}
 	remedy := ""
 	switch {
-	case t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.String && n.kind == scalarKind:
-		items := strings.Fields(n.text)
+	case t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.String && n.Kind == yamltree.Scalar:
+		items := strings.Fields(n.Text)
 		for i, item := range items {
 			if strings.ContainsAny(item, "[]{},:#&*!|>'\"%@`") {
 				items[i] = strconv.Quote(item)
 			}
 		}
-		if len(n.text) <= 100 {
+		if len(n.Text) <= 100 {
 			remedy = "write [" + strings.Join(items, ", ") + "]"
 		}
 	case t.Kind() == reflect.Slice:
 		remedy = "write a list: begin each entry with a dash"
-	case t.Kind() == reflect.String && n.kind != scalarKind:
+	case t.Kind() == reflect.String && n.Kind != yamltree.Scalar:
 		remedy = "put it in quotes if it is meant as a text"
 	}
 	article := "a "
 	if name := shape.TypeName(t); name[0] == 'a' {
 		article = "an "
 	}
-	d.fail(n.pos, at.path, "expected "+article+shape.TypeName(t)+", found "+found, remedy)
+	d.fail(n.Pos, at.path, "expected "+article+shape.TypeName(t)+", found "+found, remedy)
 }
 
-func (d *decoder) structure(n *node, v reflect.Value, at where) {
-	if n.kind != mappingKind {
+func (d *decoder) structure(n *yamltree.Node, v reflect.Value, at where) {
+	if n.Kind != yamltree.Mapping {
 		d.mismatch(n, v.Type(), at)
 		return
 	}
@@ -148,8 +149,8 @@ func (d *decoder) structure(n *node, v reflect.Value, at where) {
 	for i := range v.NumField() {
 		index[shape.KeyOf(v.Type().Field(i))] = i
 	}
-	d.pairs(n, at, at.field, func(key, value *node, to where) {
-		i, known := index[key.text]
+	d.pairs(n, at, at.field, func(key, value *yamltree.Node, to where) {
+		i, known := index[key.Text]
 		if !known {
 			d.unknown(key, v.Type(), at)
 			return
@@ -158,88 +159,88 @@ func (d *decoder) structure(n *node, v reflect.Value, at where) {
 		switch row.Support {
 		case schema.Refused:
 			if d.refused == 0 {
-				d.fail(key.pos, to.path, "is not enforced yet", row.Instead)
+				d.fail(key.Pos, to.path, "is not enforced yet", row.Instead)
 			}
 			d.refused++
 			defer func() { d.refused-- }()
 		case schema.Warned:
-			d.warn(key.pos, to.path, "is accepted and has no effect yet")
+			d.warn(key.Pos, to.path, "is accepted and has no effect yet")
 		}
 		d.decode(value, v.Field(i), to)
 	})
 }
 
-func (d *decoder) mapping(n *node, v reflect.Value, at where) {
-	if n.kind != mappingKind {
+func (d *decoder) mapping(n *yamltree.Node, v reflect.Value, at where) {
+	if n.Kind != yamltree.Mapping {
 		d.mismatch(n, v.Type(), at)
 		return
 	}
-	d.count(n, len(n.keys), at)
-	if len(n.keys) == 0 {
+	d.count(n, len(n.Keys), at)
+	if len(n.Keys) == 0 {
 		return // nil and empty are the same, and nil survives being written as JSON
 	}
 	v.Set(reflect.MakeMap(v.Type()))
-	d.pairs(n, at, at.entry, func(key, value *node, to where) {
+	d.pairs(n, at, at.entry, func(key, value *yamltree.Node, to where) {
 		elem := reflect.New(v.Type().Elem()).Elem()
 		d.decode(value, elem, to)
 		if elem.Kind() == reflect.Pointer && elem.IsNil() {
 			return
 		}
-		v.SetMapIndex(reflect.ValueOf(key.text), elem)
+		v.SetMapIndex(reflect.ValueOf(key.Text), elem)
 	})
 }
 
 // pairs visits the pairs of a mapping whose keys are texts and not duplicates.
-func (d *decoder) pairs(n *node, at where, name func(string) where, visit func(key, value *node, to where)) {
-	first := map[string]*node{}
-	for i, key := range n.keys {
+func (d *decoder) pairs(n *yamltree.Node, at where, name func(string) where, visit func(key, value *yamltree.Node, to where)) {
+	first := map[string]*yamltree.Node{}
+	for i, key := range n.Keys {
 		switch {
-		case key.kind == aliasKind || key.kind == mappingKind || key.kind == listKind || key.tag != "" ||
-			key.kind == nullKind && key.text == "":
-			d.fail(key.pos, at.path, "a key must be a plain text", "write the name of a field")
+		case key.Kind == yamltree.Alias || key.Kind == yamltree.Mapping || key.Kind == yamltree.List || key.Tag != "" ||
+			key.Kind == yamltree.Null && key.Text == "":
+			d.fail(key.Pos, at.path, "a key must be a plain text", "write the name of a field")
 			continue
-		case key.plain && key.text == "<<":
-			d.fail(key.pos, at.path, "merge keys (<<) are not supported",
+		case key.Plain && key.Text == "<<":
+			d.fail(key.Pos, at.path, "merge keys (<<) are not supported",
 				"repeat the fields, or use an alias for the whole value")
 			continue
 		}
-		to := name(key.text)
-		if other := first[key.text]; other != nil {
-			d.fail(key.pos, to.path, fmt.Sprintf("is given twice, first in line %d", other.line), "remove one of them")
+		to := name(key.Text)
+		if other := first[key.Text]; other != nil {
+			d.fail(key.Pos, to.path, fmt.Sprintf("is given twice, first in line %d", other.Line), "remove one of them")
 			continue
 		}
-		first[key.text] = key
+		first[key.Text] = key
 		if !d.full() && d.spend(key, to) {
-			d.seen[to.path] = placed{key.pos, n.values[i].pos}
-			visit(key, n.values[i], to)
+			d.seen[to.path] = placed{key.Pos, n.Values[i].Pos}
+			visit(key, n.Values[i], to)
 		}
 	}
 }
 
-func (d *decoder) list(n *node, v reflect.Value, at where) {
-	if n.kind == scalarKind && schema.SpecOf(at.pattern).Single {
-		n = &node{kind: listKind, pos: n.pos, values: []*node{n}}
+func (d *decoder) list(n *yamltree.Node, v reflect.Value, at where) {
+	if n.Kind == yamltree.Scalar && schema.SpecOf(at.pattern).Single {
+		n = &yamltree.Node{Kind: yamltree.List, Pos: n.Pos, Values: []*yamltree.Node{n}}
 	}
-	if v.Type() == shape.PolygonType && n.kind == mappingKind {
+	if v.Type() == shape.PolygonType && n.Kind == yamltree.Mapping {
 		if n = d.geoJSON(n, at); n == nil {
 			return
 		}
 	}
-	if n.kind != listKind {
+	if n.Kind != yamltree.List {
 		d.mismatch(n, v.Type(), at)
 		return
 	}
-	d.count(n, len(n.values), at)
-	if len(n.values) == 0 {
+	d.count(n, len(n.Values), at)
+	if len(n.Values) == 0 {
 		return // as in mapping
 	}
 	list := reflect.MakeSlice(v.Type(), 0, 0)
-	for i, item := range n.values {
+	for i, item := range n.Values {
 		if d.full() || d.spent > api.MaxDescriptorBytes {
 			break
 		}
 		to := at.item(i)
-		d.seen[to.path] = placed{item.pos, item.pos}
+		d.seen[to.path] = placed{item.Pos, item.Pos}
 		elem := reflect.New(v.Type().Elem()).Elem()
 		d.decode(item, elem, to)
 		list = reflect.Append(list, elem)
@@ -249,23 +250,23 @@ func (d *decoder) list(n *node, v reflect.Value, at where) {
 
 // count checks how many entries a list or mapping has. That there are too few
 // is for the validator, which can say what is missing.
-func (d *decoder) count(n *node, entries int, at where) {
+func (d *decoder) count(n *yamltree.Node, entries int, at where) {
 	if most := schema.SpecOf(at.pattern).Max; most > 0 && int64(entries) > most {
-		d.fail(n.pos, at.path, fmt.Sprintf("has %d entries, at most %d are allowed", entries, most), "")
+		d.fail(n.Pos, at.path, fmt.Sprintf("has %d entries, at most %d are allowed", entries, most), "")
 	}
 }
 
 // replicas takes 3 or {min: 3, max: 3}.
-func (d *decoder) replicas(n *node, v reflect.Value, at where) {
-	switch n.kind {
-	case scalarKind:
+func (d *decoder) replicas(n *yamltree.Node, v reflect.Value, at where) {
+	switch n.Kind {
+	case yamltree.Scalar:
 		var count int
 		d.integer(n, reflect.ValueOf(&count).Elem(), at)
 		v.Set(reflect.ValueOf(api.Replicas{Min: count, Max: count}))
-	case mappingKind:
+	case yamltree.Mapping:
 		d.structure(n, v, at)
 		if least := at.path + ".min"; d.seen[least] == (placed{}) && !d.spoiled(least) {
-			d.fail(n.pos, least, "is missing", "write {min, max}, or a number")
+			d.fail(n.Pos, least, "is missing", "write {min, max}, or a number")
 		}
 		r := v.Interface().(api.Replicas)
 		if _, given := d.seen[at.path+".max"]; !given {
@@ -282,21 +283,21 @@ var (
 	oddNumber   = pattern.Lazy(`^[-+]?[0-9][0-9_]*$`)
 )
 
-func (d *decoder) integer(n *node, v reflect.Value, at where) {
-	if n.kind != scalarKind {
+func (d *decoder) integer(n *yamltree.Node, v reflect.Value, at where) {
+	if n.Kind != yamltree.Scalar {
 		d.mismatch(n, v.Type(), at)
 		return
 	}
-	i, err := strconv.ParseInt(n.text, 10, 64)
-	if !n.plain || err != nil || !wholeNumber().MatchString(n.text) {
+	i, err := strconv.ParseInt(n.Text, 10, 64)
+	if !n.Plain || err != nil || !wholeNumber().MatchString(n.Text) {
 		remedy := "write digits only"
-		switch plain := strings.TrimLeft(strings.NewReplacer("_", "", "+", "").Replace(n.text), "0"); {
-		case !n.plain && wholeNumber().MatchString(n.text):
+		switch plain := strings.TrimLeft(strings.NewReplacer("_", "", "+", "").Replace(n.Text), "0"); {
+		case !n.Plain && wholeNumber().MatchString(n.Text):
 			remedy = "remove the quotes"
-		case n.plain && oddNumber().MatchString(n.text) && wholeNumber().MatchString(plain):
+		case n.Plain && oddNumber().MatchString(n.Text) && wholeNumber().MatchString(plain):
 			remedy = "write " + plain
 		}
-		d.fail(n.pos, at.path, "expected a whole number, found "+words.Quote(n.text), remedy)
+		d.fail(n.Pos, at.path, "expected a whole number, found "+words.Quote(n.Text), remedy)
 		return
 	}
 	if d.inRange(n, i, at, func(i int64) string { return strconv.FormatInt(i, 10) }) {
@@ -306,18 +307,18 @@ func (d *decoder) integer(n *node, v reflect.Value, at where) {
 
 // text decodes a unit from its source text, so that no YAML number rule can
 // change it first.
-func (d *decoder) text(n *node, v reflect.Value, at where) {
-	if n.kind != scalarKind {
+func (d *decoder) text(n *yamltree.Node, v reflect.Value, at where) {
+	if n.Kind != yamltree.Scalar {
 		d.mismatch(n, v.Type(), at)
 		return
 	}
-	err := v.Addr().Interface().(encoding.TextUnmarshaler).UnmarshalText([]byte(n.text))
+	err := v.Addr().Interface().(encoding.TextUnmarshaler).UnmarshalText([]byte(n.Text))
 	var amount *api.ValueError
 	switch {
 	case errors.As(err, &amount):
-		d.fail(n.pos, at.path, amount.What, amount.Remedy)
+		d.fail(n.Pos, at.path, amount.What, amount.Remedy)
 	case err != nil:
-		d.fail(n.pos, at.path, err.Error(), "")
+		d.fail(n.Pos, at.path, err.Error(), "")
 	default:
 		unit := func(i int64) string {
 			x := reflect.New(v.Type()).Elem()
@@ -329,7 +330,7 @@ func (d *decoder) text(n *node, v reflect.Value, at where) {
 }
 
 // inRange checks the bounds of a field.
-func (d *decoder) inRange(n *node, i int64, at where, write func(int64) string) bool {
+func (d *decoder) inRange(n *yamltree.Node, i int64, at where, write func(int64) string) bool {
 	row := schema.SpecOf(at.pattern)
 	if row.Min == 0 && row.Max == 0 || row.Min <= i && i <= row.Max {
 		return true
@@ -338,26 +339,26 @@ func (d *decoder) inRange(n *node, i int64, at where, write func(int64) string) 
 		fmt.Sprintf("write %s to %s", write(row.Min), write(row.Max))
 	if i < row.Min {
 		message = "is less than " + write(row.Min) + ", the least"
-		if _, err := strconv.Atoi(n.text); err == nil && i > 0 {
+		if _, err := strconv.Atoi(n.Text); err == nil && i > 0 {
 			remedy = "is the unit missing? Otherwise " + remedy
 		}
 	}
-	d.fail(n.pos, at.path, words.Quote(n.text)+" "+message, remedy)
+	d.fail(n.Pos, at.path, words.Quote(n.Text)+" "+message, remedy)
 	return false
 }
 
 // str takes the text of any scalar as it is written: an env value 8080, 012 or
 // true is that text.
-func (d *decoder) str(n *node, v reflect.Value, at where) {
-	if n.kind != scalarKind {
+func (d *decoder) str(n *yamltree.Node, v reflect.Value, at where) {
+	if n.Kind != yamltree.Scalar {
 		d.mismatch(n, v.Type(), at)
 		return
 	}
-	if strings.ContainsRune(n.text, 0) {
-		d.fail(n.pos, at.path, "contains a NUL character", "no program can receive one: remove it")
+	if strings.ContainsRune(n.Text, 0) {
+		d.fail(n.Pos, at.path, "contains a NUL character", "no program can receive one: remove it")
 		return
 	}
-	row, s := schema.SpecOf(at.pattern), n.text
+	row, s := schema.SpecOf(at.pattern), n.Text
 	if list, isItem := strings.CutSuffix(at.pattern, "[]"); isItem && row.Path == "" {
 		row = schema.SpecOf(list) // says what its items are
 	}
@@ -371,11 +372,11 @@ func (d *decoder) str(n *node, v reflect.Value, at where) {
 }
 
 // oneOf checks a value against a closed set.
-func (d *decoder) oneOf(n *node, s string, row schema.FieldSpec, at where) bool {
+func (d *decoder) oneOf(n *yamltree.Node, s string, row schema.FieldSpec, at where) bool {
 	var allowed []string
 	for _, v := range row.Values {
 		if v.Value == s && v.Support == schema.Refused {
-			d.fail(n.pos, at.path, words.Quote(s)+" is not enforced yet", v.Instead)
+			d.fail(n.Pos, at.path, words.Quote(s)+" is not enforced yet", v.Instead)
 			return false
 		}
 		if v.Value == s {
@@ -392,7 +393,7 @@ func (d *decoder) oneOf(n *node, s string, row schema.FieldSpec, at where) bool 
 			remedy = "did you mean " + near + "?"
 		}
 	}
-	d.fail(n.pos, at.path, words.Quote(n.text)+" is not a value of "+row.Path[strings.LastIndexByte(row.Path, '.')+1:],
+	d.fail(n.Pos, at.path, words.Quote(n.Text)+" is not a value of "+row.Path[strings.LastIndexByte(row.Path, '.')+1:],
 		remedy)
 	return false
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/yamltree"
 )
 
 // Document is one of several descriptors in a file.
@@ -98,26 +99,23 @@ func InNamespace(source []byte, app *api.Application, namespace string) ([]byte,
 }
 
 // NamesNamespace says whether a descriptor that can be parsed names its namespace.
-func NamesNamespace(source []byte) bool { return topLevel(source).child("namespace") != nil }
+func NamesNamespace(source []byte) bool { return topLevel(source).Child("namespace") != nil }
 
 // topLevel is the tree of a descriptor.
-func topLevel(source []byte) *node {
+func topLevel(source []byte) *yamltree.Node {
 	body := bytes.TrimPrefix(source, []byte("\ufeff"))
-	if isJSON(body) {
-		return parseJSON(body, newReport("", body))
-	}
-	return parseYAML(body, newReport("", body))
+	return tree(body, newReport("", body))
 }
 
 // withNamespace are the ways in which a namespace could be written into source.
 func withNamespace(source []byte, namespace string) [][]byte {
 	body := bytes.TrimPrefix(source, []byte("\ufeff"))
 	root := topLevel(source)
-	if root == nil || root.kind != mappingKind || len(root.keys) == 0 {
+	if root == nil || root.Kind != yamltree.Mapping || len(root.Keys) == 0 {
 		return nil
 	}
-	at := offset(body, root.keys[0].pos)
-	if isJSON(body) {
+	at := offset(body, root.Keys[0].Pos)
+	if yamltree.IsJSON(body) {
 		return [][]byte{splice(body, at, at, fmt.Sprintf("%q: %q, ", "namespace", namespace))}
 	}
 	line := bytes.LastIndexByte(body[:at], '\n') + 1

@@ -10,6 +10,7 @@ import (
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/api/internal/words"
+	"github.com/verge-edge/verge/internal/yamltree"
 )
 
 // Scaled returns source with another number of replicas of one service, and what
@@ -66,20 +67,16 @@ func changed(app *api.Application, service string, change func(*api.Service), te
 // style that the file is written in.
 func rewritten(source []byte, service, count string) [][]byte {
 	body := bytes.TrimPrefix(source, []byte("\ufeff"))
-	read := parseYAML
-	if isJSON(body) {
-		read = parseJSON
-	}
-	svc := read(body, newReport("", body)).child("services").child(service)
-	if svc == nil || len(svc.keys) == 0 {
+	svc := tree(body, newReport("", body)).Child("services").Child(service)
+	if svc == nil || len(svc.Keys) == 0 {
 		return nil
 	}
-	value := svc.child("replicas")
+	value := svc.Child("replicas")
 	if value == nil {
-		at := offset(body, svc.keys[0].pos)
+		at := offset(body, svc.Keys[0].Pos)
 		line := bytes.LastIndexByte(body[:at], '\n') + 1
 		indent := string(body[line:at])
-		if isJSON(body) {
+		if yamltree.IsJSON(body) {
 			return [][]byte{splice(body, at, at, `"replicas": `+count+", ")}
 		}
 		return [][]byte{
@@ -87,50 +84,37 @@ func rewritten(source []byte, service, count string) [][]byte {
 			splice(body, at, at, "replicas: "+count+", "),        // {in: braces}
 		}
 	}
-	if value.kind == mappingKind {
+	if value.Kind == yamltree.Mapping {
 		text, end := body, len(body)
 		// From the end, so that what comes first stays where it is.
-		for i := len(value.keys) - 1; i >= 0; i-- {
-			v := value.values[i]
-			at := offset(text, v.pos)
-			if v.kind != scalarKind || !v.plain || at+len(v.text) > end {
+		for i := len(value.Keys) - 1; i >= 0; i-- {
+			v := value.Values[i]
+			at := offset(text, v.Pos)
+			if v.Kind != yamltree.Scalar || !v.Plain || at+len(v.Text) > end {
 				return nil
 			}
-			text, end = splice(text, at, at+len(v.text), count), at
+			text, end = splice(text, at, at+len(v.Text), count), at
 		}
 		return [][]byte{text}
 	}
-	at := offset(body, value.pos)
-	if value.kind != scalarKind || !bytes.HasPrefix(body[at:], []byte(value.text)) {
+	at := offset(body, value.Pos)
+	if value.Kind != yamltree.Scalar || !bytes.HasPrefix(body[at:], []byte(value.Text)) {
 		return nil
 	}
-	return [][]byte{splice(body, at, at+len(value.text), count)}
-}
-
-// child is the value of a key of a mapping; nil if there is none.
-func (n *node) child(key string) *node {
-	if n == nil || n.kind != mappingKind {
-		return nil
-	}
-	for i, k := range n.keys {
-		if k.text == key {
-			return n.values[i]
-		}
-	}
-	return nil
+	return [][]byte{splice(body, at, at+len(value.Text), count)}
 }
 
 // offset is the place of p in source.
-func offset(source []byte, p pos) int {
+func offset(source []byte, p yamltree.Pos) int {
 	at := 0
-	for line := 1; line < p.line; line++ {
+	for line := 1; line < p.Line; line++ {
 		end := bytes.IndexByte(source[at:], '\n')
 		if end < 0 {
 			return len(source)
 		}
 		at += end + 1
 	}
-	for column := 1; column < p.column && at < len(source); column++ {
+	for column := 1; column < p.Column && at < len(source); column++ {
 		at++
 		for at < len(source) && source[at]&0xc0 == 0x80 { // within a character
 			at++

@@ -8,6 +8,7 @@ import (
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/api/internal/words"
+	"github.com/verge-edge/verge/internal/yamltree"
 )
 
 // Suspended returns source with job.suspend of one service set, and what it then says, as
@@ -31,31 +32,28 @@ func Suspended(source []byte, app *api.Application, service string, suspend bool
 // suspended are the ways in which job.suspend could be written into source; see rewritten.
 func suspended(source []byte, service, value string) [][]byte {
 	body := bytes.TrimPrefix(source, []byte("\ufeff"))
-	read, inJSON := parseYAML, isJSON(body)
-	if inJSON {
-		read = parseJSON
-	}
-	svc := read(body, newReport("", body)).child("services").child(service)
-	if svc == nil || len(svc.keys) == 0 {
+	inJSON := yamltree.IsJSON(body)
+	svc := tree(body, newReport("", body)).Child("services").Child(service)
+	if svc == nil || len(svc.Keys) == 0 {
 		return nil
 	}
 	// before writes a key in front of the first one of a mapping.
-	before := func(n *node, key, value string) [][]byte {
-		at := offset(body, n.keys[0].pos)
+	before := func(n *yamltree.Node, key, value string) [][]byte {
+		at := offset(body, n.Keys[0].Pos)
 		if inJSON {
 			return [][]byte{splice(body, at, at, strconv.Quote(key)+": "+value+", ")}
 		}
 		indent := string(body[bytes.LastIndexByte(body[:at], '\n')+1 : at])
 		return [][]byte{splice(body, at, at, key+": "+value+"\n"+indent), splice(body, at, at, key+": "+value+", ")}
 	}
-	job := svc.child("job")
+	job := svc.Child("job")
 	switch {
 	case job == nil && inJSON:
 		return before(svc, "job", `{"suspend": `+value+"}")
 	case job == nil:
 		return before(svc, "job", "{suspend: "+value+"}")
-	case job.kind != mappingKind || len(job.keys) == 0:
-		at := offset(body, job.pos)
+	case job.Kind != yamltree.Mapping || len(job.Keys) == 0:
+		at := offset(body, job.Pos)
 		if !bytes.HasPrefix(body[at:], []byte("{}")) {
 			return nil
 		}
@@ -64,13 +62,13 @@ func suspended(source []byte, service, value string) [][]byte {
 		}
 		return [][]byte{splice(body, at, at+2, "{suspend: "+value+"}")}
 	}
-	old := job.child("suspend")
+	old := job.Child("suspend")
 	if old == nil {
 		return before(job, "suspend", value)
 	}
-	at := offset(body, old.pos)
-	if old.kind != scalarKind || !bytes.HasPrefix(body[at:], []byte(old.text)) {
+	at := offset(body, old.Pos)
+	if old.Kind != yamltree.Scalar || !bytes.HasPrefix(body[at:], []byte(old.Text)) {
 		return nil
 	}
-	return [][]byte{splice(body, at, at+len(old.text), value)}
+	return [][]byte{splice(body, at, at+len(old.Text), value)}
 }

@@ -5,10 +5,11 @@ import (
 	"cmp"
 	"fmt"
 	"reflect"
-	"unicode/utf8"
+	"strings"
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/api/internal/shape"
+	"github.com/verge-edge/verge/internal/yamltree"
 )
 
 // Parse reads a descriptor, YAML or JSON, fills in the defaults and checks it.
@@ -34,16 +35,12 @@ func parse(source []byte, r *report) *api.Application {
 	if !readable(source, r) {
 		return nil
 	}
-	read := parseYAML
-	if isJSON(source) {
-		read = parseJSON
-	}
-	root := read(source, r)
+	root := tree(source, r)
 	if root == nil {
 		return nil
 	}
-	if root.kind != mappingKind {
-		r.fail(root.pos, "", "is not a descriptor: expected a mapping", remedyEmpty)
+	if root.Kind != yamltree.Mapping {
+		r.fail(root.Pos, "", "is not a descriptor: expected a mapping", remedyEmpty)
 		return nil
 	}
 	app := &api.Application{}
@@ -58,37 +55,49 @@ func parse(source []byte, r *report) *api.Application {
 	return app
 }
 
-// readable checks what can be checked before parsing, so that no parser meets
-// gigabytes or garbage.
+// readable checks what can be checked before parsing, so that no parser meets gigabytes or garbage.
 func readable(source []byte, r *report) bool {
-	switch {
+	switch err := yamltree.CheckText(source); {
 	case len(source) > api.MaxDescriptorBytes:
-		r.fail(pos{}, "", fmt.Sprintf("has more than %d bytes (1 MiB), the most of a descriptor", api.MaxDescriptorBytes),
+		r.fail(yamltree.Pos{}, "",
+			fmt.Sprintf("has more than %d bytes (1 MiB), the most of a descriptor", api.MaxDescriptorBytes),
 			"is it the right file? Otherwise divide the application")
 		return false
 	case len(source) == 0:
-		r.fail(pos{}, "", "is empty", remedyEmpty)
+		r.fail(yamltree.Pos{}, "", "is empty", remedyEmpty)
 		return false
-	case bytes.HasPrefix(source, []byte{0xff, 0xfe}), bytes.HasPrefix(source, []byte{0xfe, 0xff}):
-		r.fail(pos{}, "", "is UTF-16 text", "save it as UTF-8")
+	case err != nil:
+		r.fail(err.Pos, "", err.Message, err.Remedy)
 		return false
-	}
-	at := pos{1, 1}
-	for i := 0; i < len(source); {
-		c, size := utf8.DecodeRune(source[i:])
-		switch {
-		case c == utf8.RuneError && size == 1:
-			r.fail(at, "", fmt.Sprintf("is not text: byte 0x%02x is not UTF-8", source[i]),
-				"is it the right file? Save it as UTF-8")
-			return false
-		case c == '\n':
-			at = pos{at.line + 1, 0}
-		case c < ' ' && c != '\t' && c != '\r', c >= 0x7f && c < 0xa0 && c != 0x85:
-			r.fail(at, "", fmt.Sprintf("is not text: it contains the control character 0x%02x", c), "is it the right file?")
-			return false
-		}
-		at.column++
-		i += size
 	}
 	return true
+}
+
+// maxDepth bounds the nesting of a descriptor; the deepest field is at 7.
+const maxDepth = 32
+
+const remedyEmpty = "write at least application: <name> and services: with one service"
+
+// tree is that of the only document in source. Problems go to r; it is nil if there is none to go on
+// with.
+func tree(source []byte, r *report) (root *yamltree.Node) {
+	for doc, err := range yamltree.Documents(source, maxDepth) {
+		switch {
+		case err != nil:
+			if err.Remedy == "" && strings.Contains(err.Message, "levels deep") {
+				err.Remedy = "no field of a descriptor is that deep"
+			}
+			r.fail(err.Pos, "", err.Message, err.Remedy)
+			return root
+		case root != nil:
+			r.fail(doc.Pos, "", fmt.Sprintf("a second document starts in line %d", doc.Line),
+				"a descriptor is one document; put the other application into a file of its own, or remove the line ---")
+			return root
+		}
+		root = doc.Root
+	}
+	if root == nil {
+		r.fail(yamltree.Pos{Line: 1, Column: 1}, "", "there is no document in this file", remedyEmpty)
+	}
+	return root
 }

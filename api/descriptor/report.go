@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/verge-edge/verge/internal/yamltree"
 )
 
 // report collects what there is to say about one file.
@@ -23,7 +25,7 @@ type report struct {
 }
 
 type spot struct {
-	pos     pos
+	pos     yamltree.Pos
 	message string
 }
 
@@ -34,7 +36,7 @@ func newReport(file string, source []byte) *report {
 // full says that enough errors were found to stop looking for more.
 func (r *report) full() bool { return len(r.errors) >= maxErrors }
 
-func (r *report) fail(at pos, path, message, remedy string) {
+func (r *report) fail(at yamltree.Pos, path, message, remedy string) {
 	s := spot{at, message}
 	if r.full() || r.said[s] {
 		return
@@ -42,17 +44,17 @@ func (r *report) fail(at pos, path, message, remedy string) {
 	r.spoil(path)
 	r.said[s] = true
 	r.errors = append(r.errors, &Error{
-		File: r.file, Line: at.line, Column: at.column, Path: path, Message: message, Remedy: remedy,
+		File: r.file, Line: at.Line, Column: at.Column, Path: path, Message: message, Remedy: remedy,
 	})
 }
 
-func (r *report) warn(at pos, path, message string) {
+func (r *report) warn(at yamltree.Pos, path, message string) {
 	s := spot{at, message}
 	if len(r.warnings) >= maxErrors || r.said[s] {
 		return
 	}
 	r.said[s] = true
-	r.warnings = append(r.warnings, Warning{r.file, at.line, at.column, path, message})
+	r.warnings = append(r.warnings, Warning{r.file, at.Line, at.Column, path, message})
 }
 
 // spoil notes that the value at path is not what the user wrote.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/api/internal/shape"
+	"github.com/verge-edge/verge/internal/yamltree"
 )
 
 // elsewhere has names that other tools use for what Verge calls otherwise.
@@ -25,29 +26,29 @@ var elsewhere = map[string]string{
 }
 
 // unknown reports a key that t does not have, with the closest that there is.
-func (d *decoder) unknown(key *node, t reflect.Type, at where) {
+func (d *decoder) unknown(key *yamltree.Node, t reflect.Type, at where) {
 	var names []string
 	for i := range t.NumField() {
 		names = append(names, shape.KeyOf(t.Field(i)))
 	}
 	message, remedy := "is not a field", "the fields here are "+strings.Join(names, ", ")
-	meant := nearest(key.text, names)
-	if other := elsewhere[squeeze(key.text)]; meant == "" && slices.Contains(names, other) {
+	meant := nearest(key.Text, names)
+	if other := elsewhere[squeeze(key.Text)]; meant == "" && slices.Contains(names, other) {
 		meant = other
 	}
 	switch {
 	case meant != "":
 		remedy = "did you mean " + meant + "?"
 		d.spoil(at.field(meant).path)
-	case squeeze(key.text) == "virtualization" && slices.Contains(names, "runtime"):
+	case squeeze(key.Text) == "virtualization" && slices.Contains(names, "runtime"):
 		message, remedy = "is not a field",
 			"it is called runtime here: write runtime: process, runtime: container or runtime: wasm"
 	default:
-		if far := d.belongs(key.text, at); far != "" {
+		if far := d.belongs(key.Text, at); far != "" {
 			remedy = "it belongs in " + far
 		}
 	}
-	d.fail(key.pos, at.entry(key.text).path, message, remedy)
+	d.fail(key.Pos, at.entry(key.Text).path, message, remedy)
 }
 
 // belongs finds a field of that name elsewhere, as near to at as there is.

@@ -8,10 +8,11 @@ import (
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/api/internal/words"
 	"github.com/verge-edge/verge/api/pattern"
+	"github.com/verge-edge/verge/internal/yamltree"
 )
 
 // placed is where a key and its value stand in the file.
-type placed struct{ key, value pos }
+type placed struct{ key, value yamltree.Pos }
 
 // hostTLS is how a host has been given TLS in a descriptor.
 type hostTLS struct {
@@ -47,17 +48,17 @@ type validator struct {
 }
 
 // at is the place of the value at path, or of the nearest thing around it.
-func (v *validator) at(path string) pos {
+func (v *validator) at(path string) yamltree.Pos {
 	for ; path != ""; path = enclosing(path) {
 		if p, ok := v.seen[path]; ok {
 			return p.value
 		}
 	}
-	return pos{1, 1}
+	return yamltree.Pos{Line: 1, Column: 1}
 }
 
 // keyAt is the same for the key.
-func (v *validator) keyAt(path string) pos {
+func (v *validator) keyAt(path string) yamltree.Pos {
 	if p, ok := v.seen[path]; ok {
 		return p.key
 	}

@@ -13,7 +13,8 @@ import (
 type layer int
 
 const (
-	apiLayer layer = iota
+	ground layer = iota // what the vocabulary itself is read with
+	apiLayer
 	wireLayer
 	deciders
 	doers
@@ -28,13 +29,14 @@ const (
 
 func (l layer) String() string {
 	return [...]string{
-		"the vocabulary (api)", "the messages (internal/wire)", "a decider (internal/policy/…, internal/access)", "a doer",
+		"the ground (internal/yamltree)", "the vocabulary (api)", "the messages (internal/wire)", "a decider (internal/policy/…, internal/access)", "a doer",
 		"shared by roles", "a role", "the client (internal/cli)", "the composition (internal/daemon)", "a program (cmd/…)", "outside", "no layer",
 	}[l]
 }
 
 // rooms of the house, by folder; what lies within a folder belongs to it.
 var rooms = map[string]layer{
+	"internal/yamltree":   ground,
 	"api":                 apiLayer,
 	"internal/wire":       wireLayer,
 	"internal/accept":     doers,
@@ -244,8 +246,8 @@ var common = map[string]string{
 // being the contract that they keep.
 var assembled = map[string]string{
 	"internal/importer": "the formats know nothing of each other; the outer package finds out which one a source has",
-	"internal/overlay": "the parts of a worker's network know nothing of each other; one coordinator has them all",
-	"internal/proxy":   "queues, the fast path of HTTP/1.1 and what a gateway matches know nothing of each other; the router has them all",
+	"internal/overlay":  "the parts of a worker's network know nothing of each other; one coordinator has them all",
+	"internal/proxy":    "queues, the fast path of HTTP/1.1 and what a gateway matches know nothing of each other; the router has them all",
 }
 
 // ordered are rooms whose parts build upon each other: each may use those before it.

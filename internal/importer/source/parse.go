@@ -1,21 +1,11 @@
 package source
 
 import (
-	"bytes"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"reflect"
-	"strconv"
-	"strings"
-	"unicode/utf16"
-	"unicode/utf8"
+	"slices"
 
-	// The parser of the YAML organisation, as in api: it is linear in the size of its
-	// input, bounds depth, and has the line of every node.
-	"go.yaml.in/yaml/v4"
-	"go.yaml.in/yaml/v4/plugin/loaderlimits"
+	"github.com/verge-edge/verge/internal/yamltree"
 )
 
 // Unprintable characters have no place in a descriptor.
@@ -44,207 +34,128 @@ func Parse(s File) ([]*Document, error) {
 	if err := Readable(s.Data); err != nil {
 		return nil, err
 	}
-	loader, err := yaml.NewLoader(bytes.NewReader(surrogates(bytes.TrimPrefix(s.Data, []byte("\ufeff")))),
-		yaml.WithPlugin(loaderlimits.New(loaderlimits.DepthValue(maxDepth))))
-	if err != nil {
-		return nil, &Problem{text: "cannot be read: " + err.Error()}
-	}
 	var docs []*Document
-	for {
-		var y yaml.Node
-		err := loader.Load(&y)
-		if errors.Is(err, io.EOF) {
-			return docs, nil
+	for raw, bad := range yamltree.Documents(s.Data, maxDepth) {
+		if bad != nil {
+			return nil, helm(s.Data, &Problem{bad.Line, bad.Error()})
 		}
-		if err != nil {
-			return nil, helm(s.Data, syntax(err))
-		}
-		if len(y.Content) != 1 || y.Content[0].Kind == yaml.ScalarNode && isNull(y.Content[0]) {
+		if raw.Root.Kind == yamltree.Null {
 			continue
 		}
-		c := converter{known: map[*yaml.Node]*Node{}, sizes: map[*Node]size{}}
-		root, err := c.convert(y.Content[0])
+		c := resolver{known: map[*yamltree.Node]*Node{}, sizes: map[*Node]size{}}
+		root, err := c.resolve(raw.Root)
 		if err != nil {
 			return nil, helm(s.Data, err)
 		}
 		total := c.size(root)
 		if total.nodes > maxExpanded || total.text > maxText {
-			return nil,
-				&Problem{root.Line,
-					"expands to too much: its aliases stand for more than " + strconv.Itoa(maxExpanded) + " values or 8 MiB of text"}
+			return nil, &Problem{root.Line, fmt.Sprintf("expands to too much: its aliases stand for more than %d values or %d MiB of text",
+				maxExpanded, maxText>>20)}
 		}
 		if docs = append(docs, &Document{s.Name, root, total.nodes, c.twice}); len(docs) > maxDocuments {
 			return nil, &Problem{root.Line, fmt.Sprintf("has more than %d documents: divide it", maxDocuments)}
 		}
 	}
-}
-
-// surrogates is JSON with the characters that it escapes in two halves (\ud83d\ude00)
-// written out, which YAML does not know; anything else is as it is. Lines stay.
-func surrogates(data []byte) []byte {
-	if !bytes.Contains(data, []byte(`\u`)) || !json.Valid(data) {
-		return data
-	}
-	half := func(at int) (rune, bool) {
-		if at+6 > len(data) || data[at] != '\\' || data[at+1] != 'u' {
-			return 0, false
-		}
-		n, err := strconv.ParseUint(string(data[at+2:at+6]), 16, 16)
-		return rune(n), err == nil && utf16.IsSurrogate(rune(n))
-	}
-	out := make([]byte, 0, len(data))
-	for i := 0; i < len(data); i++ {
-		if data[i] != '\\' {
-			out = append(out, data[i])
-			continue
-		}
-		first, ok := half(i)
-		if !ok { // another escape, of which the second byte may be a backslash too
-			out = append(out, data[i], data[i+1])
-			i++
-			continue
-		}
-		// A half by itself becomes the sign for what is not a character, as encoding/json does.
-		second, both := half(i + 6)
-		char := utf16.DecodeRune(first, second)
-		if out = utf8.AppendRune(out, char); both && char != utf8.RuneError {
-			i += 6
-		}
-		i += 5
-	}
-	return out
+	return docs, nil
 }
 
 // Readable says what keeps data from being a text of a sensible size.
 func Readable(data []byte) error {
-	switch {
-	case len(data) > MaxBytes:
-		return &Problem{text: fmt.Sprintf("has more than %d MiB, the most that is read: divide it into several files",
-			MaxBytes>>20)}
-	case bytes.HasPrefix(data, []byte("\xff\xfe")) || bytes.HasPrefix(data, []byte("\xfe\xff")):
-		return &Problem{text: "is written in UTF-16: save it as UTF-8"}
-	case bytes.IndexByte(data, 0) >= 0:
-		return &Problem{text: "is not text: it has zero bytes"}
-	case !utf8.Valid(data):
-		return &Problem{text: "is not text in UTF-8"}
+	if len(data) > MaxBytes {
+		return &Problem{text: fmt.Sprintf("has more than %d MiB, the most that is read: divide it into several files", MaxBytes>>20)}
 	}
-	if i := bytes.IndexFunc(data, func(r rune) bool { return Unprintable(r) && r != '\r' }); i >= 0 {
-		return &Problem{1 + bytes.Count(data[:i], []byte("\n")), "is not text: it has control characters"}
+	if err := yamltree.CheckText(data); err != nil {
+		return &Problem{err.Line, err.Error()}
 	}
 	return nil
 }
 
-func syntax(err error) error {
-	var le *yaml.LoadError
-	if !errors.As(err, &le) {
-		return &Problem{text: "is not valid YAML: " + err.Error()}
-	}
-	line, text := le.Mark.Line, le.Message
-	if line == 0 {
-		line = le.ContextMark.Line
-	}
-	if strings.Contains(text, "max depth") {
-		return &Problem{line, fmt.Sprintf("is nested more than %d levels deep", maxDepth)}
-	}
-	if strings.Contains(text, "cannot start any token") {
-		text = "a line is indented by a tab, where YAML has blanks, or a text begins with @, ` or %, and is to be in quotes"
-	} else if le.ContextMsg != "" {
-		text = le.ContextMsg + ": " + text
-	}
-	return &Problem{line, "is not valid YAML: " + text}
-}
-
-func isNull(y *yaml.Node) bool {
-	return y.Style&(yaml.DoubleQuotedStyle|yaml.SingleQuotedStyle|yaml.LiteralStyle|yaml.FoldedStyle) == 0 &&
-		y.ShortTag() == "!!null"
-}
-
 type size struct{ nodes, text int }
 
-// converter turns a YAML tree into ours, each node once.
-type converter struct {
-	known map[*yaml.Node]*Node
-	open  []*yaml.Node
+// resolver turns a tree as it is written into one in which aliases and merge keys are followed, each
+// node once.
+type resolver struct {
+	known map[*yamltree.Node]*Node
+	open  []*yamltree.Node
 	sizes map[*Node]size
 	twice []Duplicate
 }
 
-func (c *converter) convert(y *yaml.Node) (*Node, error) {
+func (c *resolver) resolve(y *yamltree.Node) (*Node, error) {
 	if n := c.known[y]; n != nil {
 		return n, nil
 	}
-	for _, o := range c.open {
-		if o == y {
-			return nil, &Problem{y.Line, "contains itself by an alias"}
-		}
+	if slices.Contains(c.open, y) {
+		return nil, &Problem{y.Line, "contains itself by an alias"}
 	}
 	c.open = append(c.open, y)
 	defer func() { c.open = c.open[:len(c.open)-1] }()
-	n := &Node{Line: y.Line}
-	if y.Style&yaml.TaggedStyle != 0 && !coreTag(y.ShortTag()) {
+	if y.Tag != "" && !coreTags[y.Tag] {
 		next := "leave it out"
 		if y.Tag == "!reset" || y.Tag == "!override" { // of docker compose, for a file beside another
 			next = "let docker compose put the files into one: docker compose config | verge import compose -"
 		}
 		return nil, &Problem{y.Line, "the tag " + Quote(y.Tag) + " is not understood: " + next}
 	}
+	n := &Node{Line: y.Line}
 	switch y.Kind {
-	case yaml.MappingNode:
+	case yamltree.Mapping:
 		n.Kind = Mapping
 		if err := c.mapping(n, y); err != nil {
 			return nil, err
 		}
-	case yaml.SequenceNode:
+	case yamltree.List:
 		n.Kind = List
-		for _, item := range y.Content {
-			v, err := c.convert(item)
+		for _, item := range y.Values {
+			v, err := c.resolve(item)
 			if err != nil {
 				return nil, err
 			}
 			n.Values = append(n.Values, v)
 		}
-	case yaml.AliasNode:
-		return c.convert(y.Alias)
+	case yamltree.Alias:
+		return c.resolve(y.Target)
 	default:
-		n.Text, n.Value = y.Value, scalar(y)
+		n.Text, n.Value = y.Text, y.Value()
 	}
 	c.known[y] = n
 	return n, nil
 }
 
-func coreTag(tag string) bool {
-	switch tag {
-	case "!!str", "!!int", "!!float", "!!bool", "!!null", "!!map", "!!seq":
-		return true
+// coreTags are those of the core schema, in short and in full.
+var coreTags = func() map[string]bool {
+	out := map[string]bool{}
+	for _, name := range []string{"str", "int", "float", "bool", "null", "map", "seq"} {
+		out["!!"+name], out["tag:yaml.org,2002:"+name] = true, true
 	}
-	return false
-}
+	return out
+}()
 
 // maxTwice bounds the keys that stand twice, and the values that are compared for each.
 const maxTwice = 100
 
 // same says whether two values that are not large are one.
-func (c *converter) same(a, b *Node) bool {
+func (c *resolver) same(a, b *Node) bool {
 	return c.size(a).nodes <= maxTwice && c.size(b).nodes <= maxTwice && reflect.DeepEqual(a.Plain(), b.Plain())
 }
 
 // mapping fills n, with the keys of merge keys (<<) after its own.
-func (c *converter) mapping(n *Node, y *yaml.Node) error {
+func (c *resolver) mapping(n *Node, y *yamltree.Node) error {
 	lines := map[string]int{}
 	var merged []*Node
-	for i := 0; i+1 < len(y.Content); i += 2 {
-		k := y.Content[i]
-		if k.Kind == yaml.AliasNode {
-			k = k.Alias
+	for i, written := range y.Keys {
+		k := written
+		if k.Kind == yamltree.Alias {
+			k = k.Target
 		}
-		if k.Kind != yaml.ScalarNode {
-			return &Problem{y.Content[i].Line, "a key is not text"}
+		if k.Kind != yamltree.Scalar && k.Kind != yamltree.Null {
+			return &Problem{written.Line, "a key is not text"}
 		}
-		v, err := c.convert(y.Content[i+1])
+		v, err := c.resolve(y.Values[i])
 		if err != nil {
 			return err
 		}
-		if k.ShortTag() == "!!merge" {
+		if k.Text == "<<" && k.Plain && k.Tag == "" {
 			from := []*Node{v}
 			if v.Kind == List {
 				from = v.Values
@@ -257,15 +168,15 @@ func (c *converter) mapping(n *Node, y *yaml.Node) error {
 			merged = append(merged, from...)
 			continue
 		}
-		if first, again := lines[k.Value]; again {
-			if len(c.twice) < maxTwice && c.same(n.Child(k.Value), v) {
-				c.twice = append(c.twice, Duplicate{k.Value, y.Content[i].Line, first})
+		if first, again := lines[k.Text]; again {
+			if len(c.twice) < maxTwice && c.same(n.Child(k.Text), v) {
+				c.twice = append(c.twice, Duplicate{k.Text, written.Line, first})
 				continue
 			}
-			return &Problem{y.Content[i].Line, fmt.Sprintf("the key %s is in line %d already", Quote(k.Value), first)}
+			return &Problem{written.Line, fmt.Sprintf("the key %s is in line %d already", Quote(k.Text), first)}
 		}
-		lines[k.Value] = y.Content[i].Line
-		n.Keys, n.Values = append(n.Keys, Key{k.Value, y.Content[i].Line}), append(n.Values, v)
+		lines[k.Text] = written.Line
+		n.Keys, n.Values = append(n.Keys, Key{k.Text, written.Line}), append(n.Values, v)
 	}
 	for _, m := range merged {
 		for i, k := range m.Keys {
@@ -282,27 +193,8 @@ func (c *converter) mapping(n *Node, y *yaml.Node) error {
 	return nil
 }
 
-// scalar is the value of one, as YAML readers of compose and Kubernetes see it.
-func scalar(y *yaml.Node) any {
-	var v any
-	switch y.ShortTag() {
-	case "!!null":
-		return nil
-	case "!!int", "!!float", "!!bool":
-		if err := y.Decode(&v); err == nil {
-			switch v := v.(type) {
-			case bool, int, uint64, float64:
-				return v
-			case int64:
-				return int(v)
-			}
-		}
-	}
-	return y.Value
-}
-
 // size is what n expands to.
-func (c *converter) size(n *Node) size {
+func (c *resolver) size(n *Node) size {
 	if s, ok := c.sizes[n]; ok {
 		return s
 	}
