@@ -43,7 +43,7 @@ func applicationRows() []FieldSpec {
 			Note: "When the image is fetched: at each start, if it is not on the worker, or not at all."},
 		{Path: "services.*.user", Pattern: pattern.User, Default: "that of the image; of a process one of its own",
 			Note: "User that an instance runs as, by name or number, with :group or without. In a container it is one of the " +
-				"image. A process runs as a user of its own, without capabilities, that no other instance has; one of the " +
+				"image. A process runs as a user of its own that no other instance has, without capabilities but that to listen at the low ports (below 1024) that it names; one of the " +
 				"worker's machine, such as root, has to be allowed to the namespace (verge namespace standing, host-root or " +
 				"host-user) and by the worker (verge worker --allow-host-user)."},
 		{Path: "services.*.module", Pattern: pattern.Module,

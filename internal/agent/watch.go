@@ -133,7 +133,11 @@ func logNetwork(log *slog.Logger, n *wire.NetworkInfo) {
 
 // logIsolation says who instances run as.
 func logIsolation(log *slog.Logger, n *wire.Isolation) {
-	if n.Users {
+	switch {
+	case n.Users && n.Missing != "":
+		log.Warn("isolation: each process runs as a user of its own", "missing", n.Missing)
+		return
+	case n.Users:
 		log.Info("isolation: each process runs as a user of its own")
 		return
 	}

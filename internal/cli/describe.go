@@ -437,7 +437,7 @@ func (a *app) describeWorker(ctx context.Context, c *rest.Client, name string) e
 // isolationText says who processes run as on a worker.
 func isolationText(i *wire.Isolation) string {
 	if i.Users {
-		return "each process has a user of its own"
+		return strings.TrimSuffix("each process has a user of its own; "+i.Missing, "; ")
 	}
 	return "none: processes run as the user of the worker and can read what it can: " + i.Why
 }

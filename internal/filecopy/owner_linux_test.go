@@ -11,7 +11,7 @@ import (
 // What is copied to an instance is its user's, in the place of what was another's.
 func TestOwnerOfWhatIsCopied(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("needs root")
+		t.Skip("NOT TESTED: files of other users; needs root")
 	}
 	from, to := t.TempDir(), t.TempDir()
 	for _, dir := range []string{from, to} {

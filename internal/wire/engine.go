@@ -193,11 +193,13 @@ type EngineInfo struct {
 
 // Isolation is how a worker keeps instances that are processes apart.
 type Isolation struct {
-	// Users: each has a user of its own, without capabilities, and does not see the
-	// worker's directory, its sockets, or other instances. False: all run as the user of
-	// the worker, for the reason in Why.
+	// Users: each has a user of its own, and does not see the worker's directory, its
+	// sockets, or other instances. False: all run as the user of the worker, for the reason
+	// in Why.
 	Users bool   `json:"users"`
 	Why   string `json:"why,omitempty"`
+	// Missing is what of that does not hold on the machine, where Users is true.
+	Missing string `json:"missing,omitempty"`
 	// HostUsers are the users of the machine that instances may run as besides.
 	HostUsers []string `json:"host_users,omitempty"`
 }

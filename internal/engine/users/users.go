@@ -118,8 +118,8 @@ func (u *Pool) Note(id wire.InstanceID, asRoot bool) string {
 	if len(ids) > shown {
 		list += fmt.Sprintf(" and %d more", len(ids)-shown)
 	}
-	return fmt.Sprintf("still as root until their next start, since an earlier version started them: %s; then each runs as a user of its own without "+
-		"capabilities, and sees a /tmp of its own and nothing of the worker; what needs root says user: root, which has to be allowed by "+
+	return fmt.Sprintf("still as root until their next start, since an earlier version started them: %s; then each runs as a user of its own, "+
+		"without the rights of root, and sees a /tmp of its own and nothing of the worker; what needs root says user: root, which has to be allowed by "+
 		"verge namespace standing NAMESPACE allow=host-root and by the worker's --allow-host-user root", list)
 }
 

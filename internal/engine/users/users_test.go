@@ -118,7 +118,7 @@ func TestWhichUsersAWorkerAllows(t *testing.T) {
 // What is given to another user is given as a whole, or again.
 func TestOwn(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("needs root")
+		t.Skip("NOT TESTED: files of other users; needs root")
 	}
 	dir := t.TempDir()
 	outside := filepath.Join(t.TempDir(), "outside")

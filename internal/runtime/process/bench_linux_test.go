@@ -18,7 +18,7 @@ func BenchmarkStart(b *testing.B) {
 	}{{"root", nil}, {"user", &runtime.User{UID: 1_900_000_001, GID: 1_900_000_001}}} {
 		b.Run(c.name, func(b *testing.B) {
 			if os.Geteuid() != 0 && c.user != nil {
-				b.Skip("needs root")
+				b.Skip("NOT TESTED: users of their own; needs root")
 			}
 			d := testDriver(b, Options{})
 			dir := b.TempDir()

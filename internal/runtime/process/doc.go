@@ -13,13 +13,13 @@
 //     executed its successor in place still learns the exit codes.
 //  3. A pid is never trusted alone: it is compared with the start time and the
 //     boot, and signals go through a pidfd where the kernel has them (5.3).
-//  4. A task with a user (Spec.User) runs as that, without capabilities and with
-//     no_new_privs, in a mount namespace that has only its view of the machine.
-//     Commands beside it enter the same namespace as the same user, also after it
-//     was adopted. All of this is done by the thread that forks the program, which
-//     ends then: it unshares, mounts and drops its rights, and the child changes
-//     its user between fork and exec. So there is no step that executes the engine
-//     again, and a start costs about a millisecond more (BenchmarkStart).
+//  4. A task with a user (Spec.User) runs as that, with no_new_privs and without
+//     capabilities (User.LowPorts is one exception), in a mount namespace that has only its
+//     view of the machine. Commands beside it enter the same namespace as the same user,
+//     also after it was adopted. The thread that forks the program makes the namespace; the
+//     child executes this binary again to become the user (package setpriv), so that a
+//     program can stop what is about to become its user, and never this process. A start
+//     costs about two milliseconds more (BenchmarkStart).
 //
 // Without control groups limits are not enforced and a process that has left
 // both its session and its parents behind (a daemon) is not found by Kill.

@@ -152,5 +152,7 @@ func (p *process) usage() runtime.Usage { return runtime.Usage{} }
 // visible is for a process with a user of its own, which there is none of.
 func visible(path string, _ *runtime.User, v runtime.View) (string, runtime.View) { return path, v }
 
-// CannotIsolate says why tasks cannot run as users of their own.
-func (d *Driver) CannotIsolate() string { return "only Linux is supported" }
+// ProbeIsolation says why tasks cannot run as users of their own.
+func (d *Driver) ProbeIsolation() (missing string, err error) {
+	return "", errors.New("only Linux is supported")
+}

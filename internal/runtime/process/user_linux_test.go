@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -25,7 +27,7 @@ type asUser struct {
 func newAsUser(t *testing.T) asUser {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		t.Skip("needs root")
+		t.Skip("NOT TESTED: users of their own; needs root")
 	}
 	base := t.TempDir()
 	write := func(path, text string, uid int) {
@@ -236,5 +238,79 @@ func TestViewHidesNoRoot(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "absolute path") {
 			t.Errorf("%q: %v", path, err)
 		}
+	}
+}
+
+// A program can signal whatever its user runs: also what is about to become that user, beside
+// it. That costs it the command and nobody else anything: this process goes on forking.
+func TestUserCannotHoldUpForks(t *testing.T) {
+	a := newAsUser(t)
+	d := testDriver(t, Options{Base: a.base})
+	task := mustStart(t, d, a.spec("one", 1_900_000_077, `i=0; while [ $((i += 1)) -lt 1000000 ]; do kill -s STOP -- -1 2>/dev/null; done`))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for range 40 {
+			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+			_, _ = task.Exec(ctx, runtime.Exec{Command: []string{"/bin/true"}}) // stopped, and ended at its time
+			cancel()
+			if err := exec.CommandContext(t.Context(), "/bin/true").Run(); err != nil {
+				t.Error(err)
+			}
+		}
+	}()
+	select {
+	case <-done:
+	case <-time.After(30 * time.Second):
+		// Not Fatal: what it has started cannot be ended from here.
+		panic("a stopped child holds up all forks of this process")
+	}
+}
+
+// A command enters the mount namespace of its task as the user, also where the task has made
+// itself another one: nothing of that is executed as root.
+func TestCommandExecutesNothingOfTaskAsRoot(t *testing.T) {
+	a := newAsUser(t)
+	d := testDriver(t, Options{Base: a.base, NoCgroups: true})
+	spec := a.spec("one", 1_900_000_078, `exec unshare -Urm sh -c '
+		printf "#!/bin/sh\nid -u >&2; cat /proc/self/status >&2\n" >tool && chmod 755 tool
+		mkdir self && cp tool self/exe && mount --bind . /proc && echo ready >ready; exec sleep 1000'`)
+	task := mustStart(t, d, spec)
+	tick, deadline := time.NewTicker(10*time.Millisecond), time.After(10*time.Second)
+	defer tick.Stop()
+	for there := false; !there; {
+		select {
+		case <-tick.C:
+			_, err := os.Stat(filepath.Join(spec.Dir, "ready"))
+			there = err == nil
+		case <-deadline:
+			t.Skip("NOT TESTED: a task with a mount namespace that it made itself; unshare is missing or forbidden")
+		}
+	}
+	if got := output(t, task, "echo me"); got != "me" {
+		t.Errorf("a command says %q", got)
+	}
+}
+
+func TestHidesProcesses(t *testing.T) {
+	const before, of = "36 35 0:4 / /proc rw,nosuid shared:5 - proc proc ", "80 36 0:40 / /proc/x rw - proc proc rw,hidepid=2\n"
+	for options, want := range map[string]bool{
+		"rw": false, "rw,hidepid=2": true, "rw,gid=4,hidepid=invisible": true, "rw,hidepid=1": false, "rw,hidepid=20": false,
+	} {
+		if got := hidesProcesses("36 35 0:4 / /proc rw - proc proc rw\n" + before + options + "\n" + of); got != want {
+			t.Errorf("%s: %v", options, got)
+		}
+	}
+}
+
+// The worker finds that all works which a start needs, before an instance does.
+func TestProbeIsolation(t *testing.T) {
+	d := testDriver(t, Options{Base: newAsUser(t).base})
+	if missing, err := d.ProbeIsolation(); err != nil || missing != "" {
+		t.Errorf("%q, %v", missing, err)
+	}
+	left, err := filepath.Glob(filepath.Join(d.base, "probe-*"))
+	if err != nil || len(left) > 0 {
+		t.Errorf("left behind: %q, %v", left, err)
 	}
 }

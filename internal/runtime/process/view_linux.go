@@ -2,6 +2,7 @@ package process
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,40 +11,90 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/verge-edge/verge/internal/onthread"
 	"github.com/verge-edge/verge/internal/runtime"
+	"github.com/verge-edge/verge/internal/runtime/process/setpriv"
 )
 
-// CannotIsolate says why tasks cannot run as users of their own here, "" if they can. It
-// tries it, on a thread that ends with that.
-func (d *Driver) CannotIsolate() string {
+// ProbeIsolation says whether tasks can run as users of their own here (err), and what is
+// not kept from them although it should be ("" if nothing). It tries all that a start does,
+// but for the program.
+func (d *Driver) ProbeIsolation() (missing string, err error) {
 	if os.Geteuid() != 0 {
-		return "the worker does not run as root"
+		return "", errors.New("the worker does not run as root")
 	}
-	err := onthread.Do(func() error {
-		var held [2]unix.CapUserData
-		if err := unix.Capget(&unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, &held[0]); err != nil {
+	var held [2]unix.CapUserData
+	if err := unix.Capget(&unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, &held[0]); err != nil {
+		return "", err
+	}
+	for c, name := range neededCaps {
+		if held[0].Effective&(1<<c) == 0 {
+			return "", fmt.Errorf("the worker lacks the capability %s", name)
+		}
+	}
+	dir, err := os.MkdirTemp(d.base, "probe-")
+	if err != nil {
+		return "", err
+	}
+	defer os.RemoveAll(dir) //nolint:errcheck // made above, and nothing is mounted in it here
+	s := runtime.Spec{
+		// A directory, whose exec fails: so all that comes before it was permitted.
+		Command: []string{"/"}, Dir: "/",
+		User: &runtime.User{UID: nobody, GID: nobody}, View: runtime.View{Hide: []string{d.base}, Show: []string{dir}, Tmp: dir},
+	}
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return "", err
+	}
+	defer null.Close() //nolint:errcheck // nothing is written to it
+	ctx, cancel := context.WithTimeout(context.Background(), probeTimeout)
+	defer cancel()
+	proc, err := start(ctx, "/", s, stdio{in: null, out: null, err: null}, nil, nil)
+	var executed *setpriv.ExecError
+	switch {
+	case err == nil:
+		proc.abandon()
+		return "", errors.New("a directory was executed")
+	case !errors.As(err, &executed):
+		return "", fmt.Errorf("the system forbids it: %w", err)
+	}
+	err = onthread.Do(func() error {
+		if err := remount(s); err != nil {
 			return err
 		}
-		for c, name := range neededCaps {
-			if held[0].Effective&(1<<c) == 0 {
-				return fmt.Errorf("the worker lacks the capability %s", name)
-			}
+		mounts, err := os.ReadFile("/proc/thread-self/mountinfo")
+		if err == nil && !hidesProcesses(string(mounts)) {
+			missing = "processes see those of other users, with their arguments, in /proc: Linux before 5.8 hides them from all or from none"
 		}
-		u := &runtime.User{UID: nobody, GID: nobody}
-		if err := remount(runtime.Spec{User: u, View: runtime.View{Hide: []string{d.base}}}); err != nil {
-			return fmt.Errorf("the system forbids it: %w", err)
-		}
-		return dropRights(u)
+		return err
 	})
-	if err != nil {
-		return err.Error()
-	}
-	return ""
+	return missing, err
 }
+
+// hidesProcesses says whether the last /proc of a mountinfo shows a user only its own
+// processes. Kernels before 5.8 have one for all mounts of a PID namespace, and ignore what a
+// later mount asks for.
+func hidesProcesses(mountinfo string) bool {
+	hides := false
+	for line := range strings.Lines(mountinfo) {
+		before, after, _ := strings.Cut(line, " - ")
+		f, of := strings.Fields(before), strings.Fields(after)
+		if len(f) < 5 || len(of) < 3 || f[4] != "/proc" {
+			continue
+		}
+		hides = slices.ContainsFunc(strings.Split(of[2], ","), func(o string) bool {
+			return o == "hidepid=2" || o == "hidepid=invisible"
+		})
+	}
+	return hides
+}
+
+// probeTimeout bounds the probe, which takes milliseconds.
+const probeTimeout = 10 * time.Second
 
 // nobody is the user of that name on any machine.
 const nobody = 65534
@@ -356,39 +407,33 @@ func ownNode(u *runtime.User, path, at string) error {
 	return unix.Mount(at, path, "", unix.MS_BIND, "")
 }
 
-// join enters the mount namespace of a running process.
-func join(pid int) error {
-	fd, err := unix.Open("/proc/"+strconv.Itoa(pid)+"/ns/mnt", unix.O_RDONLY|unix.O_CLOEXEC, 0)
-	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ESRCH) {
-		return runtime.ErrGone // or it is about to: then it has given its namespaces back
+// mountsOf opens the mount namespace of a running process; nil of none.
+func mountsOf(p *process) (*os.File, error) {
+	if p == nil {
+		return nil, nil //nolint:nilnil // see above
+	}
+	f, err := os.Open("/proc/" + strconv.Itoa(p.pid) + "/ns/mnt")
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) {
+		return nil, runtime.ErrGone // or it is about to: then it has given its namespaces back
 	}
 	if err != nil {
-		return fmt.Errorf("open its mount namespace: %w", err)
+		return nil, fmt.Errorf("open its mount namespace: %w", err)
 	}
-	defer unix.Close(fd) //nolint:errcheck // read only
-	if err := unix.Setns(fd, unix.CLONE_NEWNS); err != nil {
-		return fmt.Errorf("enter its mount namespace: %w", err)
+	// The pid may have become another's before it was opened, which the start time tells.
+	if !p.holdsPID() {
+		return nil, errors.Join(runtime.ErrGone, f.Close())
 	}
-	return nil
+	return f, nil
 }
 
-// dropRights takes from the calling thread what its child must not have once it is
-// another user. The thread keeps its capabilities until then.
-func dropRights(u *runtime.User) error {
-	for c := uintptr(0); ; c++ {
-		if u.LowPorts && c == unix.CAP_NET_BIND_SERVICE {
-			continue
-		}
-		err := unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0)
-		if errors.Is(err, unix.EINVAL) { // the kernel knows no more
-			break
-		}
-		if err != nil {
-			return fmt.Errorf("drop capability %d: %w", c, err)
-		}
+// join lets the calling thread enter a mount namespace.
+func join(mounts *os.File) error {
+	err := unix.Unshare(unix.CLONE_FS)
+	if err == nil {
+		err = unix.Setns(int(mounts.Fd()), unix.CLONE_NEWNS) //nolint:gosec // a descriptor
 	}
-	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
-		return fmt.Errorf("set no_new_privs: %w", err)
+	if err != nil {
+		return fmt.Errorf("enter its mount namespace: %w", err)
 	}
 	return nil
 }

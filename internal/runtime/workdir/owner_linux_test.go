@@ -11,7 +11,7 @@ import (
 // All that is made for an instance is its user's, also what is made again or in memory.
 func TestOwner(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("needs root")
+		t.Skip("NOT TESTED: files of other users; needs root")
 	}
 	s := newScene(t)
 	s.place.Owner = &Owner{UID: 12345, GID: 23456}
