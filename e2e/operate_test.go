@@ -63,7 +63,7 @@ func (w *world) scaleUpAndDown(t *testing.T) {
 	up := w.pids("operated")
 	wantEqual(t, "instances after scaling up", len(up), 5)
 	out := w.root.ok("scale", "service/operated.front", "--replicas", "2")
-	if !strings.Contains(out, "holds: 2/2") {
+	if !strings.Contains(out, "ready: 2/2") {
 		t.Errorf("scale says %q", out)
 	}
 	down := w.pids("operated")
@@ -112,7 +112,7 @@ func (w *world) restartRolls(t *testing.T) {
 	// A cluster that is away does it when it is back, and the command says so.
 	w.cluster["edge"].kill()
 	r := verge(t, w.root.contextFile(), "restart", "operated", "--timeout", "2s")
-	if r.code != 2 || !strings.Contains(r.err, "has not been started again yet") {
+	if r.code != 2 || !strings.Contains(r.err, "has not restarted yet") {
 		t.Errorf("restart of what is away: %d\n%s%s", r.code, r.out, r.err)
 	}
 	w.cluster["edge"].start()
@@ -242,7 +242,7 @@ func (w *world) drainWorker(t *testing.T) {
 	}
 	// There is nowhere else to go to from the other one.
 	r := verge(t, edge.contextFile(), "drain", "worker/"+other)
-	if r.code != 2 || !strings.Contains(r.err, "3 instances cannot go anywhere now") || !strings.Contains(r.err, "2 are cordoned") {
+	if r.code != 2 || !strings.Contains(r.err, "3 instances cannot move now") || !strings.Contains(r.err, "2 are cordoned") {
 		t.Errorf("drain of the last one: %d\n%s%s", r.code, r.out, r.err)
 	}
 	edge.ok("uncordon", "worker/"+other)

@@ -415,7 +415,7 @@ func nearRows() []FieldSpec {
 				"the worker of the service; in another cluster, all its workers."},
 		{Path: "services.*.convergence_time", Default: "as 10s would be", Min: 1e6, Max: 3600e9,
 			Note: "The most that the decision of a cluster where to place may wait for measurements and for what must be " +
-				"near. Then the best of what is known is taken, or the instance is given back with the reason."},
+				"near. Then the best of what is known is taken, or the cluster returns the instance to the root with the reason."},
 		{Path: "services.*.rigidness", Default: "as 0.5 would be", Max: 1,
 			Note: "Of the last 30 samples of what latency says, the share 1 - rigidness may be too far before an instance is " +
 				"moved to a worker that is near enough: 1 moves it at the first, 0 never. A service moves at most once in 5 " +

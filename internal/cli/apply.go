@@ -33,18 +33,19 @@ func (a *app) applyCommand() *cobra.Command {
 	var f applyFlags
 	cmd := &cobra.Command{
 		Use:   "apply FILE... | -",
-		Short: "Make what descriptors say so, and watch until it is",
-		Long: `Make what descriptors say so, and watch until it is.
+		Short: "Apply descriptors and wait until ready",
+		Long: `Apply descriptors and wait until ready.
 
-The descriptors are checked here first, then sent, and durably stored when the
-server has accepted them. Each step of their instances is printed as it happens.
-Several, in files of their own or in one with lines of "---" between them, are
-all checked here and at the server before the first is applied. What an apply
-would do says: verge plan.
-The wait ends at once where it is known that it fails: a rollout has stopped, or a
-program is given up by two workers or by all that could run it.
-Exit code 0: it holds; 1: an error, nothing was changed; 2: it was accepted but
-does not hold yet or has failed, or with --dry-run: it would not be placed as a whole.`,
+The descriptors are checked here, then sent; the server accepts them when they are
+on disk. Each step of their instances is printed as it happens. Several descriptors,
+in several files or in one separated by "---", are all checked here and at the
+server before the first is applied. verge plan shows what an apply would do.
+
+The wait ends early if the apply fails: a rollout has stopped, or two workers, or
+all that could run a program, have given it up.
+
+Exit code 0: ready; 1: an error, nothing was changed; 2: accepted but not ready
+yet or failed, or with --dry-run: it would not be fully placed.`,
 		Example: "  verge apply guestbook.yaml\n  verge apply -n shop web.yaml db.yaml\n  sed s/v1/v2/ app.yaml | verge apply -",
 		Args:    filesArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -66,8 +67,8 @@ does not hold yet or has failed, or with --dry-run: it would not be placed as a 
 			return a.apply(cmd.Context(), c, list, f)
 		},
 	}
-	cmd.Flags().BoolVar(&f.noWait, "no-wait", false, "return when it is accepted")
-	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "say what it would do, as verge plan, and change nothing")
+	cmd.Flags().BoolVar(&f.noWait, "no-wait", false, "return once it is accepted")
+	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "show what it would do, as verge plan does, and change nothing")
 	cmd.Flags().DurationVar(&f.timeout, "timeout", defaultTimeout, "wait at most this long")
 	cmd.Flags().StringVarP(&f.namespace, "namespace", "n", "", namespaceHelp)
 	a.localFlag(cmd)
@@ -75,7 +76,7 @@ does not hold yet or has failed, or with --dry-run: it would not be placed as a 
 	return cmd
 }
 
-const namespaceHelp = "put what names no namespace into this one (default: that of the context, else default)"
+const namespaceHelp = "namespace of descriptors that name none (default: that of the context, else default)"
 
 // applyOutput is the result in JSON.
 type applyOutput struct {
@@ -181,7 +182,7 @@ func (a *app) follow(ctx context.Context, c *rest.Client, w *applying, f applyFl
 		return waitErr
 	}
 	did := wire.Tally{Restarts: w.out.Restarts, Changes: uint64(max(0, w.out.Changes))} //nolint:gosec // not negative
-	if err := a.printf("application/%s holds: %s after %s; %s", w.out.Name, readyWords(view.Services), took(a.opts.Now().Sub(w.start)), did); err != nil {
+	if err := a.printf("application/%s ready: %s after %s; %s", w.out.Name, readyWords(view.Services), took(a.opts.Now().Sub(w.start)), did); err != nil {
 		return err
 	}
 	a.gatewayHint(ctx, c, view)
@@ -262,21 +263,21 @@ func (a *app) await(ctx context.Context, c *rest.Client, r wire.ApplyResult, tim
 		return last, nil
 	case errors.Is(err, errTakenBack):
 		return last, &incompleteError{userError{
-			what: fmt.Sprintf("application/%s was accepted, and was taken back: it is revision %s now", r.Name, revision(back.Revision)),
+			what: fmt.Sprintf("application/%s was accepted, and was rolled back: it is revision %s now", r.Name, revision(back.Revision)),
 			why:  back.Why,
-			next: "apply another one; what was tried is kept: verge rollout history " + r.Name + " --revision " + revision(r.Revision),
+			next: "apply another one; the revision that was tried is kept: verge rollout history " + r.Name + " --revision " + revision(r.Revision),
 		}}
 	case errors.Is(err, errStopped):
 		return last, &incompleteError{userError{
-			what: fmt.Sprintf("application/%s was accepted, and its rollout has stopped", r.Name),
+			what: fmt.Sprintf("application/%s was accepted, but its rollout has stopped", r.Name),
 			why:  strings.TrimPrefix(missingParts(last), "\n  "),
 			next: "verge rollout status " + r.Name + "; then apply another one, or: verge rollout undo " + r.Name,
 		}}
 	case errors.Is(err, errFailed):
 		return last, &incompleteError{userError{
-			what: fmt.Sprintf("application/%s was accepted, and has failed", r.Name),
+			what: fmt.Sprintf("application/%s was accepted, but has failed", r.Name),
 			why:  failedParts(last),
-			next: "apply another one; this one is tried again by itself: verge describe application/" + r.Name,
+			next: "apply another one; this one is retried meanwhile: verge describe application/" + r.Name,
 		}}
 	case errors.Is(err, errTimeout):
 		why = "after " + api.Duration(timeout).String()
@@ -286,9 +287,9 @@ func (a *app) await(ctx context.Context, c *rest.Client, r wire.ApplyResult, tim
 		return last, err
 	}
 	return last, &incompleteError{userError{
-		what: fmt.Sprintf("application/%s was accepted but does not hold", r.Name),
+		what: fmt.Sprintf("application/%s was accepted but is not ready", r.Name),
 		why:  why + missingParts(last),
-		next: "it goes on by itself; look with: verge describe application/" + r.Name,
+		next: "it continues without this command; see: verge describe application/" + r.Name,
 	}}
 }
 
@@ -307,7 +308,7 @@ func failedParts(v *wire.AppView) string {
 }
 
 // errTakenBack ends a wait for what the root has undone.
-var errTakenBack = errors.New("it was taken back")
+var errTakenBack = errors.New("it was rolled back")
 
 // takenBack is the revision by which the root has undone what was applied, as its rollout
 // failed and its descriptor asks for that; nil where it has not, or where nobody can say.
@@ -327,7 +328,7 @@ func takenBack(ctx context.Context, c *rest.Client, r wire.ApplyResult) *wire.Ap
 // missingParts says what an application lacks, one line for each service.
 func missingParts(v *wire.AppView) string {
 	if v == nil {
-		return "; nothing was heard of it"
+		return "; no news of it"
 	}
 	var b strings.Builder
 	for _, s := range v.Services {
@@ -359,7 +360,7 @@ func (a *app) gatewayHint(ctx context.Context, c *rest.Client, v *wire.AppView) 
 	list, err := c.Workers(ctx)
 	if err == nil {
 		if !slices.ContainsFunc(list, func(w wire.WorkerView) bool { return w.Gateway != "" }) {
-			a.notef("  no worker is a gateway for users' requests: start one with --gateway :8480")
+			a.notef("  no worker is a gateway for users: start one with --gateway :8480")
 			return
 		}
 		for _, w := range list {

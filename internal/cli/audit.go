@@ -21,11 +21,10 @@ type auditFlags struct {
 func (a *app) auditCommand() *cobra.Command {
 	var f auditFlags
 	cmd := &cobra.Command{
-		Use: "audit", Short: "Show who did what, from where, and what was refused", Args: noArgs,
-		Long: `Show who did what, from where, and what came of it: every change, every exec,
-port-forward and copy, everything about secrets and tokens, and what was refused
-(not each of many).
-Reading is not recorded. A root and each cluster have a log of their own, of the
+		Use: "audit", Short: "Show the audit log: who did what, from where, with what outcome", Args: noArgs,
+		Long: `Show who did what, from where, with what outcome: every change, exec, port-forward
+and copy, every use of secrets and tokens, and refusals (of many, some are left out).
+Reads are not recorded. The root and each cluster have a log of their own, with the
 last 10,000 entries.`,
 		Example: "  verge audit --since 1h\n  verge audit --user bob -o json",
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -38,16 +37,16 @@ last 10,000 entries.`,
 					return err
 				}
 				if len(list) == 0 && (f.mode == "table" || f.mode == "wide") {
-					a.notef("nothing of that is in the audit log")
+					a.notef("no such entries in the audit log")
 					return nil
 				}
 				return a.auditEntry().print(a, f.mode, list, false)
 			})
 		},
 	}
-	cmd.Flags().DurationVar(&f.since, "since", 0, "only what happened in this time, for example 1h")
-	cmd.Flags().StringVar(&f.user, "user", "", "only what this user did")
-	cmd.Flags().IntVar(&f.limit, "limit", 200, "the newest of them, at most this many (0: all)")
+	cmd.Flags().DurationVar(&f.since, "since", 0, "only entries of this long, for example 1h")
+	cmd.Flags().StringVar(&f.user, "user", "", "only entries of this user")
+	cmd.Flags().IntVar(&f.limit, "limit", 200, "at most this many, the newest (0: all)")
 	outputFlag(cmd, &f.mode, "table", "wide", "json", "yaml", "name")
 	return cmd
 }

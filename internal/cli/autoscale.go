@@ -95,16 +95,16 @@ func (r replayed) Table() (head []string, rows [][]string) {
 
 // Note says what was played.
 func (r replayed) Note() string {
-	return fmt.Sprintf("%.0f requests in %s: %.1f/s on average, %.1f/s at most; %.0f pod-seconds would do if all were known before",
+	return fmt.Sprintf("%.0f requests in %s: %.1f/s on average, %.1f/s at most; %.0f pod-seconds would do if everything were known before",
 		r.Requests, time.Duration(r.Seconds)*time.Second, r.MeanRate, r.MaxRate, r.Ideal)
 }
 
 func (a *app) autoscaleCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "autoscale", Short: "Try what follows the requests of a service, on requests of the past",
-		Long: `Try what follows the requests of a service, on requests of the past. It needs no
-server: everything is imagined, only the decisions are those of the running system.
-verge explain scale shows what is decided for a service that runs.`,
+		Use: "autoscale", Short: "Try autoscaling on past requests",
+		Long: `Try autoscaling on past requests. It needs no server: requests and replicas are
+simulated, and the decisions are those of the running system. verge explain scale
+shows the decisions for a running service.`,
 		Args: cobra.ArbitraryArgs, RunE: group,
 	}
 	cmd.AddCommand(a.autoscaleReplayCommand())
@@ -114,12 +114,12 @@ verge explain scale shows what is decided for a service that runs.`,
 func (a *app) autoscaleReplayCommand() *cobra.Command {
 	r := replay{set: autoscale.Setting{QueueMax: replayQueue}}
 	cmd := &cobra.Command{
-		Use: "replay TRACE", Short: "Show what each algorithm would have done with the requests of a trace",
-		Args: oneArg("the file of a trace"),
-		Long: `Show what each algorithm would have done with the requests of a trace: verge, the
-same without prediction, Knative's by requests in work and by requests per second, and
-Kubernetes' horizontal one. Every request is played through queues and places of
-replicas that are all alike.
+		Use: "replay TRACE", Short: "Compare autoscalers on the requests of a trace",
+		Args: oneArg("a trace file"),
+		Long: `Show what each autoscaler would have done with the requests of a trace: Verge's, the
+same without prediction, Knative's by concurrency and by requests per second, and
+Kubernetes' horizontal one. Every request passes through the queues and slots of
+identical replicas.
 
 The trace is a file with calls per minute (or per --step), one number per line; or
 lines of a time and a number, which holds until the next time; or a table of
@@ -135,19 +135,19 @@ functions with the columns 1, 2, 3, …, of which --row is one.`,
 	}
 	fl := cmd.Flags()
 	fl.IntVar(&r.row, "row", 0, "which function of a table, from 1")
-	fl.DurationVar(&r.step, "step", time.Minute, "the time that a number is for")
-	fl.Float64Var(&r.speed, "speed", 1, "how many times as fast to play it: 60 plays a minute, and all of its calls, in a second")
-	fl.Float64Var(&r.mean, "mean", 0, "scale the trace to so many requests a second on average; 0 leaves it as it is")
-	fl.DurationVar(&r.set.Exec, "exec", 100*time.Millisecond, "the time that a replica works on a request")
+	fl.DurationVar(&r.step, "step", time.Minute, "the time that one number covers")
+	fl.Float64Var(&r.speed, "speed", 1, "how many times faster to play it: 60 plays a minute, with all of its calls, in a second")
+	fl.Float64Var(&r.mean, "mean", 0, "scale the trace to this many requests a second on average; 0 leaves it as it is")
+	fl.DurationVar(&r.set.Exec, "exec", 100*time.Millisecond, "how long a replica works on a request")
 	fl.IntVar(&r.set.Places, "concurrency", 10, "how many requests a replica works on at a time")
 	fl.DurationVar(&r.set.SLO, "slo", time.Second, "the objective for the time of a request")
-	fl.DurationVar(&r.set.Start, "start", 2*time.Second, "the time that a replica takes to start")
-	fl.IntVar(&r.set.Least, "min", 0, "fewest replicas; they are there when it begins")
+	fl.DurationVar(&r.set.Start, "start", 2*time.Second, "how long a replica takes to start")
+	fl.IntVar(&r.set.Least, "min", 0, "fewest replicas; they run from the beginning")
 	fl.IntVar(&r.set.Most, "max", 1000, "most replicas")
-	fl.IntVar(&r.set.Grace, "grace", scale.DefaultGrace, "of verge: for how many epochs of two seconds fewer must do before there are fewer")
-	fl.Uint64Var(&r.set.Seed, "seed", 1, "of everything that is drawn by chance")
-	fl.StringArrayVar(&r.only, "only", nil, "an algorithm, may be repeated (default: all)")
-	fl.StringVar(&r.plot, "plot", "", "also draw the rate and the replicas over time to this file (SVG)")
+	fl.IntVar(&r.set.Grace, "grace", scale.DefaultGrace, "for verge: for how many epochs of two seconds fewer replicas must suffice before it scales down")
+	fl.Uint64Var(&r.set.Seed, "seed", 1, "seed of all random draws")
+	fl.StringArrayVar(&r.only, "only", nil, "only this autoscaler (repeatable; default: all)")
+	fl.StringVar(&r.plot, "plot", "", "also plot rate and replicas over time to this file (SVG)")
 	outputFlag(cmd, &r.mode, "table", "json", "csv")
 	// Both fail only where the flags above are missing.
 	_ = cmd.RegisterFlagCompletionFunc("only", cobra.FixedCompletions(algorithmNames(), cobra.ShellCompDirectiveNoFileComp))
@@ -215,7 +215,7 @@ func (r *replay) read(in io.Reader) error {
 	}
 	long := trace.Length(parts).Seconds() / r.speed
 	if long > maxReplayed.Seconds() {
-		return &userError{what: "replay " + r.file, why: fmt.Sprintf("it takes %.0f hours, at most %.0f are played", long/3600, maxReplayed.Hours()), next: "take a part of it, or a higher --speed"}
+		return &userError{what: "replay " + r.file, why: fmt.Sprintf("it covers %.0f hours; at most %.0f can be played", long/3600, maxReplayed.Hours()), next: "use a part of it, or a higher --speed"}
 	}
 	r.rates = trace.PerSecond(parts, r.step, r.speed)
 	if r.mean > 0 {
@@ -230,7 +230,7 @@ func (r *replay) read(in io.Reader) error {
 	if r.requests > maxRequests || work > maxReplayWork {
 		return &userError{
 			what: "replay " + r.file, why: fmt.Sprintf("%.3g requests with %.0f replicas would take too long", r.requests, math.Ceil(slices.Max(r.rates)*per)),
-			next: fmt.Sprintf("take a part of it, or scale it with --mean, or make a replica do more with --concurrency; at most %.0f million requests are played", maxRequests/1e6),
+			next: fmt.Sprintf("use a part of it, scale it with --mean, or raise --concurrency; at most %.0f million requests can be played", maxRequests/1e6),
 		}
 	}
 	return nil
@@ -280,7 +280,7 @@ func (a *app) plotReplay(r replay, out replayed) error {
 		chart.Panel{Title: "requests per second", Lines: map[string][]float64{"rate": r.rates}},
 		chart.Panel{Title: "replicas", Lines: out.each})
 	if err := atomicfile.Write(r.plot, []byte(picture), 0o644); err != nil {
-		return &userError{what: "write the picture " + r.plot, why: err.Error(), next: "name a file in a directory that is there"}
+		return &userError{what: "write the plot " + r.plot, why: err.Error(), next: "name a file in an existing directory"}
 	}
 	return nil
 }

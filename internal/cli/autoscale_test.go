@@ -64,7 +64,7 @@ func TestAutoscaleReplayPlot(t *testing.T) {
 	if err != nil || strings.Count(string(svg), "<polyline") != 3 || strings.Count(string(svg), "<svg") != 1 || !strings.Contains(string(svg), ">hpa</text>") || !strings.Contains(string(svg), ">minutes</text>") || !strings.Contains(string(svg), ">9.97</text>") {
 		t.Errorf("%v\n%.500s", err, svg)
 	}
-	if code, _, problems := run(filepath.Join(file, "none")); code != 1 || !strings.Contains(problems, "write the picture") {
+	if code, _, problems := run(filepath.Join(file, "none")); code != 1 || !strings.Contains(problems, "write the plot") {
 		t.Error(code, problems)
 	}
 }

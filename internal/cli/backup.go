@@ -42,19 +42,19 @@ func (a *app) backupCommand() *cobra.Command {
 	var f backupFlags
 	cmd := &cobra.Command{
 		Use:   "backup FILE|- | --every INTERVAL DIR",
-		Short: "Copy all that a root or a cluster is into an encrypted file, once or again and again",
-		Long: `Copy all that a root or a cluster is into an encrypted file, once or again and again.
+		Short: "Back up a root or cluster into an encrypted file, once or repeatedly",
+		Long: `Back up a root or cluster into an encrypted file, once or repeatedly.
 
-It is asked over the network, so the file is made here and not on the machine that
-it is about; which root or cluster it is of says the context. The copy is of one
-moment, and read again as a whole before the file gets its name. It holds the keys
-of everything below that root or cluster, and the contents of its objects unless
---no-objects is given: it is encrypted, with a passphrase or
-for recipients (age1…, of age-keygen), unless --plain is given.
+The context says which root or cluster. The backup is fetched over the network, so
+the file is on this machine. It is a snapshot of one moment, and is read back
+completely before the file gets its name. It contains the keys of everything below
+that root or cluster, and the contents of its objects unless you give --no-objects.
+So it is encrypted with a passphrase, or for recipients (age1…, of age-keygen),
+unless you give --plain.
 
-With --every it stays in the foreground until it is ended, for example as a unit
-of systemd: a backup at once and then in each interval, tried again where it
-fails, the oldest removed beyond --keep.`,
+With --every it stays in the foreground until you end it, for example as a systemd
+unit: it takes a backup at once and then in each interval, retries failures, and
+removes the oldest beyond --keep.`,
 		Example: "  verge backup root.backup --passphrase-file pass\n  verge backup --every 1h --keep 48 --recipient age1… /srv/backups",
 		Args:    oneArg("FILE, or DIR with --every"),
 	}
@@ -77,11 +77,11 @@ fails, the oldest removed beyond --keep.`,
 		return a.backup(cmd.Context(), args[0], seal, f)
 	}
 	cmd.Flags().StringVar(&f.passphraseFile, "passphrase-file", "", "encrypt with the passphrase in this file")
-	cmd.Flags().StringArrayVar(&f.recipients, "recipient", nil, "encrypt for this public key of age (age1…); may be given several times")
-	cmd.Flags().BoolVar(&f.plain, "plain", false, "do not encrypt: whoever has the file has the keys in it")
+	cmd.Flags().StringArrayVar(&f.recipients, "recipient", nil, "encrypt for this public key of age (age1…; repeatable)")
+	cmd.Flags().BoolVar(&f.plain, "plain", false, "leave it unencrypted: whoever has the file has the keys in it")
 	cmd.Flags().BoolVar(&f.force, "force", false, "replace FILE if it is there")
-	cmd.Flags().BoolVar(&f.noObjects, "no-objects", false, "leave the contents of objects out: their names are in it")
-	cmd.Flags().DurationVar(&f.every, "every", 0, "take one in each interval, until ended")
+	cmd.Flags().BoolVar(&f.noObjects, "no-objects", false, "leave out the contents of objects, and keep their names")
+	cmd.Flags().DurationVar(&f.every, "every", 0, "take one in each interval, until you end it")
 	cmd.Flags().IntVar(&f.keep, "keep", defaultKeep, "with --every: how many are kept")
 	return cmd
 }
@@ -95,7 +95,7 @@ func (a *app) seal(cmd *cobra.Command, f backupFlags) (backup.Seal, error) {
 		}
 	}
 	if ways != 1 {
-		return backup.Seal{}, usageError(cmd, "it takes one of --passphrase-file, --recipient and --plain: a backup holds keys")
+		return backup.Seal{}, usageError(cmd, "give one of --passphrase-file, --recipient and --plain: a backup contains keys")
 	}
 	s := backup.Seal{Recipients: f.recipients, Work: a.opts.SealWork}
 	if f.passphraseFile != "" {
@@ -133,7 +133,7 @@ func (a *app) passphrase(path string) (string, error) {
 func (a *app) backup(ctx context.Context, file string, seal backup.Seal, f backupFlags) error {
 	if file != "-" && !f.force {
 		if _, err := os.Lstat(file); err == nil {
-			return &userError{what: "the file is there already", why: file, next: "choose another name, or say --force"}
+			return &userError{what: "the file exists", why: file, next: "choose another name, or give --force"}
 		}
 	}
 	c, err := a.client()

@@ -10,7 +10,7 @@ import (
 )
 
 func (a *app) caCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "ca", Short: "See and replace the authority that everybody trusts", Args: cobra.ArbitraryArgs, RunE: group}
+	cmd := &cobra.Command{Use: "ca", Short: "Show and replace the certificate authority", Args: cobra.ArbitraryArgs, RunE: group}
 	cmd.AddCommand(a.caStatus(), a.caRotate())
 	return cmd
 }
@@ -18,9 +18,9 @@ func (a *app) caCommand() *cobra.Command {
 func (a *app) caStatus() *cobra.Command {
 	mode := ""
 	cmd := &cobra.Command{
-		Use: "status", Short: "Show who trusts which authority, and when what expires", Args: noArgs,
-		Long: `Show the root's authority, and who trusts it: the clusters at the root, the
-workers at their cluster.`,
+		Use: "status", Short: "Show who trusts which authority, and when certificates expire", Args: noArgs,
+		Long: `Show the root's authority and who trusts it: clusters at the root, workers at
+their cluster.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.withClient(func(c *rest.Client) error {
 				v, err := c.CA(cmd.Context())
@@ -42,28 +42,28 @@ func (a *app) caRotate() *cobra.Command {
 		Short: "Replace the root's authority, without interrupting anything",
 		Long: `Replace the root's authority, without interrupting anything.
 
-The first step makes the next authority beside the one in force. From then on
-everything that is certified leads to both, and every node learns to trust both:
-see who has with verge ca status. Take the new context file of the root, and of
-each cluster, meanwhile. The last step, --finish, retires the old authority and
-its key. Who trusts nothing else then is locked out and has to join again, so it
-is refused until everybody follows; --force does it all the same.
+The first step makes a second authority. From then on every new certificate leads
+to both, and every node learns to trust both; verge ca status shows which do.
+Meanwhile, distribute the new context files of the root and of each cluster. The
+last step, --finish, retires the old authority and its key. A node that trusts only
+the old one is then locked out and has to join again, so --finish is refused until
+all nodes follow; --force overrides.
 
-Before the last step --abort goes back: nothing has been lost.`,
+Before the last step, --abort goes back; nothing is lost.`,
 		Example: "  verge ca rotate\n  verge ca status\n  verge ca rotate --finish",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			q := wire.CARotateRequest{Step: "start", Force: force}
 			switch {
 			case finish && abort:
-				return usageError(cmd, "--finish and --abort are opposites")
+				return usageError(cmd, "give --finish or --abort, not both")
 			case finish:
 				q.Step = "finish"
 			case abort:
 				q.Step = "abort"
 			}
 			if force && !finish {
-				return usageError(cmd, "--force belongs to --finish")
+				return usageError(cmd, "--force goes with --finish")
 			}
 			return a.withClient(func(c *rest.Client) error {
 				v, err := c.RotateCA(cmd.Context(), q)
@@ -75,17 +75,17 @@ Before the last step --abort goes back: nothing has been lost.`,
 				}
 				switch q.Step {
 				case "start":
-					a.notef("next: when verge ca status says that everybody follows, verge ca rotate --finish")
+					a.notef("next: when verge ca status says that all nodes follow, verge ca rotate --finish")
 				case "finish":
-					a.notef("context files that were made before the rotation do not work any more: take those that root and clusters have written")
+					a.notef("context files from before the rotation no longer work: use those that root and clusters have written")
 				}
 				return nil
 			})
 		},
 	}
 	cmd.Flags().BoolVar(&finish, "finish", false, "retire the old authority")
-	cmd.Flags().BoolVar(&abort, "abort", false, "forget the new authority")
-	cmd.Flags().BoolVar(&force, "force", false, "with --finish: also if somebody is locked out")
+	cmd.Flags().BoolVar(&abort, "abort", false, "drop the new authority")
+	cmd.Flags().BoolVar(&force, "force", false, "with --finish: also if nodes are locked out")
 	outputFlag(cmd, &mode, "table", "wide", "json", "yaml")
 	return cmd
 }
@@ -145,9 +145,9 @@ func (a *app) ca(v wire.CAView, mode string) error {
 	}
 	switch {
 	case v.Rotating && len(v.Behind) == 0:
-		return a.printf("\nThe authority is being rotated, and everybody follows.")
+		return a.printf("\nThe authority is being rotated, and all nodes follow.")
 	case v.Rotating:
-		if err := a.section("The authority is being rotated, and these do not follow yet"); err != nil {
+		if err := a.section("The authority is being rotated; these do not follow yet"); err != nil {
 			return err
 		}
 		for _, b := range v.Behind {

@@ -13,13 +13,13 @@ func (a *app) workerCleanCommand() *cobra.Command {
 	dry := false
 	cmd := &cobra.Command{
 		Use: "clean", Short: "Remove what a worker of this machine left behind",
-		Long: `Find and remove what a worker of this machine left behind when its data directory was
-removed while something of it still ran: its engine, processes of instances, containers,
-control groups, mounts, network namespaces, devices and the nftables table.
+		Long: `Find and remove what a worker of this machine left behind when somebody removed its
+data directory while part of it still ran: its engine, processes of instances,
+containers, control groups, mounts, network namespaces, devices and the nftables table.
 
-Nothing of a worker that runs is touched. Neither is anything of a worker that does not run
-but still has its data directory, unless --data-dir names it: started again, it takes up its
-instances. Run it as the user of the worker, in the network namespace of the worker.`,
+A running worker is not touched. A stopped worker that still has its data directory is
+left alone unless --data-dir names it: when it starts again, it continues with its
+instances. Run this as the worker's user, in the worker's network namespace.`,
 		Example: "  verge worker clean --dry-run\n  verge worker clean\n  verge worker clean --data-dir /srv/verge",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -28,10 +28,10 @@ instances. Run it as the user of the worker, in the network namespace of the wor
 				return err
 			}
 			if err != nil {
-				a.notef("not all could be looked at: %v", err)
+				a.notef("some could not be checked: %v", err)
 			}
 			if len(list) == 0 {
-				return a.printf("no worker has left anything on this machine")
+				return a.printf("no worker left anything on this machine")
 			}
 			var errs []error
 			for i := range list {
@@ -42,7 +42,7 @@ instances. Run it as the user of the worker, in the network namespace of the wor
 				}
 				switch {
 				case keep:
-					a.notef("not removed: its data directory is there. verge worker stop --data-dir %s ends it", w.Dir)
+					a.notef("not removed: its data directory exists. verge worker stop --data-dir %s ends it", w.Dir)
 				case dry:
 				default:
 					if err := leftover.Remove(cmd.Context(), o, w); err != nil {
@@ -55,21 +55,21 @@ instances. Run it as the user of the worker, in the network namespace of the wor
 				}
 			}
 			if dry {
-				a.notef("nothing was removed: that was --dry-run")
+				a.notef("nothing was removed (--dry-run)")
 			}
 			return errors.Join(errs...)
 		},
 	}
 	fl := cmd.Flags()
 	fl.BoolVar(&dry, "dry-run", false, "only list it")
-	fl.StringVar(&o.Dir, "data-dir", "", "only what the worker of this folder left, also where the folder is still there (default: all workers whose folder was removed)")
+	fl.StringVar(&o.Dir, "data-dir", "", "only what the worker of this directory left, even if the directory exists (default: all workers whose directory was removed)")
 	fl.StringVar(&o.Containerd, "containerd", "", "socket of containerd (default: /run/containerd/containerd.sock)")
 	return cmd
 }
 
 // leftovers prints what a worker has left.
 func (a *app) leftovers(w *leftover.Worker) error {
-	if err := a.printf("%s, has left:", clean(w.String())); err != nil {
+	if err := a.printf("%s, left:", clean(w.String())); err != nil {
 		return err
 	}
 	for i := range w.Items {

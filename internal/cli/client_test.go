@@ -84,7 +84,7 @@ func TestContextUseKeepsAnothersFile(t *testing.T) {
 	if err := rest.WriteContext(path, other); err != nil {
 		t.Fatal(err)
 	}
-	if r := f.run("context", "use", path); r.code != 1 || !strings.Contains(r.stderr, "another context test") {
+	if r := f.run("context", "use", path); r.code != 1 || !strings.Contains(r.stderr, "another context is called test") {
 		t.Errorf("%+v", r)
 	}
 }

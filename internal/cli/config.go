@@ -10,7 +10,7 @@ import (
 
 func (a *app) configCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "config", Short: "Show how a daemon is configured", RunE: group, Args: cobra.ArbitraryArgs}
-	printing := &cobra.Command{Use: "print", Short: "Print the settings that a daemon would start with, and where each comes from", RunE: group, Args: cobra.ArbitraryArgs}
+	printing := &cobra.Command{Use: "print", Short: "Print the settings a daemon would start with, and where each comes from", RunE: group, Args: cobra.ArbitraryArgs}
 	printing.AddCommand(configPrint(a, a.rootRole), configPrint(a, a.clusterRole), configPrint(a, a.workerRole))
 	cmd.AddCommand(printing)
 	return cmd

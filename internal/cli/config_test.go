@@ -88,7 +88,7 @@ func TestBadConfiguration(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
 		"unknown":         {"api: :1\nport: 7\n", `root.yaml:2: "port" is not a setting of verge root`},
 		"underscore":      {"data_dir: /d\n", "write data-dir"},
-		"twice":           {"api: :1\napi: :2\n", "root.yaml:2: api is there twice"},
+		"twice":           {"api: :1\napi: :2\n", "root.yaml:2: api is set twice"},
 		"type":            {"cluster-dead-after: soon\n", "root.yaml:1: cluster-dead-after"},
 		"value":           {"log-level: loud\n", "one of debug"},
 		"list for one":    {"api: [a, b]\n", "root.yaml:1: api"},

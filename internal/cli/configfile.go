@@ -105,7 +105,7 @@ func flagsFromFiles(cmd *cobra.Command, files []string, strict bool, origin map[
 			case !isSetting(f):
 				return configError(at, fmt.Sprintf("%q is not a setting of verge %s", key.Value, cmd.Name()), nextSetting(cmd, key.Value))
 			case seen[f.Name]:
-				return configError(at, f.Name+" is there twice", "remove one of them")
+				return configError(at, f.Name+" is set twice", "remove one of them")
 			}
 			seen[f.Name] = true
 			if given[f.Name] {
@@ -131,7 +131,7 @@ func nextSetting(cmd *cobra.Command, key string) string {
 	if f := cmd.LocalNonPersistentFlags().Lookup(near); f != nil && near != key {
 		return "write " + near
 	}
-	return "see what there is: verge config print " + cmd.Name()
+	return "list the settings with: verge config print " + cmd.Name()
 }
 
 // readConfig returns the mapping that a file holds, nil if it is empty.
@@ -145,10 +145,10 @@ func readConfig(file string) (*yaml.Node, error) {
 	if err := dec.Decode(&doc); errors.Is(err, io.EOF) {
 		return nil, nil
 	} else if err != nil {
-		return nil, configError(file, err.Error(), "correct it as YAML: one line of name: value for each setting")
+		return nil, configError(file, err.Error(), "write YAML, one line of name: value for each setting")
 	}
 	if err := dec.Decode(&second); !errors.Is(err, io.EOF) {
-		return nil, configError(file, "has a second document", "one file is one document: remove the ---")
+		return nil, configError(file, "has a second document", "a file is one document: remove the ---")
 	}
 	m := &doc
 	if m.Kind == yaml.DocumentNode && len(m.Content) == 1 {
@@ -197,7 +197,7 @@ func setFlag(f *pflag.Flag, v *yaml.Node) error {
 	case v.Kind == yaml.AliasNode:
 		return errors.New("aliases are not supported here")
 	}
-	return errors.New("this kind of value does not fit")
+	return errors.New("this kind of value is not supported")
 }
 
 // setText sets a flag to what textOf returned.

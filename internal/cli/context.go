@@ -14,9 +14,8 @@ func (a *app) contextCommand() *cobra.Command {
 		Use: "context", Short: "Choose the root or cluster to talk to", Args: cobra.ArbitraryArgs, RunE: group,
 		Long: `Choose the root or cluster to talk to.
 
-A context is a file that says where a root or cluster is and by what right to
-use it. The one of --context is used, else the file that VERGE_CONTEXT names,
-else the current one.`,
+A context is a file with the address of a root or cluster and the credentials for
+it. --context names the one to use, else VERGE_CONTEXT, else the current one is used.`,
 	}
 	mode := ""
 	list := &cobra.Command{Use: "list", Short: "List the contexts of this user", Args: noArgs,
@@ -34,7 +33,7 @@ else the current one.`,
 			}
 			return a.contextUse(args[0], nil)
 		}}
-	use.Flags().StringVar(&namespace, "namespace", "", "from now on list what is in this namespace (\"\": in all)")
+	use.Flags().StringVar(&namespace, "namespace", "", "the namespace for later commands (\"\": all)")
 	cmd.AddCommand(list, show, use,
 		&cobra.Command{Use: "path", Short: "Print the file of the context in use", Args: noArgs,
 			RunE: func(*cobra.Command, []string) error {
@@ -164,8 +163,8 @@ func (a *app) contextUse(arg string, namespace *string) error {
 		// Another server's context of the same name must not be lost.
 		old, err := rest.ReadContext(path)
 		if err == nil && old.Server != e.Server {
-			return &userError{what: "there is another context " + name, why: path + " is of " + old.Server + ", this one of " + e.Server,
-				next: "remove that file, or use this one where it is: --context " + arg}
+			return &userError{what: "another context is called " + name, why: path + " is of " + old.Server + ", this one of " + e.Server,
+				next: "remove that file, or use this one in place: --context " + arg}
 		}
 		if err != nil && !errors.Is(statError(path), os.ErrNotExist) {
 			return err

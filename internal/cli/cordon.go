@@ -14,11 +14,12 @@ func (a *app) cordonCommand() *cobra.Command {
 	reason := ""
 	cmd := &cobra.Command{
 		Use:   "cordon worker/NAME | cluster/NAME",
-		Short: "Take a worker or a cluster out of use: it takes nothing new",
-		Long: `Take a worker or a cluster out of use: it takes nothing new.
+		Short: "Keep new instances away from a worker or cluster",
+		Long: `Keep new instances away from a worker or cluster.
 
-What runs there goes on, and is updated and restarted there. A worker is cordoned
-at its cluster (with a context of it), a cluster at the root.`,
+What runs there continues, and is updated and restarted there. Cordon a worker with
+a context of its cluster, or of the root, which passes the command on if the cluster
+was started with --share-details. Cordon a cluster with a context of the root.`,
 		Example: "  verge cordon worker/w1 --reason 'disk is failing'\n  verge cordon cluster/edge",
 		Args:    oneOrTwoArgs("worker/NAME or cluster/NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -30,17 +31,17 @@ at its cluster (with a context of it), a cluster at the root.`,
 			})
 		},
 	}
-	cmd.Flags().StringVar(&reason, "reason", "", "why, for those who come across it")
+	cmd.Flags().StringVar(&reason, "reason", "", "the reason, shown to others")
 	return cmd
 }
 
 func (a *app) uncordonCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "uncordon worker/NAME | cluster/NAME",
-		Short: "Take a worker or a cluster into use again, and end a drain of it",
-		Long: `Take a worker or a cluster into use again, and end a drain of it.
+		Short: "Use a worker or cluster again, and cancel a drain of it",
+		Long: `Use a worker or cluster again, and cancel a drain of it.
 
-What has been moved away by then stays where it is.`,
+What has moved away by then stays where it is.`,
 		Args: oneOrTwoArgs("worker/NAME or cluster/NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.outOfUse(cmd.Context(), args, func(ctx context.Context, c *rest.Client, t target) error {
@@ -85,7 +86,7 @@ func (a *app) outOfUse(ctx context.Context, args []string, do func(context.Conte
 		return err
 	}
 	if name == "" || kind != kindWorker && kind != kindCluster {
-		return &userError{what: "not possible for this", why: strings.Join(args, " "), next: "write worker/NAME or cluster/NAME"}
+		return &userError{what: "not possible for this kind", why: strings.Join(args, " "), next: "write worker/NAME or cluster/NAME"}
 	}
 	c, err := a.client()
 	if err != nil {

@@ -26,17 +26,17 @@ func (a *app) cpCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "cp SOURCE DESTINATION",
 		Short: "Copy a file or directory from or to an instance",
-		Long: "Copy a file or directory, with all that is in it, from or to an instance that runs. One of both is INSTANCE:PATH,\n" +
-			"with a path from its working directory on, or an absolute one. Of a container that is any file that its user may\n" +
-			"read or write; of others the working directory and volumes. Nothing need be installed in the instance. What is\n" +
-			"copied to a directory that is there gets its own name in it; DIRECTORY/. stands for what is in a directory.\n" +
-			"A file is replaced when all of it is there, and not before. Links and special files are left out, owners are not kept.",
+		Long: "Copy a file or directory from or to a running instance. One of the two is INSTANCE:PATH, with a path\n" +
+			"relative to its working directory, or absolute. In a container that is any file that its user may read\n" +
+			"or write; in others the working directory and volumes. The instance needs no programs for it. A copy into\n" +
+			"an existing directory keeps its name; DIRECTORY/. stands for the contents of a directory.\n" +
+			"A file is replaced only when all of it has arrived. Links and special files are left out; owners are not kept.",
 		Example: "  verge cp guestbook.store.0:data/book.db .\n  verge cp ./pages guestbook.web.1:/usr/share/nginx/html",
 		Args:    cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			from, to := copyEnd(args[0]), copyEnd(args[1])
 			if (from.instance == "") == (to.instance == "") {
-				return usageError(cmd, "one of %s and %s has to be INSTANCE:PATH, and one a path of this machine", args[0], args[1])
+				return usageError(cmd, "one of %s and %s must be INSTANCE:PATH, the other a path of this machine", args[0], args[1])
 			}
 			c, err := a.client()
 			if err != nil {
@@ -87,7 +87,7 @@ func localRoot(p string) (root *os.Root, name string, err error) {
 	}
 	root, err = os.OpenRoot(filepath.Dir(abs))
 	if err != nil {
-		return nil, "", &userError{what: "this machine has no such directory", why: err.Error()}
+		return nil, "", &userError{what: "no such directory on this machine", why: err.Error()}
 	}
 	if name = filepath.Base(abs); name == string(filepath.Separator) {
 		name = "."
@@ -159,7 +159,7 @@ func (a *app) copyTo(ctx context.Context, c *rest.Client, id wire.InstanceID, lo
 	return nil
 }
 
-var errNotTaken = errors.New("the instance takes no more")
+var errNotTaken = errors.New("the instance accepts no more")
 
 // copyFrom copies a path of the instance to local.
 func (a *app) copyFrom(ctx context.Context, c *rest.Client, id wire.InstanceID, remote, local string) error {
@@ -167,7 +167,7 @@ func (a *app) copyFrom(ctx context.Context, c *rest.Client, id wire.InstanceID, 
 	var err error
 	if info, serr := os.Stat(local); serr == nil && info.IsDir() {
 		if target.Root, err = os.OpenRoot(local); err != nil {
-			return &userError{what: "it cannot be written to", why: err.Error()}
+			return &userError{what: "it is not writable", why: err.Error()}
 		}
 		target.Path = "."
 	} else if target.Root, target.Path, err = localRoot(local); err != nil {
@@ -220,10 +220,10 @@ func (a *app) copyFrom(ctx context.Context, c *rest.Client, id wire.InstanceID, 
 
 // notCopied is what is said of a copy that failed; files that are there are whole.
 func notCopied(why string) error {
-	return &userError{what: "it was not copied as a whole", why: why, next: "choose another path (verge cp --help says which can be copied), or copy it again"}
+	return &userError{what: "the copy is incomplete", why: why, next: "choose another path (see verge cp --help), or copy it again"}
 }
 
-var errBrokeOff = errors.New("what is copied broke off")
+var errBrokeOff = errors.New("the copy broke off")
 
 // copied hands on what comes until the session has ended, and reads what the other
 // end says of it.
@@ -234,7 +234,7 @@ func (e *execution) copied(ctx context.Context, out io.Writer) (wire.ExecOutput,
 	var sum filecopy.Summary
 	if err == nil && last.Exit != nil {
 		if jerr := json.Unmarshal(said.Bytes(), &sum); jerr != nil {
-			return last, sum, fmt.Errorf("what the worker says of the copy cannot be understood: %w", jerr)
+			return last, sum, fmt.Errorf("the worker's report of the copy is unreadable: %w", jerr)
 		}
 	}
 	return last, sum, err

@@ -21,12 +21,12 @@ type acmeFlags struct {
 // gatewayFlags adds those of how a worker is a gateway, beside --gateway.
 func gatewayFlags(fl *pflag.FlagSet, g *wire.GatewayConfig, a *acmeFlags) {
 	fl.StringVar(&g.TLSAddr, "gateway-tls", "", "address for users' requests with TLS, for example :8443 (default: none)")
-	fl.StringVar(&a.ports, "gateway-ports", "", "ports at which tcp and udp ports of services may be published, as 1024-65535 (default: any)")
-	fl.StringSliceVar(&a.proxyFrom, "gateway-proxy-from", nil, "balancers in front of the gateway, as 10.0.0.0/24,192.0.2.7: their connections begin with a header of the PROXY protocol, others' do not")
-	fl.BoolVar(&a.agree, "acme-agree", false, "get certificates for hosts with \"tls: acme\" from an ACME server, to whose terms you agree")
-	fl.StringVar(&g.ACME.Directory, "acme-directory", "", "directory URL of the ACME server (default: that of Let's Encrypt)")
-	fl.StringVar(&g.ACME.Email, "acme-email", "", "address to which the ACME server may write")
-	fl.StringVar(&g.ACME.CA, "acme-ca", "", "file with the authorities that the ACME server's own certificate is from, in PEM (default: those of the system)")
+	fl.StringVar(&a.ports, "gateway-ports", "", "range in which services may publish tcp and udp ports, as 1024-65535 (default: any)")
+	fl.StringSliceVar(&a.proxyFrom, "gateway-proxy-from", nil, "balancers in front of the gateway, as 10.0.0.0/24,192.0.2.7, whose connections begin with a PROXY protocol header")
+	fl.BoolVar(&a.agree, "acme-agree", false, "agree to the terms of the ACME server, and get certificates from it for hosts with \"tls: acme\"")
+	fl.StringVar(&g.ACME.Directory, "acme-directory", "", "directory URL of the ACME server (default: Let's Encrypt)")
+	fl.StringVar(&g.ACME.Email, "acme-email", "", "email address for the ACME server's notices")
+	fl.StringVar(&g.ACME.CA, "acme-ca", "", "file (PEM) with the authorities of the ACME server's own certificate (default: the system's)")
 }
 
 // settleGateway checks them.

@@ -21,12 +21,12 @@ const (
 
 // pullFlags are those of how a worker fetches images.
 func pullFlags(fl *pflag.FlagSet, p *wire.PullConfig, mirrors *[]string) {
-	fl.TextVar(&p.Rate, "pull-rate", api.Bitrate(0), "what the pulls of images together receive, as 20Mbps (0: no bound)")
+	fl.TextVar(&p.Rate, "pull-rate", api.Bitrate(0), "limit of all image pulls together, as 20Mbps (0: none)")
 	p.KeepUnused = api.Duration(keepUnused)
-	fl.TextVar(&p.KeepUnused, "image-keep", p.KeepUnused, "how long an image from a registry stays that nothing here needs (0: for ever)")
-	fl.IntVar(&p.DiskHigh, "image-disk-high", diskHigh, "percent of the disk of images above which those go that nothing here needs (0: it is not looked at)")
-	fl.StringVar(&p.Hosts, "registry-hosts", "", "folder with a hosts.toml for each registry, as containerd and K3s have it (default: /etc/containerd/certs.d)")
-	fl.StringArrayVar(mirrors, "registry-mirror", nil, "mirror of a registry that is asked before it, as docker.io=https://mirror.example.org (repeatable)")
+	fl.TextVar(&p.KeepUnused, "image-keep", p.KeepUnused, "how long an unused image from a registry stays (0: forever)")
+	fl.IntVar(&p.DiskHigh, "image-disk-high", diskHigh, "usage of the images' disk in percent above which unused images go (0: not checked)")
+	fl.StringVar(&p.Hosts, "registry-hosts", "", "folder with a hosts.toml for each registry, as containerd and K3s use (default: /etc/containerd/certs.d)")
+	fl.StringArrayVar(mirrors, "registry-mirror", nil, "mirror to ask before a registry, as docker.io=https://mirror.example.org (repeatable)")
 }
 
 // settlePull reads and checks what pullFlags got.

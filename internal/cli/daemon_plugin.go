@@ -21,9 +21,9 @@ type pluginFlags struct {
 
 func (p *pluginFlags) add(fl *pflag.FlagSet) {
 	fl.StringToStringVar(&p.urls, "plugin", nil, "scheduler plugin as NAME=URL: https://…, http:// on the loopback, unix:/path, or nats: for one on the bus (repeatable)")
-	fl.StringToStringVar(&p.tokens, "plugin-token-file", nil, "file with the token that a plugin wants, as NAME=FILE (repeatable)")
-	fl.StringToStringVar(&p.authorities, "plugin-ca", nil, "file (PEM) with the authorities that a plugin is trusted by, as NAME=FILE (repeatable; default: the machine's)")
-	fl.StringSliceVar(&p.joint, "plugin-joint", nil, "name of a plugin that is asked about all waiting services at once (repeatable)")
+	fl.StringToStringVar(&p.tokens, "plugin-token-file", nil, "file with the token for a plugin, as NAME=FILE (repeatable)")
+	fl.StringToStringVar(&p.authorities, "plugin-ca", nil, "file (PEM) with the authorities of a plugin's certificate, as NAME=FILE (repeatable; default: the machine's)")
+	fl.StringSliceVar(&p.joint, "plugin-joint", nil, "name of a plugin that decides for all waiting services at once (repeatable)")
 }
 
 // defaultScheduler says whether a cluster with these plugins can have a scheduler as its

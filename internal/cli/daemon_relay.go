@@ -13,8 +13,8 @@ import (
 // relayFlags are those of a node that may be a relay.
 func relayFlags(fl *pflag.FlagSet, r *wire.RelayConfig, ports *string) {
 	fl.StringVar(&r.Listen, "relay", "", "be a relay for workers that cannot reach each other, at this address over TCP and UDP, for example :8475 (default: no relay)")
-	fl.StringVar(ports, "relay-ports", "", "UDP ports of the ways through the relay, FIRST-LAST (default: any that are free)")
-	fl.TextVar(&r.Rate, "relay-rate", api.Bitrate(0), "what two workers may send each other through the relay, as 10Mbps (0: no bound)")
+	fl.StringVar(ports, "relay-ports", "", "UDP ports that the relay uses, FIRST-LAST (default: any free ones)")
+	fl.TextVar(&r.Rate, "relay-rate", api.Bitrate(0), "limit of what two workers send each other through the relay, as 10Mbps (0: none)")
 }
 
 // settleRelay reads and checks what relayFlags got.
@@ -45,7 +45,7 @@ func portRange(flag, value string) (r [2]uint16, err error) {
 		r[i] = uint16(n)
 	}
 	if r[0] > r[1] {
-		return r, errMustBe(flag, strconv.Quote(value), "a range whose first port is not beyond its last")
+		return r, errMustBe(flag, strconv.Quote(value), "a range whose first port is not above its last")
 	}
 	return r, nil
 }

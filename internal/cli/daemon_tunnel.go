@@ -13,8 +13,8 @@ import (
 // tunnelFlags are those of a worker that say how its packets for others travel.
 func tunnelFlags(fl *pflag.FlagSet, f *WorkerFlags, port *string) {
 	fl.StringVar(port, "wireguard-port", "auto", "UDP port at which other workers reach this one in the service network (auto: 8476)")
-	fl.TextVar(&f.Tunnel.Uplink, "uplink", api.Bitrate(0), "what this machine's connection can send, as 20Mbps: traffic between workers keeps below it, so that control is not delayed (0: no bound)")
-	fl.IntVar(&f.Tunnel.MTU, "mtu", 0, "largest packet of instances and between workers in bytes, 1280 to 1920 (0: what this machine's connection allows, at most 1420, and 1280 to workers where so much does not arrive)")
+	fl.TextVar(&f.Tunnel.Uplink, "uplink", api.Bitrate(0), "what this machine's connection can send, as 20Mbps: traffic between workers stays below it, so that control is not delayed (0: unknown)")
+	fl.IntVar(&f.Tunnel.MTU, "mtu", 0, "largest packet of instances and between workers in bytes, 1280 to 1920 (0: what this machine's connection allows, at most 1420, and 1280 on paths that do not carry it)")
 }
 
 // settleTunnel reads and checks what tunnelFlags got.
@@ -34,7 +34,7 @@ func settleTunnel(f *WorkerFlags, port string) error {
 		return errMustBe("--mtu", t.MTU, fmt.Sprintf("%d to %d, or 0", wire.MinMTU, wire.MaxMTU))
 	}
 	if *t != (wire.TunnelConfig{}) && f.Network == wire.NetworkLoopback {
-		return fmt.Errorf("--wireguard-port, --uplink and --mtu are of the service network: start the worker with --network auto or overlay")
+		return fmt.Errorf("--wireguard-port, --uplink and --mtu are for the service network: start the worker with --network auto or overlay")
 	}
 	return nil
 }

@@ -13,7 +13,7 @@ const (
 )
 
 func upgradesFlag(fl *pflag.FlagSet, upgrades *string) {
-	fl.StringVar(upgrades, "upgrades", upgradesNone, "programs that the cluster's operator may bring (verge upgrade): none, any, or a file with public keys (PEM, Ed25519) of which one must have signed the program")
+	fl.StringVar(upgrades, "upgrades", upgradesNone, "programs that the cluster may install (verge upgrade): none, any, or a file with public keys (PEM, Ed25519), one of which must have signed the program")
 }
 
 // settleUpgrades reads which programs a cluster may bring.

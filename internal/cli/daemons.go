@@ -249,10 +249,10 @@ func newRole[F any](a *app, cmd *cobra.Command, f *F, p *Process, config string,
 	*p = Process{Version: a.opts.Version, Stdin: a.in, Stdout: a.out, Stderr: a.err, Getenv: a.opts.Getenv}
 	cmd.Args = noArgs
 	if config != "" {
-		cmd.Flags().String(configFlag, "", "file with settings, a line of name: value for each flag (default: /etc/verge/"+config+".yaml; without root rights $XDG_CONFIG_HOME/verge/"+config+".yaml)")
+		cmd.Flags().String(configFlag, "", "file with settings, one line of name: value for each flag (default: /etc/verge/"+config+".yaml; without root rights $XDG_CONFIG_HOME/verge/"+config+".yaml)")
 	}
-	cmd.Flags().StringVar(&p.LogFormat, "log-format", "text", "form of the log: text, json")
-	cmd.Flags().StringVar(&p.LogLevel, "log-level", "info", "least level of the log: debug, info, warn, error")
+	cmd.Flags().StringVar(&p.LogFormat, "log-format", "text", "log format: text or json")
+	cmd.Flags().StringVar(&p.LogLevel, "log-level", "info", "log level: debug, info, warn or error")
 	return &role[F]{cmd: cmd, flags: f, process: p, check: check, config: config, origin: map[string]string{}}
 }
 
@@ -305,7 +305,7 @@ func daemon[F any](a *app, build func() *role[F], run func(context.Context, F) e
 			return err
 		}
 		if run == nil {
-			return &userError{what: cmd.Name(), why: "this build does not have that role", next: "use a full build of verge"}
+			return &userError{what: cmd.Name(), why: "this build lacks that role", next: "use a full build of verge"}
 		}
 		r.process.Reread = func() (any, []string, error) { return reread(a, build, line, r.cmd) }
 		return run(cmd.Context(), *r.flags)
@@ -348,13 +348,13 @@ func (a *app) rootRole() *role[RootFlags] {
 	fl := cmd.Flags()
 	fl.StringVar(&f.DataDir, "data-dir", "", dataDirUsage("root"))
 	fl.StringVar(&f.API, "api", "0.0.0.0:8470", "address of the HTTP interface")
-	fl.StringVar(&f.Link, "link", "0.0.0.0:8471", "address that clusters connect to")
+	fl.StringVar(&f.Link, "link", "0.0.0.0:8471", "address for clusters to connect to")
 	fl.StringSliceVar(&f.Advertise, "advertise", nil, "host name or address by which others reach this root (repeatable; default: detected)")
-	fl.DurationVar(&f.ClusterDeadAfter, "cluster-dead-after", time.Minute, "replace the instances of a cluster that is silent for this long")
+	fl.DurationVar(&f.ClusterDeadAfter, "cluster-dead-after", time.Minute, "replace the instances of a cluster that has been silent for this long")
 	relayFlags(fl, &f.Relay, &relayPorts)
-	fl.StringVar(&ipv6, "network-prefix", "", "IPv6 network (fd.../48) of all instances (default: made at the first start)")
-	fl.StringVar(&pool, "network-pool", "", "where workers' IPv4 networks (/24) are from (default 10.128.0.0/9, or what was chosen before)")
-	fl.StringVar(&services, "network-services", "", "where the IPv4 addresses of services are from (default 10.30.0.0/16, or what was chosen before)")
+	fl.StringVar(&ipv6, "network-prefix", "", "IPv6 network (fd.../48) of all instances (default: generated at the first start)")
+	fl.StringVar(&pool, "network-pool", "", "pool of workers' IPv4 networks, a /24 each (default 10.128.0.0/9, or what was chosen before)")
+	fl.StringVar(&services, "network-services", "", "pool of services' IPv4 addresses (default 10.30.0.0/16, or what was chosen before)")
 	fl.StringSliceVar(&allow, "hooks-allow", nil, hooksAllowUsage)
 	return newRole(a, cmd, f, &f.Process, "root", func() (err error) {
 		if f.HooksAllow, err = networks("--hooks-allow", allow); err != nil {
@@ -379,7 +379,7 @@ func (a *app) rootRole() *role[RootFlags] {
 	})
 }
 
-const hooksAllowUsage = "network to which hooks may go although it is of this machine, its link or a cloud's metadata (repeatable; default: none)"
+const hooksAllowUsage = "network that hooks may reach although it belongs to this machine, its link or cloud metadata (repeatable; default: none)"
 
 // maxInterval is the longest time between two reports (λ).
 const maxInterval = 10 * time.Second
@@ -419,19 +419,19 @@ func (a *app) clusterRole() *role[ClusterFlags] {
 	cmd := &cobra.Command{Use: "cluster", Short: "Run a cluster: owns its workers, places instances on them"}
 	fl := cmd.Flags()
 	fl.StringVar(&f.DataDir, "data-dir", "", dataDirUsage("cluster"))
-	fl.StringVar(&f.Name, "name", "", "name of the cluster (default: as in the token)")
-	fl.StringVar(&f.TokenFile, "token-file", "", "file with the join token, - for standard input; only needed the first time")
-	fl.StringSliceVar(&f.Root, "root", nil, "HOST:PORT of the root's link where it has moved since the join (repeatable)")
-	fl.StringVar(&f.Link, "link", ":8472", "address that workers connect to")
+	fl.StringVar(&f.Name, "name", "", "name of the cluster (default: that in the token)")
+	fl.StringVar(&f.TokenFile, "token-file", "", "file with the join token, - for standard input; needed the first time only")
+	fl.StringSliceVar(&f.Root, "root", nil, "HOST:PORT of the root's link, if it has moved since the join (repeatable)")
+	fl.StringVar(&f.Link, "link", ":8472", "address for workers to connect to")
 	fl.StringVar(&f.API, "api", ":8473", "address of the HTTP interface")
 	fl.StringSliceVar(&f.Advertise, "advertise", nil, "host name or address by which others reach this cluster (repeatable; default: detected)")
 	fl.StringSliceVar(&f.Areas, "area", nil, "area that this cluster serves (repeatable)")
 	fl.StringVar(&f.Operator, "operator", "", "who runs this cluster, for people")
 	fl.StringVar(&where, "location", "", locationUsage)
 	fl.StringToStringVar(&f.Labels, "label", nil, "label of all its workers as KEY=VALUE (repeatable)")
-	fl.BoolVar(&f.ShareDetails, "share-details", false, "let the root show logs, workers and decisions of this cluster, and pass on what its operators do with instances and workers (exec, cordon, drain)")
-	fl.StringVar(&export, "export", "address", "how other clusters reach what runs here: address (of the worker's data port), relay (only through a relay)")
-	fl.StringVar(&f.Scheduler, "scheduler", place.ROM, "how workers are chosen for services whose descriptor names no scheduler: "+strings.Join(place.Schedulers(), ", ")+", plugin:NAME")
+	fl.BoolVar(&f.ShareDetails, "share-details", false, "let the root show this cluster's workers, logs and decisions, and pass on its operators' commands (exec, cordon, drain)")
+	fl.StringVar(&export, "export", "address", "how other clusters reach instances here: address (of the worker's data port) or relay (only through a relay)")
+	fl.StringVar(&f.Scheduler, "scheduler", place.ROM, "scheduler for services whose descriptor names none: "+strings.Join(place.Schedulers(), ", ")+", plugin:NAME")
 	fl.DurationVar(&f.Interval, "interval", maxInterval, "longest time between two reports, 1s to 10s")
 	fl.StringSliceVar(&allow, "hooks-allow", nil, hooksAllowUsage)
 	plugins.add(fl)
@@ -473,27 +473,27 @@ func (a *app) workerRole() *role[WorkerFlags] {
 	cmd := &cobra.Command{Use: "worker", Short: "Run a worker: runs instances"}
 	fl := cmd.Flags()
 	fl.StringVar(&f.DataDir, "data-dir", "", dataDirUsage("worker"))
-	fl.IntVar(&f.Hollow, "hollow", 0, "to try a cluster at size: this many workers in one process, NAME-1 and so on, for which nothing really runs (the token: --uses N)")
+	fl.IntVar(&f.Hollow, "hollow", 0, "to test a cluster at size: run this many workers, NAME-1 and so on, in one process that runs no instances (make the token with --uses N)")
 	fl.StringVar(&f.Name, "name", "", "name of the worker (default: the host name)")
-	fl.StringVar(&f.TokenFile, "token-file", "", "file with the join token, - for standard input; only needed the first time")
-	fl.StringSliceVar(&f.Cluster, "cluster", nil, "HOST:PORT of the cluster's link where it has moved since the join (repeatable)")
-	fl.StringVar(&f.Data, "data", ":8474", "address for traffic between workers, none to have no such port")
-	fl.StringVar(&f.Advertise, "advertise", "", "HOST or HOST:PORT by which other workers reach --data, none if they cannot (default: detected)")
+	fl.StringVar(&f.TokenFile, "token-file", "", "file with the join token, - for standard input; needed the first time only")
+	fl.StringSliceVar(&f.Cluster, "cluster", nil, "HOST:PORT of the cluster's link, if it has moved since the join (repeatable)")
+	fl.StringVar(&f.Data, "data", ":8474", "address for traffic between workers; none for no such port")
+	fl.StringVar(&f.Advertise, "advertise", "", "HOST or HOST:PORT by which other workers reach --data; none if they cannot (default: detected)")
 	fl.StringVar(&f.Gateway, "gateway", "", "address for users' requests, for example :8480 (default: no gateway)")
 	gatewayFlags(fl, &f.GatewayMore, &acme)
 	fl.TextVar(&f.CPUs, "cpus", api.CPU(0), "cpu for instances, as 4 or 500m (0: all of the machine)")
 	fl.TextVar(&f.Memory, "memory", api.Bytes(0), "memory for instances, as 2Gi (0: all of the machine)")
 	fl.TextVar(&f.Disk, "disk", api.Bytes(0), "disk for instances, as 20Gi (0: all that is free)")
-	fl.StringVar(&reserve, "reserve", "5%", "part of the machine that is kept from instances where it was not set above")
+	fl.StringVar(&reserve, "reserve", "5%", "part of the machine held back from instances, where not set above")
 	fl.StringToStringVar(&f.Labels, "label", nil, "label as KEY=VALUE (repeatable)")
 	fl.StringVar(&f.Containerd, "containerd", "", "socket of containerd, which runs containers (default: /run/containerd/containerd.sock)")
 	pullFlags(fl, &f.Pull, &mirrors)
-	fl.StringSliceVar(&f.HostPaths, "allow-host-path", nil, "directory of which instances may use what is below as volumes (repeatable; default: none)")
-	fl.StringSliceVar(&f.HostUsers, "allow-host-user", nil, "user of the machine that processes may run as, as descriptors name it: root, www-data, 1000:1000 (repeatable; default: none)")
-	fl.StringArrayVar(&devices, "device", nil, "device for instances besides those that are found, as TYPE=PATH[:PATH...][,model=NAME][,count=N] (repeatable; none: look for none)")
-	fl.StringVar(&bandwidth, "bandwidth", autoWord, "what instances may reserve of the machine's connection, as 1Gbps or in=100Mbps,out=20Mbps; auto is the speed of the network card, none nothing")
+	fl.StringSliceVar(&f.HostPaths, "allow-host-path", nil, "directory below which instances may use directories as volumes (repeatable; default: none)")
+	fl.StringSliceVar(&f.HostUsers, "allow-host-user", nil, "other user that processes may run as, named as in descriptors: root, www-data, 1000:1000 (repeatable; default: none)")
+	fl.StringArrayVar(&devices, "device", nil, "device for instances beside those detected, as TYPE=PATH[:PATH...][,model=NAME][,count=N] (repeatable; none: detect none)")
+	fl.StringVar(&bandwidth, "bandwidth", autoWord, "what instances may reserve of the machine's connection, as 1Gbps or in=100Mbps,out=20Mbps; auto: the speed of the network card; none: nothing")
 	fl.StringVar(&where, "location", "", locationUsage)
-	fl.StringVar(&f.Network, "network", wire.NetworkAuto, "how instances are connected: overlay (the service network: each has addresses of its own; needs root on Linux), loopback (they share the machine's), or auto (overlay where the machine can, else loopback)")
+	fl.StringVar(&f.Network, "network", wire.NetworkAuto, "how instances are connected: overlay (the service network, with addresses for each; needs root on Linux), loopback (they share the machine's network) or auto (overlay if the machine can, else loopback)")
 	tunnelFlags(fl, f, &wireguard)
 	relayFlags(fl, &f.Relay, &relayPorts)
 	upgradesFlag(fl, &upgrades)
@@ -533,7 +533,7 @@ func (a *app) workerRole() *role[WorkerFlags] {
 			return errMustBe("--hollow", f.Hollow, fmt.Sprintf("0 to %d", maxHollow))
 		}
 		if f.Hollow > 0 && (f.Gateway != "" || f.Relay.Listen != "") {
-			return errors.New("--hollow: what runs nothing is no gateway and no relay; leave --gateway and --relay out")
+			return errors.New("--hollow: such workers cannot be gateways or relays; leave out --gateway and --relay")
 		}
 		if err := settleGateway(f.Gateway, &f.GatewayMore, &acme); err != nil {
 			return err
@@ -547,8 +547,8 @@ func (a *app) workerRole() *role[WorkerFlags] {
 func (a *app) workerStopRole() *role[StopFlags] {
 	f := &StopFlags{}
 	cmd := &cobra.Command{
-		Use: "stop", Short: "Stop the instances that a worker left running",
-		Long: "Instances outlive verge worker, so that it can be restarted and upgraded. When it has ended, this stops them too.",
+		Use: "stop", Short: "Stop a worker's engine and its instances",
+		Long: "Instances outlive verge worker, so that it can be restarted and upgraded. Once it has ended, this stops them and the engine.",
 	}
 	cmd.Flags().StringVar(&f.DataDir, "data-dir", "", dataDirUsage("worker"))
 	return newRole(a, cmd, f, &f.Process, "worker", func() error { return a.dataDir(&f.DataDir, "worker") })
@@ -557,16 +557,16 @@ func (a *app) workerStopRole() *role[StopFlags] {
 func (a *app) workerLeaveRole() *role[LeaveFlags] {
 	f := &LeaveFlags{}
 	cmd := &cobra.Command{
-		Use: "leave", Short: "Take this worker out of its cluster, and end all that is left of it",
-		Long: `Take this worker out of its cluster for good, by its own key, and end what it left
-running when verge worker ended: instances, rules, devices, names. Its identity is
-removed; logs and volumes stay in its folder. To come back it joins with a new token.
+		Use: "leave", Short: "Remove this worker from its cluster, and end what it runs",
+		Long: `Remove this worker from its cluster for good, with its own key, and end what it left
+running: instances, rules, devices, names. Its identity is removed; logs and volumes
+stay in its directory. To come back, it joins with a new token.
 
-It is refused where something is placed here: drain the worker first, at its cluster.
-With --force that is placed elsewhere.`,
+This is refused while something is placed here: drain the worker first, at its
+cluster. With --force its instances are placed elsewhere.`,
 	}
 	cmd.Flags().StringVar(&f.DataDir, "data-dir", "", dataDirUsage("worker"))
-	cmd.Flags().BoolVar(&f.Force, "force", false, "also where something runs there")
+	cmd.Flags().BoolVar(&f.Force, "force", false, "even if something runs there")
 	return newRole(a, cmd, f, &f.Process, "worker", func() error { return a.dataDir(&f.DataDir, "worker") })
 }
 
@@ -576,26 +576,26 @@ const longestDrain = 24 * time.Hour
 func (a *app) workerUpgradeRole() *role[UpgradeFlags] {
 	f := &UpgradeFlags{}
 	cmd := &cobra.Command{
-		Use: "upgrade", Short: "Let a worker's engine go on with another version of verge",
-		Long: `Let the engine of the worker on this machine go on with another program: by default with
-this one, so that after a package was upgraded "verge worker upgrade" is enough. Run it
-as the user of the worker.
+		Use: "upgrade", Short: "Hand a worker's engine over to another version of verge",
+		Long: `Hand the engine of the worker on this machine over to another program: by default this
+one, so that "verge worker upgrade" is enough after a package upgrade. Run it as the
+worker's user.
 
-The program is tried first. Then the engine starts it, gives it all sockets that it listens
-at, and lets it find what runs. As soon as it has found everything and each instance that
-was ready is so again, new connections are its own. Those that are open stay with the former
-engine until they end, at the longest for --drain. If the new program does not come that far
-within a minute, it is ended and the former one takes over again: the command says so and
-ends with status 1.
+The program is tried first. Then the engine starts it and passes on its listening
+sockets, and the new engine finds what runs. When it has found everything, and every
+instance that was ready is ready again, it accepts new connections. Open ones stay with
+the old engine until they end, for --drain at most. If the new program does not get that
+far within a minute, it is ended and the old one takes over again; the command says so
+and exits with 1.
 
-The agent goes on; systemctl restart verge-worker lets it be the new version too. What is
-started by the next boot is what the unit of systemd names, so put the program there.`,
+The agent continues; systemctl restart verge-worker makes it the new version too. The
+next boot starts the program that the systemd unit names, so put the new one there.`,
 	}
 	fl := cmd.Flags()
 	fl.StringVar(&f.DataDir, "data-dir", "", dataDirUsage("worker"))
 	fl.StringVar(&f.Binary, "binary", "", "file with the program (default: this one)")
 	fl.StringVar(&f.SHA256, "sha256", "", "checksum that the file must have, in hexadecimal")
-	fl.DurationVar(&f.Drain, "drain", time.Hour, "how long the former engine keeps open connections at most")
+	fl.DurationVar(&f.Drain, "drain", time.Hour, "how long the old engine keeps open connections at most")
 	return newRole(a, cmd, f, &f.Process, "worker", func() error {
 		if b, err := hex.DecodeString(f.SHA256); f.SHA256 != "" && (err != nil || len(b) != sha256.Size) {
 			return errMustBe("--sha256", strconv.Quote(f.SHA256), "64 hexadecimal digits")
@@ -610,7 +610,7 @@ started by the next boot is what the unit of systemd names, so put the program t
 func (a *app) engineRole() *role[EngineFlags] {
 	f := &EngineFlags{}
 	cmd := &cobra.Command{Use: "engine", Short: "Run the engine of a worker (started by verge worker)", Hidden: true}
-	cmd.Flags().StringVar(&f.DataDir, "data-dir", "", "folder with the configuration that the agent wrote")
+	cmd.Flags().StringVar(&f.DataDir, "data-dir", "", "directory with the configuration that the agent wrote")
 	return newRole(a, cmd, f, &f.Process, "", func() error {
 		if f.DataDir == "" {
 			return errMustBe("--data-dir", `""`, "given")
@@ -622,7 +622,7 @@ func (a *app) engineRole() *role[EngineFlags] {
 func (a *app) devWorkerRole() *role[DevWorkerFlags] {
 	f := &DevWorkerFlags{}
 	cmd := &cobra.Command{Use: "dev-worker", Short: "Run a worker in a network namespace of its own (started by verge dev)", Hidden: true}
-	cmd.Flags().StringVar(&f.DataDir, "data-dir", "", "folder of the worker")
+	cmd.Flags().StringVar(&f.DataDir, "data-dir", "", "directory of the worker")
 	return newRole(a, cmd, f, &f.Process, "", func() error { return nil })
 }
 
@@ -632,16 +632,16 @@ const maxDevWorkers = 100
 func (a *app) devRole() *role[DevFlags] {
 	f := &DevFlags{}
 	var plugins pluginFlags
-	cmd := &cobra.Command{Use: "dev", Short: "Run root, clusters and workers with one command, to try things out"}
+	cmd := &cobra.Command{Use: "dev", Short: "Run a root, clusters and workers with one command, to try things out"}
 	fl := cmd.Flags()
-	fl.StringVar(&f.DataDir, "data-dir", "", "folder for all state (default: a fresh one that is removed at the end)")
+	fl.StringVar(&f.DataDir, "data-dir", "", "directory for all state (default: a temporary one, removed at the end)")
 	fl.StringSliceVar(&f.Clusters, "clusters", []string{"edge", "fog", "cloud"}, "names of the clusters")
 	fl.IntVar(&f.Workers, "workers", 2, "workers in each cluster")
 	fl.StringVar(&f.API, "api", "127.0.0.1:8470", "address of the HTTP interface")
-	fl.StringVar(&f.Gateway, "gateway", "127.0.0.1:8480", "address for users' requests, none for no gateway")
-	fl.StringVar(&f.GatewayTLS, "gateway-tls", "", "address for users' requests with TLS, none for none (default: 127.0.0.1:8443, with another --gateway none)")
-	fl.StringVar(&f.Scheduler, "scheduler", place.ROM, "how workers are chosen for services whose descriptor names no scheduler, as of verge cluster")
-	fl.StringVar(&f.Network, "network", wire.NetworkAuto, "how instances are connected: overlay (the service network; each worker is a process in a network namespace of its own; needs root on Linux), loopback (they share the ports of this machine), or auto (overlay where the machine can, else loopback)")
+	fl.StringVar(&f.Gateway, "gateway", "127.0.0.1:8480", "address for users' requests; none for no gateway")
+	fl.StringVar(&f.GatewayTLS, "gateway-tls", "", "address for users' requests with TLS; none for none (default: 127.0.0.1:8443; none with another --gateway)")
+	fl.StringVar(&f.Scheduler, "scheduler", place.ROM, "scheduler for services whose descriptor names none, as for verge cluster")
+	fl.StringVar(&f.Network, "network", wire.NetworkAuto, "how instances are connected: overlay (the service network, each worker a process in a network namespace of its own; needs root on Linux), loopback (they share this machine's ports) or auto (overlay if the machine can, else loopback)")
 	plugins.add(fl)
 	return newRole(a, cmd, f, &f.Process, "", func() (err error) {
 		if !slices.Contains([]string{wire.NetworkAuto, wire.NetworkOverlay, wire.NetworkLoopback}, f.Network) {

@@ -127,9 +127,9 @@ func TestDaemonFlagsThatAreWrong(t *testing.T) {
 		"dev --clusters edge,edge":                              "twice",
 		"dev --workers 0":                                       "1 to 100",
 		"engine":                                                "--data-dir",
-		"engine --data-dir /d":                                  "does not have that role",
+		"engine --data-dir /d":                                  "lacks that role",
 		"worker --name w1 --data-dir /d --label x":              "label",
-		"cluster --data-dir /d --name edge":                     "does not have that role",
+		"cluster --data-dir /d --name edge":                     "lacks that role",
 		"root --cluster-dead-after 5":                           "duration",
 		"worker --data-dir /d --advertise host:1:2":             "host name",
 	} {

@@ -16,17 +16,17 @@ func (a *app) deleteCommand() *cobra.Command {
 	noWait, timeout := false, defaultTimeout
 	cmd := &cobra.Command{
 		Use:   "delete application/NAME",
-		Short: "End an application, and wait until it is gone",
+		Short: "Delete an application and wait until it is gone",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 || len(args) > 2 {
-				return usageError(cmd, "it takes application/NAME")
+				return usageError(cmd, "give application/NAME")
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			// A bare name could be meant for anything: deleting wants the kind.
 			if len(args) == 1 && !strings.Contains(args[0], "/") {
-				return usageError(cmd, "%q does not say of what kind: write application/%s", args[0], args[0])
+				return usageError(cmd, "%q has no kind: write application/%s", args[0], args[0])
 			}
 			kind, name, err := ref(args)
 			if err == nil && (kind != kindApplication || name == "") {
@@ -39,7 +39,7 @@ func (a *app) deleteCommand() *cobra.Command {
 		},
 	}
 	a.localFlag(cmd)
-	cmd.Flags().BoolVar(&noWait, "no-wait", false, "return when its end is decided")
+	cmd.Flags().BoolVar(&noWait, "no-wait", false, "return once the deletion is accepted")
 	cmd.Flags().DurationVar(&timeout, "timeout", defaultTimeout, "wait at most this long")
 	return cmd
 }
@@ -88,8 +88,8 @@ func (a *app) delete(ctx context.Context, name string, noWait bool, timeout time
 		if last != nil && last.Message != "" {
 			why += ": " + last.Message
 		}
-		return &incompleteError{userError{what: "application/" + name + " is being deleted but not gone", why: why,
-			next: "it goes on by itself; look with: verge get instances --app " + name}}
+		return &incompleteError{userError{what: "application/" + name + " is being deleted but is not gone yet", why: why,
+			next: "it continues without this command; see: verge get instances --app " + name}}
 	}
 	return err
 }

@@ -20,11 +20,11 @@ import (
 func (a *app) describeCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "describe KIND/NAME",
-		Short:   "Show all that is known about an application, service, job, instance, cluster, worker or namespace",
+		Short:   "Show everything known about an application, service, job, instance, cluster, worker or namespace",
 		Example: "  verge describe instance/guestbook.front.0\n  verge describe app/guestbook",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 || len(args) > 2 || (len(args) == 1 && !strings.Contains(args[0], "/")) {
-				return usageError(cmd, "it takes KIND/NAME")
+				return usageError(cmd, "give KIND/NAME")
 			}
 			return nil
 		},
@@ -229,17 +229,17 @@ func (a *app) describeInstance(ctx context.Context, c *rest.Client, name string)
 
 // heldSecret says which value of a secret an instance has.
 func (a *app) heldSecret(v wire.InstanceView, h wire.SecretHeld) string {
-	has := "has the value that came " + a.moment(h.At)
+	has := "has the value from " + a.moment(h.At)
 	if h.At.IsZero() {
 		has = "has a value"
 	}
 	switch {
 	case h.Why != "":
-		return has + "; the newest one could not be put into its files (it is tried again): " + h.Why
+		return has + "; the newest could not be written to its files (it is retried): " + h.Why
 	case h.Next != "" && h.Next == h.Version:
-		return has + " in its files; in its variables the one before, until it is started again: verge restart instance/" + v.ID
+		return has + " in its files; its variables have the former one until: verge restart instance/" + v.ID
 	case h.Next != "":
-		return has + "; there is a newer one, which counts from its next start: verge restart instance/" + v.ID
+		return has + "; there is a newer one for its next start: verge restart instance/" + v.ID
 	}
 	return has
 }
@@ -254,7 +254,7 @@ func (a *app) exit(e *wire.Exit) string {
 	case e.Unknown && e.Why != "":
 		how = "code unknown"
 	case e.Unknown:
-		how = "code unknown: nobody was there to see it"
+		how = "exit code unknown: nobody saw it end"
 	case e.OOM:
 		how = "killed: out of memory"
 	case e.Signal != "":
@@ -276,7 +276,7 @@ func (a *app) describeCluster(ctx context.Context, c *rest.Client, name string) 
 	}
 	i := slices.IndexFunc(list, func(v wire.ClusterView) bool { return v.Name == name })
 	if i < 0 {
-		return &userError{what: "no such cluster", why: name, next: "list what there is with: verge get clusters"}
+		return &userError{what: "no such cluster", why: name, next: "list them with: verge get clusters"}
 	}
 	v := list[i]
 	d := &details{}
@@ -302,7 +302,7 @@ func (a *app) describeCluster(ctx context.Context, c *rest.Client, name string) 
 		d.add("Architectures", counts(g.Architectures))
 		d.add("Workers with", counts(g.Labels))
 		if g.Disc != nil {
-			d.addf("Workers stand", "within %g km of %s (%d say where)", g.Disc.RadiusKm, g.Disc.Center, g.Disc.Workers)
+			d.addf("Workers stand", "within %g km of %s (%d have a location)", g.Disc.RadiusKm, g.Disc.Center, g.Disc.Workers)
 		}
 		d.add("CPU free", spread(g.CPU, g.Capacity.CPU, cores))
 		d.add("Memory free", spread(g.Memory, g.Capacity.Memory, size))
@@ -323,7 +323,7 @@ func (a *app) cordonWords(c *wire.Cordon) string {
 	}
 	words := "takes nothing new"
 	if c.Drain {
-		words += ", and what runs there moves away"
+		words += ", and its instances move away"
 	}
 	words += ", since " + a.moment(c.At)
 	if c.By != "" {
@@ -383,7 +383,7 @@ func findWorker(ctx context.Context, c *rest.Client, name string) (wire.WorkerVi
 	}
 	switch {
 	case len(found) == 0:
-		return wire.WorkerView{}, &userError{what: "no such worker", why: name, next: "list what there is with: verge get workers"}
+		return wire.WorkerView{}, &userError{what: "no such worker", why: name, next: "list them with: verge get workers"}
 	case len(found) > 1:
 		return wire.WorkerView{}, &userError{what: "more than one worker", why: name, next: "write worker/CLUSTER/NAME"}
 	}
@@ -439,7 +439,7 @@ func isolationText(i *wire.Isolation) string {
 	if i.Users {
 		return strings.TrimSuffix("each process has a user of its own; "+i.Missing, "; ")
 	}
-	return "none: processes run as the user of the worker and can read what it can: " + i.Why
+	return "none: processes run as the worker's user and can read what it can: " + i.Why
 }
 
 // drainSection lists what is still on a worker that is drained, and what that waits
@@ -454,7 +454,7 @@ func (a *app) drainSection(ctx context.Context, c *rest.Client, v wire.WorkerVie
 		if errors.As(err, &p) && p.Code == "elsewhere" {
 			return nil // its cluster says it
 		}
-		return a.printf("\nWhat is still here is not known: %s", clean(err.Error()))
+		return a.printf("\nWhat is still here is unknown: %s", clean(err.Error()))
 	}
 	if err := a.section("Still here (end it with: verge uncordon worker/" + v.Name + ")"); err != nil {
 		return err

@@ -16,7 +16,7 @@ func TestExitInWords(t *testing.T) {
 		"killed: out of memory":  {Code: 137, Signal: "KILL", OOM: true},
 		"liveness: no; code 1":   {Code: 1, Why: "liveness: no"},
 		"its shim; code unknown": {Code: -1, Unknown: true, Why: "its shim"},
-		"code unknown: nobody was there to see it": {Code: -1, Unknown: true},
+		"exit code unknown: nobody saw it end": {Code: -1, Unknown: true},
 	} {
 		if got := a.exit(e); got != want {
 			t.Errorf("%+v: %q, want %q", e, got, want)

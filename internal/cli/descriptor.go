@@ -75,7 +75,7 @@ func (a *app) parseDescriptors(files []string) ([]descriptorFile, error) {
 				a.notef("%s %s", a.paint(a.err, yellow, "warning:"), clean(w.String()))
 			}
 			if other, twice := names[d.spec.Application]; twice {
-				return nil, &userError{what: "an application is described twice", why: fmt.Sprintf("%s in %s and in %s", d.spec.Application, other, d.name), next: "leave one of them out"}
+				return nil, &userError{what: "two descriptors have the same application", why: fmt.Sprintf("%s in %s and in %s", d.spec.Application, other, d.name), next: "remove one of them"}
 			}
 			names[d.spec.Application] = d.name
 			all = append(all, d)
@@ -88,8 +88,8 @@ func (a *app) parseDescriptors(files []string) ([]descriptorFile, error) {
 func (a *app) place(d *descriptorFile, namespace string) error {
 	if descriptor.NamesNamespace(d.source) {
 		if namespace != "" && namespace != d.spec.Namespace {
-			return &userError{what: "two namespaces are named", why: fmt.Sprintf("%s says namespace: %s, the command line --namespace %s", d.name, d.spec.Namespace, namespace),
-				next: "leave one of them out; nothing was changed"}
+			return &userError{what: "the namespaces differ", why: fmt.Sprintf("%s says namespace: %s, the command line --namespace %s", d.name, d.spec.Namespace, namespace),
+				next: "remove one of them; nothing was changed"}
 		}
 		return nil
 	}

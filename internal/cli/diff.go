@@ -25,12 +25,13 @@ func (a *app) diffCommand() *cobra.Command {
 	mode, namespace, number := "", "", uint64(0)
 	cmd := &cobra.Command{
 		Use:   "diff FILE... | -",
-		Short: "Compare descriptors with what is in force, field by field",
-		Long: `Compare descriptors with what is in force, field by field.
+		Short: "Compare descriptors with those in force, field by field",
+		Long: `Compare descriptors with those in force, field by field.
 
-What the files are silent about is compared as its default. Values of env may be
-secret and are not shown. verge plan says what applying them would do.
-Exit code 0: there is no difference; 1: there is; 2: an error.`,
+Fields that the files omit are compared as their defaults. Values of env may be
+secret and are not shown. verge plan shows what applying the files would do.
+
+Exit code 0: no difference; 1: a difference; 2: an error.`,
 		Example: "  verge diff shop.yaml\n  verge diff shop.yaml --revision 3\n  verge diff -o json web.yaml db.yaml",
 		Args:    func(cmd *cobra.Command, args []string) error { return trouble(filesArgs(cmd, args)) },
 		RunE: func(cmd *cobra.Command, args []string) error {

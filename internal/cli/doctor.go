@@ -16,9 +16,9 @@ import (
 func (a *app) doctorCommand() *cobra.Command {
 	mode := ""
 	cmd := &cobra.Command{
-		Use: "doctor", Short: "Look at this machine: what will not work, why, and what to do",
-		Long: "Looks at the machine and at the context in use. With the name of a role and the flags that it is\n" +
-			"started with (or its files), also at what that role needs: verge doctor worker --data-dir /srv/verge",
+		Use: "doctor", Short: "Check this machine: what will not work, why, and what to do",
+		Long: "Checks this machine and the context in use. With a role and the flags that it is started with\n" +
+			"(or its files), also what that role needs: verge doctor worker --data-dir /srv/verge",
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
@@ -37,7 +37,7 @@ func (a *app) doctorCommand() *cobra.Command {
 func doctorFor[F any](a *app, build func() *role[F]) *cobra.Command {
 	r := build()
 	mode := ""
-	r.cmd.Short = "Look at what verge " + r.cmd.Name() + " needs on this machine"
+	r.cmd.Short = "Check what verge " + r.cmd.Name() + " needs on this machine"
 	r.cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		found := append(doctor.Machine(a.opts.Now()), doctor.Leftovers(cmd.Context(), leftover.Options{})...)
 		if err := r.settle(a); err != nil {

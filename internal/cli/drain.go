@@ -20,16 +20,18 @@ func (a *app) drainCommand() *cobra.Command {
 	reason := ""
 	cmd := &cobra.Command{
 		Use:   "drain worker/NAME | cluster/NAME",
-		Short: "Cordon a worker or a cluster and move what runs there away",
-		Long: `Cordon a worker or a cluster and move what runs there away.
+		Short: "Cordon a worker or cluster and move its instances away",
+		Long: `Cordon a worker or cluster and move its instances away.
 
-Each instance is started elsewhere first, and ends here when the other is ready
-and gets the requests: one at a time of each service. What cannot go anywhere
-(its volume is here, there is no room) stays and is listed. The drain goes on
-without this command, also when an orchestrator is restarted, until it is taken
-back with: verge uncordon. A worker is drained at its cluster (with a context of
-it), a cluster at the root.
-Exit code 0: nothing is left; 1: an error, nothing was changed; 2: it goes on, or
+Each instance first starts elsewhere, and ends here when the new one is ready and
+gets the requests, one at a time of each service. An instance that cannot move (its
+volume is here, there is no room) stays and is listed. The drain continues without
+this command, also across restarts of orchestrators; cancel it with verge uncordon.
+Drain a worker with a context of its cluster, or of the root, which passes the
+command on if the cluster was started with --share-details. Drain a cluster with a
+context of the root.
+
+Exit code 0: nothing is left; 1: an error, nothing was changed; 2: it continues, or
 something has to stay.`,
 		Example: "  verge drain worker/w1 --reason 'a new disk' --timeout 10m\n  verge drain cluster/edge",
 		Args:    oneOrTwoArgs("worker/NAME or cluster/NAME"),
@@ -40,7 +42,7 @@ something has to stay.`,
 		},
 	}
 	f.add(cmd, "stored")
-	cmd.Flags().StringVar(&reason, "reason", "", "why, for those who come across it")
+	cmd.Flags().StringVar(&reason, "reason", "", "the reason, shown to others")
 	return cmd
 }
 
@@ -73,7 +75,7 @@ func (a *app) drain(ctx context.Context, c *rest.Client, t target, reason string
 			return false, err
 		}
 		if v.Cordon == nil {
-			return false, &userError{what: t.String() + " is no longer drained", why: "somebody has taken it back meanwhile", next: "look with: verge get " + t.kind() + "s"}
+			return false, &userError{what: t.String() + " is no longer drained", why: "somebody has uncordoned it meanwhile", next: "see: verge get " + t.kind() + "s"}
 		}
 		last = v
 		stays := a.drainSteps(v, said, total)
@@ -89,7 +91,7 @@ func (a *app) drain(ctx context.Context, c *rest.Client, t target, reason string
 	case err == nil:
 		return a.printf("%s drained: %s moved or ended after %s", t, instancesOf(len(total)), took(a.opts.Now().Sub(start)))
 	case errors.Is(err, errStays):
-		why = instancesOf(len(last.Left)) + " cannot go anywhere now"
+		why = instancesOf(len(last.Left)) + " cannot move now"
 	case errors.Is(err, errTimeout):
 		why = instancesOf(len(last.Left)) + " left after " + api.Duration(f.timeout).String()
 	case errors.Is(err, context.Canceled):
@@ -107,7 +109,7 @@ func (a *app) drain(ctx context.Context, c *rest.Client, t target, reason string
 		}
 	}
 	return &incompleteError{userError{what: t.String() + " is not empty", why: why,
-		next: "it takes nothing new, and the drain goes on by itself, until: verge uncordon " + t.String()}}
+		next: "it takes nothing new, and the drain continues until: verge uncordon " + t.String()}}
 }
 
 // drainSteps prints what is new in a view, and counts what has to stay.

@@ -16,10 +16,10 @@ import (
 func (a *app) eventsCommand() *cobra.Command {
 	follow, mode := false, ""
 	cmd := &cobra.Command{
-		Use: "events", Short: "Print what happened", Args: noArgs,
+		Use: "events", Short: "Print events", Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.events(cmd.Context(), follow, mode) },
 	}
-	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on with what happens from now on")
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "follow new events")
 	cmd.Flags().BoolVarP(&follow, "watch", "w", false, "the same as --follow")
 	outputFlag(cmd, &mode, "table", "wide", "json", "yaml", "name")
 	return cmd

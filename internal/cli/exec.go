@@ -50,10 +50,10 @@ func (a *app) execCommand() *cobra.Command {
 	stdin, tty := false, false
 	cmd := &cobra.Command{
 		Use:   "exec INSTANCE [-i] [-t] -- COMMAND [ARGUMENT…]",
-		Short: "Run a program beside an instance: its directory, its environment, its limits",
-		Long: "Run a program beside an instance: in its directory, with its environment and within its limits.\n" +
-			"Its exit code becomes that of this command; 1 also stands for what could not be run, and 255\n" +
-			"for what ended with the engine of its worker, which was upgraded or has died.",
+		Short: "Run a command beside an instance, in its directory and environment",
+		Long: "Run a command beside an instance: in its directory, with its environment and within its limits.\n" +
+			"The exit code is that of the command; 1 also if it could not be run, and 255 if the engine of\n" +
+			"its worker was upgraded or died meanwhile.",
 		Example: "  verge exec guestbook.store.0 -- ls -l\n  verge exec instance/guestbook.store.0 -it -- sh",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			at := cmd.ArgsLenAtDash()
@@ -61,7 +61,7 @@ func (a *app) execCommand() *cobra.Command {
 				at = 1
 			}
 			if at < 1 || at > 2 || len(args) <= at {
-				return usageError(cmd, "write it as INSTANCE -- COMMAND")
+				return usageError(cmd, "write INSTANCE -- COMMAND")
 			}
 			name, err := instanceRef(args[:at])
 			if err != nil {
@@ -79,8 +79,8 @@ func (a *app) execCommand() *cobra.Command {
 			return a.exec(cmd.Context(), c, i.ID, args[at:], stdin, tty)
 		},
 	}
-	cmd.Flags().BoolVarP(&stdin, "stdin", "i", false, "hand standard input on to the program")
-	cmd.Flags().BoolVarP(&tty, "tty", "t", false, "give the program a terminal")
+	cmd.Flags().BoolVarP(&stdin, "stdin", "i", false, "pass standard input to the command")
+	cmd.Flags().BoolVarP(&tty, "tty", "t", false, "give the command a terminal")
 	return cmd
 }
 
@@ -177,9 +177,9 @@ func (e *execution) output(ctx context.Context) error {
 	case err != nil && !sessionGone(err):
 		return err
 	case err != nil || last.Again:
-		return &lostError{userError{what: "the program did not end by itself", why: lostWhy(last, err), next: "run it again"}}
+		return &lostError{userError{what: "the command did not finish", why: lostWhy(last, err), next: "run it again"}}
 	case last.Exit == nil:
-		return &userError{what: "the program did not end by itself", why: last.Why}
+		return &userError{what: "the command did not finish", why: last.Why}
 	case last.Exit.Code != 0:
 		return &remoteExit{last.Exit.Code}
 	}
@@ -199,7 +199,7 @@ func sessionGone(err error) bool {
 // lostWhy is why a session is no more, by the last of it or by who does not know it.
 func lostWhy(last wire.ExecOutput, err error) string {
 	if err != nil {
-		return "the engine of its worker has ended, or was upgraded"
+		return "the engine of its worker ended or was upgraded"
 	}
 	return last.Why
 }
@@ -228,7 +228,7 @@ func (e *execution) drain(ctx context.Context) (wire.ExecOutput, error) {
 				continue
 			}
 			if _, err := w.to.Write(w.data); err != nil {
-				return chunk, fmt.Errorf("write the program's output: %w", err)
+				return chunk, fmt.Errorf("write the command's output: %w", err)
 			}
 		}
 		out += int64(len(chunk.Stdout))

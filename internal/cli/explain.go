@@ -21,7 +21,7 @@ func (a *app) explainCommand() *cobra.Command {
 	mode, from := "", ""
 	cmd := &cobra.Command{
 		Use:     "explain INSTANCE | route SERVICE --from WORKER | scale SERVICE",
-		Short:   "Say why an instance is where it is, why a worker routes a service as it does, or why so many instances run",
+		Short:   "Explain where an instance was placed, how a worker routes a service, or how many instances run",
 		Example: "  verge explain instance/guestbook.front.0\n  verge explain route guestbook.front --from w1\n  verge explain scale guestbook.front",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 2 && (args[0] == "route" || args[0] == "scale") {
@@ -68,7 +68,7 @@ func (a *app) explainCommand() *cobra.Command {
 			return a.explain(e)
 		},
 	}
-	cmd.Flags().StringVar(&from, "from", "", "the worker that routes: NAME or CLUSTER/NAME (route)")
+	cmd.Flags().StringVar(&from, "from", "", "for route: the worker, NAME or CLUSTER/NAME")
 	outputFlag(cmd, &mode, "table", "json", "yaml")
 	return cmd
 }

@@ -60,14 +60,14 @@ func (a *app) scaleLines(r wire.ScaleReport) []string {
 	}
 	runs := fmt.Sprintf("  runs         %d of %d that are placed", r.Awake, r.Placed)
 	if r.Awake < r.Placed {
-		runs += "; what sleeps starts with the next request"
+		runs += "; the others sleep and start with the next request"
 	}
 	lines := []string{runs}
 	switch {
 	case r.Max == 0:
-		lines = append(lines, "  may run      none: what is asked for here is answered in other clusters")
+		lines = append(lines, "  may run      none: requests from here are answered in other clusters")
 	case r.Fixed:
-		lines = append(lines, fmt.Sprintf("  may run      %d, whatever is asked for", r.Max))
+		lines = append(lines, fmt.Sprintf("  may run      %d, whatever the demand", r.Max))
 	default:
 		lines = append(lines, fmt.Sprintf("  may run      %d to %d", r.Min, r.Max))
 	}
@@ -86,9 +86,9 @@ func (a *app) scaleLines(r wire.ScaleReport) []string {
 			lines = append(lines, fmt.Sprintf("%s  %s does %s, works %s on a request, %d wait", label, x.Instance, able(x.RPS), lasting(x.Exec.Std()), x.Waiting))
 		}
 	case r.Asked:
-		lines = append(lines, "  now          somebody asks for it; what that takes is decided within seconds")
+		lines = append(lines, "  now          requests come in; a decision follows within seconds")
 	default:
-		lines = append(lines, "  now          nobody has asked for it lately, as far as requests are counted: those of the last seconds are not")
+		lines = append(lines, "  now          no requests lately (those of the last seconds are not counted yet)")
 	}
 	if r.Last != nil && (r.Now == nil || !r.Last.At.Equal(r.Now.At)) {
 		lines = append(lines, a.decidedLines("last change", r.Last)...)
@@ -110,7 +110,7 @@ func overflowLines(r wire.ScaleReport) (lines []string) {
 		lines = append(lines, fmt.Sprintf("  for others   %d, for requests that enter where there is no room", r.Extra-told))
 	}
 	if r.Short > 0 {
-		short := fmt.Sprintf("  no room      for %d more, which are asked for here", r.Short)
+		short := fmt.Sprintf("  no room      for %d more that are wanted here", r.Short)
 		if r.Full != "" {
 			short += ": " + r.Full
 		}

@@ -90,9 +90,9 @@ func findExtension(name string) (path, beside string) {
 }
 
 func (a *app) labCommand() *cobra.Command {
-	return a.extension("lab", "A test bed with real distances on this machine, and the experiments that run in it (verge-lab)", "lab")
+	return a.extension("lab", "Emulate sites with real distances on this machine, and run experiments (verge-lab)", "lab")
 }
 
 func (a *app) simCommand() *cobra.Command {
-	return a.extension("sim", "Experiments in virtual time, for what one machine cannot hold (verge-lab)", "lab", "sim")
+	return a.extension("sim", "Run experiments in virtual time (verge-lab)", "lab", "sim")
 }

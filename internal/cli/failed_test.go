@@ -25,7 +25,7 @@ func TestApplyThatHasFailed(t *testing.T) {
 	slept := 0
 	f.onSleep = func() { slept++ }
 	r := f.runWith(hello, "apply", "-", "--timeout", "1h")
-	if r.code != 2 || !strings.Contains(r.stderr, "application/hello was accepted, and has failed: service web: hello.web.0: exit code 3, given up here after 5 restarts in a row\n") {
+	if r.code != 2 || !strings.Contains(r.stderr, "application/hello was accepted, but has failed: service web: hello.web.0: exit code 3, given up here after 5 restarts in a row\n") {
 		t.Errorf("%+v", r)
 	}
 	if slept > d.hang {
@@ -51,7 +51,7 @@ func TestReadyWords(t *testing.T) {
 		"asleep beside":       {[]wire.ServiceView{{Most: 4, Asleep: 1}, {Wanted: 1, Ready: 1}}, "1/1", "1/1 instances ready, 1 asleep until a request comes"},
 		"a schedule":          {[]wire.ServiceView{{Name: "nightly", Wanted: 1, Job: schedule}}, "-", "nightly runs by its schedule"},
 		"a job":               {[]wire.ServiceView{{Wanted: 2, Job: &wire.JobView{Completions: 8, Completed: 3}}}, "3/8", "3/8 instances ready"},
-		"nothing":             {nil, "-", "nothing is to run"},
+		"nothing":             {nil, "-", "nothing to run"},
 	} {
 		if table, said := readyOf(c.list), readyWords(c.list); table != c.table || said != c.said {
 			t.Errorf("%s: %q and %q, want %q and %q", name, table, said, c.table, c.said)

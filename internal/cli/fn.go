@@ -29,9 +29,9 @@ const fnFile = "verge.yaml"
 
 func (a *app) fnCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "fn", Aliases: []string{"function", "functions"}, Short: "Make, build, deploy and ask functions", Args: cobra.ArbitraryArgs, RunE: group,
-		Long: `Make, build, deploy and ask functions: services that answer requests, made of a
-WebAssembly module, or of a program.
+		Use: "fn", Aliases: []string{"function", "functions"}, Short: "Create, build, deploy and invoke functions", Args: cobra.ArbitraryArgs, RunE: group,
+		Long: `Create, build, deploy and invoke functions: services that answer requests, made of
+a WebAssembly module or a program.
 
   verge fn new hello && cd hello
   verge fn deploy
@@ -44,19 +44,19 @@ WebAssembly module, or of a program.
 func (a *app) fnNew() *cobra.Command {
 	lang := ""
 	cmd := &cobra.Command{
-		Use: "new NAME", Short: "Make a folder with a function", Args: oneArg("NAME"),
-		Long: `Make a folder with the source of a function, its descriptor and a README.
+		Use: "new NAME", Short: "Create a folder with a function", Args: oneArg("NAME"),
+		Long: `Create a folder with the source of a function, its descriptor and a README.
 
-go is a function in Go, which becomes a WebAssembly module; http is a program in Go
-that listens for requests, run as a process of the worker's machine.`,
+go is a function in Go, compiled to a WebAssembly module; http is a program in Go
+that listens for requests and runs as a process on the worker's machine.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if lang != "go" && lang != "http" {
-				return usageError(cmd, "there is no --lang %s: it is go or http", lang)
+				return usageError(cmd, "--lang is go or http, not %s", lang)
 			}
 			return a.newFunction(filepath.Clean(args[0]), lang)
 		},
 	}
-	cmd.Flags().StringVar(&lang, "lang", "go", "what it is made of: go or http")
+	cmd.Flags().StringVar(&lang, "lang", "go", "its kind: go or http")
 	return cmd
 }
 
@@ -65,13 +65,13 @@ var fnName = pattern.Lazy(`^[a-z]([-a-z0-9]*[a-z0-9])?$`)
 func (a *app) newFunction(dir, lang string) error {
 	name := filepath.Base(dir)
 	if !fnName().MatchString(name) || len(name) > api.MaxNameLength {
-		return &userError{what: "that is no name for a function", why: name, next: "use small letters, digits and -, and begin with a letter"}
+		return &userError{what: "invalid name for a function", why: name, next: "use lower-case letters, digits and -, beginning with a letter"}
 	}
 	if err := os.Mkdir(dir, 0o755); err != nil { //nolint:gosec // sources are read by who may read folders
 		if errors.Is(err, fs.ErrExist) {
-			return &userError{what: "the folder is there already", why: dir, next: "choose another name, or: cd " + dir + " && verge fn deploy"}
+			return &userError{what: "the folder exists", why: dir, next: "choose another name, or: cd " + dir + " && verge fn deploy"}
 		}
-		return &userError{what: "the folder cannot be made", why: err.Error(), next: "choose another place"}
+		return &userError{what: "the folder cannot be created", why: err.Error(), next: "choose another place"}
 	}
 	program, err := filepath.Abs(filepath.Join(dir, name))
 	if err != nil {
@@ -100,9 +100,9 @@ func (a *app) newFunction(dir, lang string) error {
 func (a *app) fnBuild() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "build [FOLDER]", Short: "Build the module or the program of a function", Args: folderArgs,
-		Long: `Build the function in a folder with the Go toolchain of this machine: NAME.wasm where
-verge.yaml says runtime: wasm, else the program NAME. A module that is there and has
-no Go sources beside it is taken as it is.`,
+		Long: `Build the function in a folder with this machine's Go toolchain: NAME.wasm if
+verge.yaml says runtime: wasm, else the program NAME. A module without Go sources
+beside it is used as it is.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			fn, err := a.openFunction(args)
 			if err != nil {
@@ -129,7 +129,7 @@ type function struct {
 
 func folderArgs(cmd *cobra.Command, args []string) error {
 	if len(args) > 1 {
-		return usageError(cmd, "%q is one argument too many, it takes FOLDER", args[1])
+		return usageError(cmd, "%q is one argument too many: it takes FOLDER", args[1])
 	}
 	return nil
 }
@@ -143,14 +143,14 @@ func (a *app) openFunction(args []string) (*function, error) {
 	}
 	path := filepath.Join(fn.dir, fnFile)
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		return nil, &userError{what: "there is no function here", why: "no " + path, next: "verge fn new NAME makes one; or give its FOLDER"}
+		return nil, &userError{what: "no function here", why: "no " + path, next: "create one with verge fn new NAME, or give its FOLDER"}
 	}
 	list, err := a.parseDescriptors([]string{path})
 	if err != nil {
 		return nil, err
 	}
 	if len(list) != 1 {
-		return nil, &userError{what: "it is more than one application", why: path, next: "verge apply " + path}
+		return nil, &userError{what: "it has more than one application", why: path, next: "verge apply " + path}
 	}
 	fn.descriptorFile = list[0]
 	seen := map[string]bool{}
@@ -178,14 +178,14 @@ func (a *app) buildFunction(ctx context.Context, fn *function) (string, error) {
 	if len(sources) == 0 {
 		for _, m := range fn.modules {
 			if _, err := os.Stat(filepath.Join(fn.dir, m)); err != nil {
-				return "", &userError{what: "there is nothing to build", why: fmt.Sprintf("neither Go sources nor %s are in %s", m, fn.dir), next: "put the module there, or its sources"}
+				return "", &userError{what: "nothing to build", why: fmt.Sprintf("neither Go sources nor %s are in %s", m, fn.dir), next: "add the module or its sources"}
 			}
 		}
 		return strings.Join(fn.modules, ", "), nil
 	}
 	tool, err := exec.LookPath("go")
 	if err != nil {
-		return "", &userError{what: "the Go toolchain is not here", why: "there is no go in PATH", next: "install it (https://go.dev/dl), or put a finished " + out + " there without the sources"}
+		return "", &userError{what: "the Go toolchain is missing", why: "go is not in PATH", next: "install it (https://go.dev/dl), or put a finished " + out + " there without the sources"}
 	}
 	args := []string{"build", "-trimpath", "-ldflags=-s -w", "-o", out}
 	env := append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
@@ -200,7 +200,7 @@ func (a *app) buildFunction(ctx context.Context, fn *function) (string, error) {
 	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = fn.dir, env, &said, &said
 	a.notef("building %s; the first time takes a while", out)
 	if err := cmd.Run(); err != nil {
-		return "", &userError{what: "it cannot be built", why: strings.TrimSpace(said.String() + " " + err.Error()), next: "correct it and build again; functions need Go 1.24 or newer"}
+		return "", &userError{what: "the build failed", why: strings.TrimSpace(said.String() + " " + err.Error()), next: "correct it and try again; functions need Go 1.24 or newer"}
 	}
 	return out, nil
 }
@@ -208,10 +208,10 @@ func (a *app) buildFunction(ctx context.Context, fn *function) (string, error) {
 func (a *app) fnDeploy() *cobra.Command {
 	f, noBuild := applyFlags{}, false
 	cmd := &cobra.Command{
-		Use: "deploy [FOLDER]", Short: "Build a function, store its module, apply its descriptor", Args: folderArgs,
-		Long: `Build the function in a folder, put its module into the object store, apply its
-descriptor, and wait until it holds. The module gets a name with its digest, so what
-runs is what was deployed, and a change is a rollout like any other.`,
+		Use: "deploy [FOLDER]", Short: "Build a function, upload its module and apply its descriptor", Args: folderArgs,
+		Long: `Build the function in a folder, upload its module to the object store, apply its
+descriptor, and wait until ready. The module's name contains its digest, so what runs
+is what was deployed, and a change is a rollout like any other.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if f.timeout <= 0 {
 				return usageError(cmd, "--timeout must be more than 0")
@@ -231,8 +231,8 @@ runs is what was deployed, and a change is a rollout like any other.`,
 			return a.withClient(func(c *rest.Client) error { return a.deploy(cmd.Context(), c, fn, f) })
 		},
 	}
-	cmd.Flags().BoolVar(&noBuild, "no-build", false, "take the module that is there")
-	cmd.Flags().BoolVar(&f.noWait, "no-wait", false, "return when it is accepted")
+	cmd.Flags().BoolVar(&noBuild, "no-build", false, "use the existing module")
+	cmd.Flags().BoolVar(&f.noWait, "no-wait", false, "return once it is accepted")
 	cmd.Flags().DurationVar(&f.timeout, "timeout", defaultTimeout, "wait at most this long")
 	cmd.Flags().StringVarP(&f.namespace, "namespace", "n", "", namespaceHelp)
 	f.mode = "table"
@@ -261,7 +261,7 @@ func (a *app) deploy(ctx context.Context, c *rest.Client, fn *function, f applyF
 		return err
 	}
 	name := fn.spec.Application
-	a.notef("ask it: verge fn invoke %s", name)
+	a.notef("call it: verge fn invoke %s", name)
 	if url := a.gatewayURL(ctx, c, fn.spec); url != "" {
 		return a.printf("%s", url)
 	}
@@ -278,7 +278,7 @@ func (fn *function) rename(module, object string) error {
 	}
 	for _, s := range spec.Services {
 		if s.Module == module {
-			return &userError{what: "the module cannot be named", why: fmt.Sprintf("%s says module: %s in a way that is not understood here", fn.name, module), next: "write it on a line of its own: module: " + module}
+			return &userError{what: "the module cannot be named in the descriptor", why: fmt.Sprintf("%s has module: %s in a form that is not supported here", fn.name, module), next: "write it on a line of its own: module: " + module}
 		}
 	}
 	fn.source, fn.spec = source, spec

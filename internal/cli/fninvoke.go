@@ -35,20 +35,21 @@ type invokeFlags struct {
 func (a *app) fnInvoke() *cobra.Command {
 	f := invokeFlags{}
 	cmd := &cobra.Command{
-		Use: "invoke NAME [-]", Short: "Send a request to a function, and write its answer",
+		Use: "invoke NAME [-]", Short: "Send a request to a function and print the answer",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 2 && args[1] == "-" {
 				return nil
 			}
 			return oneArg("NAME")(cmd, args)
 		},
-		Long: fmt.Sprintf(`Send a request to a function, or to any service that answers http, and write the body
-of its answer. NAME is an application or APPLICATION.SERVICE.
+		Long: fmt.Sprintf(`Send a request to a function, or to any HTTP service, and print the body of the
+answer. NAME is an application or APPLICATION.SERVICE.
 
-The request goes through the server to a worker of the service, whose router gives it
-to an instance as it does others: no port has to be reachable from here, and a service
-that sleeps is woken. At most %d KiB go each way; what is larger is named with
---object, and read by the function as a file below /objects.
+The request goes through the server to a worker of the service, whose router passes
+it to an instance: no port need be reachable from here, and a sleeping service wakes.
+At most %d KiB go each way. Name larger data with --object; the function reads it as
+a file below /objects.
+
 Exit code 1: the status is 400 or more.`, wire.MaxInvokeBytes>>10),
 		Example: "  verge fn invoke hello --path '/?name=you'\n  verge fn invoke resize --file cat.jpg > small.jpg\n  echo '{}' | verge fn invoke hello -\n  verge fn invoke resize --object default/cat.jpg",
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -63,10 +64,10 @@ Exit code 1: the status is 400 or more.`, wire.MaxInvokeBytes>>10),
 	cmd.Flags().StringVar(&f.in.Port, "port", "", "name of a port (default: the first)")
 	cmd.Flags().StringVarP(&f.data, "data", "d", "", "body of the request")
 	cmd.Flags().StringVar(&f.file, "file", "", "file with the body of the request")
-	cmd.Flags().StringVar(&f.object, "object", "", "object NAMESPACE/NAME that the request refers to, as its field "+objectHeader)
-	cmd.Flags().StringArrayVarP(&f.header, "header", "H", nil, "field of the request, as Name: value")
+	cmd.Flags().StringVar(&f.object, "object", "", "object NAMESPACE/NAME for the request to refer to, in its header "+objectHeader)
+	cmd.Flags().StringArrayVarP(&f.header, "header", "H", nil, "header of the request, as Name: value")
 	cmd.Flags().DurationVar(&f.timeout, "timeout", wire.MaxInvokeMs*time.Millisecond, "how long the answer may take, at most a minute")
-	cmd.Flags().BoolVarP(&f.headings, "include", "i", false, "write status and fields of the answer too")
+	cmd.Flags().BoolVarP(&f.headings, "include", "i", false, "print status and headers of the answer too")
 	return cmd
 }
 
@@ -79,7 +80,7 @@ func (f *invokeFlags) read(a *app, cmd *cobra.Command, args []string) (err error
 		}
 	}
 	if given > 1 {
-		return usageError(cmd, "the body comes from one of --data, --file and -")
+		return usageError(cmd, "give the body by one of --data, --file and -")
 	}
 	switch {
 	case f.timeout < time.Millisecond || f.timeout > wire.MaxInvokeMs*time.Millisecond:
@@ -95,7 +96,7 @@ func (f *invokeFlags) read(a *app, cmd *cobra.Command, args []string) (err error
 		return &userError{what: "the body cannot be read", why: err.Error(), next: "give another --file, or - for standard input"}
 	}
 	if len(f.in.Body) > wire.MaxInvokeBytes {
-		return &userError{what: "the body is too large", why: fmt.Sprintf("%d KiB are the most that is carried", wire.MaxInvokeBytes>>10),
+		return &userError{what: "the body is too large", why: fmt.Sprintf("the limit is %d KiB", wire.MaxInvokeBytes>>10),
 			next: "verge object put NAME FILE, then: verge fn invoke " + args[0] + " --object default/NAME"}
 	}
 	f.in.TimeoutMs = int(f.timeout / time.Millisecond)
@@ -139,7 +140,7 @@ func (a *app) invoke(ctx context.Context, c *rest.Client, name string, f *invoke
 		return fmt.Errorf("write to standard output: %w", err)
 	}
 	if got.Cut {
-		a.notef("the answer goes on: it is longer than the %d KiB that are carried", wire.MaxInvokeBytes>>10)
+		a.notef("the answer is cut off after %d KiB", wire.MaxInvokeBytes>>10)
 	}
 	if got.Status >= http.StatusBadRequest {
 		return &userError{what: "the answer is an error", why: fmt.Sprintf("%d %s", got.Status, http.StatusText(got.Status)), next: "verge logs " + id}
@@ -164,9 +165,9 @@ func someInstance(ctx context.Context, c *rest.Client, name string) (string, err
 		}
 	}
 	if len(list) > 0 {
-		return "", &userError{what: "the function is placed nowhere yet", why: list[0].ID + ": " + clean(list[0].Reason), next: "verge describe instance/" + list[0].ID}
+		return "", &userError{what: "the function has no place yet", why: list[0].ID + ": " + clean(list[0].Reason), next: "verge describe instance/" + list[0].ID}
 	}
-	return "", &userError{what: "no such function", why: name, next: "list what there is with: verge get services; make one with: verge fn new NAME"}
+	return "", &userError{what: "no such function", why: name, next: "list them with: verge get services; create one with: verge fn new NAME"}
 }
 
 func rankOf(i *wire.InstanceView) int {

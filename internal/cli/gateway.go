@@ -55,24 +55,24 @@ func (a *app) grantWords(v wire.WorkerView) string {
 	g := v.GatewayGrant
 	switch {
 	case refused(v):
-		return "none: it is given no certificates (verge worker allow-gateway " + v.Name + ")"
+		return "not allowed: it gets no certificates (verge worker allow-gateway " + v.Name + ")"
 	case !g.May():
 		return ""
 	case g.By == "":
-		return "TLS allowed: it was a gateway before there were grants"
+		return "TLS allowed: it was a gateway before permissions existed"
 	}
 	return "TLS allowed by " + g.By + ", " + a.since(g.At) + " ago"
 }
 
 func (a *app) allowGatewayCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "allow-gateway NAME", Short: "Let a worker be a gateway with TLS: it is given certificates and their keys",
-		Long: `Let a worker be a gateway with TLS. It is given the certificates of all hosts that
-are published, with their keys, so it should be a machine that you trust with them.
+		Use: "allow-gateway NAME", Short: "Allow a worker to be a gateway with TLS",
+		Long: `Allow a worker to be a gateway with TLS. It gets the certificates of all published
+hosts, with their keys: allow only machines that you trust with them.
 
-A worker that is started with --gateway-tls and is not allowed to is a gateway for
-plain HTTP and ports alone. It is done at the worker's cluster (with a context of it).
-A worker can be allowed when it joins too: verge token create --worker --gateway.`,
+A worker with --gateway-tls that is not allowed is a gateway for plain HTTP and ports
+alone. Use a context of the worker's cluster. A worker can also be allowed when it
+joins: verge token create --worker --gateway.`,
 		Example: "  verge worker allow-gateway w1",
 		Args:    oneArg("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -88,12 +88,12 @@ A worker can be allowed when it joins too: verge token create --worker --gateway
 
 func (a *app) denyGatewayCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "deny-gateway NAME", Short: "Let a worker be a gateway with TLS no more",
-		Long: `Let a worker be a gateway with TLS no more: the certificates that it was given are
-taken from it. It goes on as a gateway for plain HTTP and ports.
+		Use: "deny-gateway NAME", Short: "Withdraw the permission to be a gateway with TLS",
+		Long: `Withdraw the permission to be a gateway with TLS: the worker loses the certificates
+that it was given, and stays a gateway for plain HTTP and ports.
 
-What a machine has had may have been copied: where you do not trust it any more, get
-new certificates for its hosts too.`,
+The machine may have copied the keys that it had. If you no longer trust it, get new
+certificates for its hosts.`,
 		Example: "  verge worker deny-gateway w1",
 		Args:    oneArg("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -101,7 +101,7 @@ new certificates for its hosts too.`,
 				if err := c.DenyGateway(ctx, t.cluster, t.worker); err != nil {
 					return err
 				}
-				return a.printf("%s may be no gateway with TLS", t)
+				return a.printf("%s may no longer be a gateway with TLS", t)
 			})
 		},
 	}
@@ -129,7 +129,7 @@ func (a *app) certificateValue(certFile, keyFile string) ([]byte, error) {
 	}
 	switch end, now := pair.Leaf.NotAfter, a.opts.Now(); {
 	case !now.Before(end):
-		return nil, &userError{what: "the certificate cannot be used", why: "it has expired at " + end.UTC().Format(time.RFC3339), next: "get a new one from its authority; what gateways have stays as it is"}
+		return nil, &userError{what: "the certificate cannot be used", why: "it expired at " + end.UTC().Format(time.RFC3339), next: "get a new one from its authority; gateways keep the one they have"}
 	case !now.Add(wire.ExpiresSoon).Before(end):
 		a.notef("note: the certificate expires soon, at %s: get a new one in time", end.UTC().Format(time.RFC3339))
 	}

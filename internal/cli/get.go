@@ -26,15 +26,15 @@ func (a *app) getCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "get KIND [NAME]",
 		Short: "List applications, services, jobs, instances, clusters, workers or namespaces",
-		Long: `List applications (app), services (svc), jobs (those of the services that end),
-instances (inst), clusters, workers or namespaces (ns).
+		Long: `List applications (app), services (svc), jobs, instances (inst), clusters, workers
+or namespaces (ns).
 
-With a name, only what has that name; for instances and services also what
-begins with it.`,
+With a name, list only that one; instances and services also by the beginning of
+their name.`,
 		Example: "  verge get instances --app guestbook\n  verge get app/guestbook -o yaml\n  verge get instances -w",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 || len(args) > 2 {
-				return usageError(cmd, "it takes KIND [NAME]")
+				return usageError(cmd, "give KIND [NAME]")
 			}
 			return nil
 		},
@@ -57,9 +57,9 @@ begins with it.`,
 			return a.get(cmd.Context(), c, kind, name, f)
 		},
 	}
-	cmd.Flags().StringVar(&f.app, "app", "", "only of this application (services, instances)")
-	cmd.Flags().StringVar(&f.service, "service", "", "only of this service (instances)")
-	cmd.Flags().BoolVarP(&f.watch, "watch", "w", false, "go on with every change from now on")
+	cmd.Flags().StringVar(&f.app, "app", "", "only those of this application (services, instances)")
+	cmd.Flags().StringVar(&f.service, "service", "", "only those of this service (instances)")
+	cmd.Flags().BoolVarP(&f.watch, "watch", "w", false, "follow changes")
 	f.add(cmd)
 	outputFlag(cmd, &f.mode, "table", "wide", "json", "yaml", "name")
 	return cmd
@@ -112,7 +112,7 @@ func show[T any](a *app, l listing[T], mode, name string, prefix bool) func([]T,
 				list = slices.DeleteFunc(list, func(v T) bool { return !prefix || !strings.HasPrefix(l.name(v), name) })
 			}
 			if len(list) == 0 {
-				return &userError{what: "no such " + l.kind, why: name, next: "list what there is with: verge get " + l.kind + "s"}
+				return &userError{what: "no such " + l.kind, why: name, next: "list them with: verge get " + l.kind + "s"}
 			}
 		}
 		return l.print(a, mode, list, single)
@@ -210,7 +210,7 @@ func readyWords(list []wire.ServiceView) string {
 		}
 	}
 	if len(out) == 0 {
-		return "nothing is to run"
+		return "nothing to run"
 	}
 	return strings.Join(out, ", ")
 }
@@ -220,7 +220,7 @@ func appStatus(v wire.AppView) cell {
 	case v.Deleting:
 		return cell{"deleting", yellow}
 	case v.Holds:
-		return text("holds")
+		return text("ready")
 	}
 	return cell{"incomplete", yellow}
 }

@@ -17,24 +17,23 @@ const kindHook = "hook"
 
 func (a *app) hookCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "hook", Aliases: []string{"hooks"}, Short: "Tell others by HTTP what happens, or ask them first", Args: cobra.ArbitraryArgs, RunE: group,
-		Long: `Tell others by HTTP what happens, or ask them before something does: webhooks.
+		Use: "hook", Aliases: []string{"hooks"}, Short: "Manage webhooks: notify others of events, or ask them before changes", Args: cobra.ArbitraryArgs, RunE: group,
+		Long: `Manage webhooks: notify others of events, or ask them before changes.
 
-A hook is of a namespace, and is told of what belongs to it; developers of the
-namespace manage it. One with --all-namespaces is told of everything, clusters too,
-and is an administrator's.
+A hook belongs to a namespace, hears of what belongs to it, and is managed by its
+developers. One with --all-namespaces hears of everything, clusters too, and is
+managed by administrators.
 
-The root has hooks, and so has each cluster: those that are made with a context of
-the cluster. A cluster's hooks are told of its workers and of what is changed at the
-site, and work without the root.
+The root has hooks, and so has each cluster: make those with a context of the
+cluster. A cluster's hooks hear of its workers and of changes at the site, and work
+without the root.
 
-What it is told (--on) is delivered at least once and in order; what its receiver
-has not taken (2xx) is kept and tried again. What it is asked (--before) waits for
-its answer: {"allow": true}, or {"allow": false, "reason": "..."}.
+Notices (--on) are delivered at least once and in order; one that its receiver has
+not taken (2xx) is kept and retried. Questions (--before) hold up a change until the
+answer: {"allow": true}, or {"allow": false, "reason": "..."}.
 
-Every message is signed with a secret, as Standard Webhooks says: with webhook-id,
-webhook-timestamp and webhook-signature, for which there are libraries in most
-languages.`,
+Every message is signed with a secret as in Standard Webhooks: webhook-id,
+webhook-timestamp and webhook-signature, for which most languages have libraries.`,
 	}
 	cmd.AddCommand(a.hookSet(), a.hookList(), a.hookDescribe(), a.hookTest(), a.hookPause(), a.hookResume(), a.hookRotate(), a.hookRemove())
 	return cmd
@@ -45,7 +44,7 @@ type hookScope struct{ namespaceFlags }
 
 func (f *hookScope) add(cmd *cobra.Command) {
 	cmd.Flags().StringVarP(&f.namespace, "namespace", "n", "", "namespace of the hook (default: that of the context, else default)")
-	cmd.Flags().BoolVarP(&f.all, "all-namespaces", "A", false, "the hook is of all namespaces, and of what is in none")
+	cmd.Flags().BoolVarP(&f.all, "all-namespaces", "A", false, "the hook is for all namespaces, and for what belongs to none")
 }
 
 // of is the namespace of a hook, "" for all.
@@ -76,19 +75,19 @@ func (a *app) hookSet() *cobra.Command {
 	var wait, keep time.Duration
 	var secret, ca string
 	cmd := a.hookOne(&cobra.Command{
-		Use: "set NAME --url URL (--on KINDS | --before OPERATIONS) --secret-file FILE", Short: "Make a hook, or change what it does",
-		Long: fmt.Sprintf(`Make a hook, or change what it does; what is not said is as it is without. The
-secret of one that is there may be left out, and stays.
+		Use: "set NAME --url URL (--on KINDS | --before OPERATIONS) --secret-file FILE", Short: "Create or replace a hook",
+		Long: fmt.Sprintf(`Create or replace a hook; flags left out get their defaults. An existing hook keeps
+its secret if you give none.
 
 --on takes kinds, "instance.*", or "*" for all:
 %s
 --before takes operations: apply (of another revision), delete, scale, undo (verge
-rollout undo), restart, and wave: each wave of a rollout, in the cluster that goes
-through it. At a cluster they are the changes that are made there. All hooks that are
+rollout undo), restart, and wave: each wave of a rollout, asked by the cluster that
+is rolling out. At a cluster they are the changes made there. All hooks that are
 asked must agree.
 
-An address of this machine, of its link or of cloud metadata is refused, unless who
-runs the root or cluster allows it (--hooks-allow).`, kindTable()),
+Addresses of the server's own machine, of its link and of cloud metadata are refused
+unless the root or cluster is started with --hooks-allow.`, kindTable()),
 		Example: "  printf 'whsec_%s' \"$(openssl rand -base64 32)\" > hook.secret\n" +
 			"  verge hook set pager --url https://pager.example/verge --on instance.failed,job.failed --secret-file hook.secret\n" +
 			"  verge hook set reviewer -A --url https://review.example/verge --before apply,delete --on-failure closed --secret-file hook.secret",
@@ -115,15 +114,15 @@ runs the root or cluster allows it (--hooks-allow).`, kindTable()),
 		return nil
 	})
 	fl := cmd.Flags()
-	fl.StringVar(&q.URL, "url", "", "where it is told or asked, https://...")
-	fl.StringSliceVar(&q.On, "on", nil, "what it is told: kinds, \"instance.*\", or \"*\"")
-	fl.StringSliceVar(&q.Before, "before", nil, "what it is asked before: "+strings.Join(wire.Gates, ", "))
-	fl.StringVar(&q.OnFailure, "on-failure", "", "what it means if it does not answer when it is asked: closed (it is refused; the default), open (it is done)")
+	fl.StringVar(&q.URL, "url", "", "URL of the receiver, https://...")
+	fl.StringSliceVar(&q.On, "on", nil, "events to send: kinds, \"instance.*\", or \"*\"")
+	fl.StringSliceVar(&q.Before, "before", nil, "operations to ask about first: "+strings.Join(wire.Gates, ", "))
+	fl.StringVar(&q.OnFailure, "on-failure", "", "what no answer to a question means: closed (refuse; the default) or open (allow)")
 	fl.StringVar(&secret, "secret-file", "", "file with the secret that signs (whsec_ and base64), - for standard input")
 	fl.DurationVar(&wait, "wait", wire.HookWait*time.Second, fmt.Sprintf("how long an answer may take, %ds at most", wire.MaxHookWait))
-	fl.DurationVar(&keep, "keep", wire.HookKeep*time.Second, "how long what could not be delivered is kept, a week at most")
-	fl.StringVar(&ca, "ca", "", "file with the authorities, in PEM, of the receiver's certificate (default: the system's)")
-	fl.BoolVar(&q.Plain, "plain-http", false, "allow a URL without TLS: what it is told can be read on the way, and its answers changed")
+	fl.DurationVar(&keep, "keep", wire.HookKeep*time.Second, "how long undelivered notices are kept, a week at most")
+	fl.StringVar(&ca, "ca", "", "file (PEM) with the authorities of the receiver's certificate (default: the system's)")
+	fl.BoolVar(&q.Plain, "plain-http", false, "allow a URL without TLS: others can read notices and change answers on the way")
 	return cmd
 }
 
@@ -163,9 +162,8 @@ func (a *app) hookRotate() *cobra.Command {
 	var overlap time.Duration
 	cmd := a.hookOne(&cobra.Command{
 		Use: "rotate NAME --secret-file FILE", Short: "Give a hook another secret to sign with",
-		Long: `Give a hook another secret to sign with. The one before signs too for as long as
---overlap says, so that its receiver can be changed in between; --overlap 0 ends it
-at once.`,
+		Long: `Give a hook another secret to sign with. The old one signs too for --overlap, so that
+you can change the receiver meanwhile; --overlap 0 ends it at once.`,
 	}, func(ctx context.Context, c *rest.Client, namespace, name string) error {
 		if secret == "" {
 			return &userError{what: "hook rotate", why: "--secret-file is missing: a file with the secret, or - for standard input", next: "verge hook rotate --help"}
@@ -183,26 +181,26 @@ at once.`,
 			return err
 		}
 		if v.Overlap.IsZero() {
-			return a.printf("hook/%s has another secret", wire.HookLabel(v.Namespace, v.Name))
+			return a.printf("hook/%s has a new secret", wire.HookLabel(v.Namespace, v.Name))
 		}
-		return a.printf("hook/%s has another secret; the one before signs too until %s", wire.HookLabel(v.Namespace, v.Name), v.Overlap.Format(time.RFC3339))
+		return a.printf("hook/%s has a new secret; the old one signs too until %s", wire.HookLabel(v.Namespace, v.Name), v.Overlap.Format(time.RFC3339))
 	})
 	cmd.Flags().StringVar(&secret, "secret-file", "", "file with the secret that signs (whsec_ and base64), - for standard input")
-	cmd.Flags().DurationVar(&overlap, "overlap", wire.HookOverlap*time.Second, "for how long the secret before signs too, 30 days at most")
+	cmd.Flags().DurationVar(&overlap, "overlap", wire.HookOverlap*time.Second, "how long the old secret signs too, 30 days at most")
 	return cmd
 }
 
 func (a *app) hookTest() *cobra.Command {
 	return a.hookOne(&cobra.Command{
-		Use: "test NAME", Short: "Send a hook a test, and say what came of it",
-		Long: "Send a hook a test at once, before what waits, and say what came of it: a notice of kind hook.test, or, if it is asked before\nanything, a question whose operation is test.",
+		Use: "test NAME", Short: "Test a hook",
+		Long: "Send a hook a test now, ahead of what waits, and show the result: a notice of kind hook.test or, if the hook is asked\nquestions, one whose operation is test.",
 	}, func(ctx context.Context, c *rest.Client, namespace, name string) error {
 		t, err := c.TestHook(ctx, namespace, name)
 		if err != nil {
 			return err
 		}
 		if !t.OK {
-			return &userError{what: "hook/" + t.Name + " was tested", why: t.What, next: "see to its receiver, then test it again; what waits for it: verge hook describe " + name + scopeFlag(namespace)}
+			return &userError{what: "hook/" + t.Name + " was tested", why: t.What, next: "repair its receiver, then test it again; what waits for it: verge hook describe " + name + scopeFlag(namespace)}
 		}
 		return a.printf("hook/%s: %s, in %s", t.Name, t.What, time.Duration(t.TookSeconds*float64(time.Second)).Round(time.Millisecond))
 	})
@@ -210,8 +208,8 @@ func (a *app) hookTest() *cobra.Command {
 
 func (a *app) hookPause() *cobra.Command {
 	return a.hookOne(&cobra.Command{
-		Use: "pause NAME", Short: "Tell and ask a hook nothing until it is resumed",
-		Long: "Tell and ask a hook nothing until it is resumed. What it is told of waits, as long as it is kept; what it would be asked about is done without it.",
+		Use: "pause NAME", Short: "Pause a hook",
+		Long: "Pause a hook until you resume it. Its notices wait, as long as they are kept; changes are made without asking it.",
 	}, func(ctx context.Context, c *rest.Client, namespace, name string) error {
 		v, err := c.PauseHook(ctx, namespace, name)
 		if err != nil {
@@ -223,7 +221,7 @@ func (a *app) hookPause() *cobra.Command {
 
 func (a *app) hookResume() *cobra.Command {
 	return a.hookOne(&cobra.Command{
-		Use: "resume NAME", Short: "End the pause of a hook, and try at once to deliver what waits",
+		Use: "resume NAME", Short: "Resume a hook and deliver what waits",
 	}, func(ctx context.Context, c *rest.Client, namespace, name string) error {
 		v, err := c.ResumeHook(ctx, namespace, name)
 		if err != nil {
@@ -235,14 +233,14 @@ func (a *app) hookResume() *cobra.Command {
 
 func (a *app) hookRemove() *cobra.Command {
 	cmd := a.hookOne(&cobra.Command{
-		Use: "rm NAME", Short: "Remove a hook and what waits for it",
+		Use: "rm NAME", Short: "Remove a hook and its waiting notices",
 	}, func(ctx context.Context, c *rest.Client, namespace, name string) error {
 		v, err := c.RemoveHook(ctx, namespace, name)
 		if err != nil {
 			return err
 		}
 		if v.Waiting > 0 {
-			a.notef("note: %s that waited for it will not be delivered", wire.Count(v.Waiting, "notice"))
+			a.notef("note: %s waiting for it will not be delivered", wire.Count(v.Waiting, "notice"))
 		}
 		return a.printf("hook/%s removed", wire.HookLabel(v.Namespace, v.Name))
 	})
@@ -253,7 +251,7 @@ func (a *app) hookRemove() *cobra.Command {
 func (a *app) hookList() *cobra.Command {
 	mode, f := "", namespaceFlags{}
 	cmd := &cobra.Command{
-		Use: "ls", Aliases: []string{"list"}, Short: "List hooks and how they fare", Args: noArgs,
+		Use: "ls", Aliases: []string{"list"}, Short: "List hooks and their state", Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := f.resolve(a, ""); err != nil {
 				return err
@@ -315,7 +313,7 @@ func hookState(v wire.HookView) cell {
 }
 
 func (a *app) hookDescribe() *cobra.Command {
-	return a.hookOne(&cobra.Command{Use: "describe NAME", Short: "Show a hook, what it is told and asked, and how deliveries fare"},
+	return a.hookOne(&cobra.Command{Use: "describe NAME", Short: "Show a hook, what it hears and decides, and its deliveries"},
 		func(ctx context.Context, c *rest.Client, namespace, name string) error {
 			list, err := c.Hooks(ctx)
 			if err != nil {
@@ -326,7 +324,7 @@ func (a *app) hookDescribe() *cobra.Command {
 					return a.describeHook(v)
 				}
 			}
-			return &userError{what: "there is no such hook", why: wire.HookLabel(namespace, name) + " is not known, or you may not see it", next: "verge hook ls"}
+			return &userError{what: "no such hook", why: wire.HookLabel(namespace, name) + " does not exist, or you may not see it", next: "verge hook ls"}
 		})
 }
 

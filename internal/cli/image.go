@@ -24,10 +24,10 @@ type ImageStore interface {
 
 func (a *app) imageCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "image", Short: "Images of containers on this machine: load, ls, rm",
-		Long: `Images of containers on this machine. Run it on the worker's own machine, as root:
-it speaks with the containerd there, and neither a worker nor a cluster has to be
-reached. A container whose image is here needs no registry.`,
+		Use: "image", Short: "Manage container images on this machine",
+		Long: `Manage container images on this machine. Run it on the worker's machine, as root: it
+talks to containerd there, without a worker or cluster. A container whose image is
+here needs no registry.`,
 		Args: cobra.ArbitraryArgs, RunE: group,
 	}
 	address := ""
@@ -105,7 +105,7 @@ func (a *app) imageLs(with withImages) *cobra.Command {
 
 func (a *app) imageRm(with withImages) *cobra.Command {
 	return &cobra.Command{
-		Use: "rm IMAGE…", Aliases: []string{"delete"}, Short: "Remove images that nothing runs of", Args: cobra.MinimumNArgs(1),
+		Use: "rm IMAGE…", Aliases: []string{"delete"}, Short: "Remove unused images", Args: cobra.MinimumNArgs(1),
 		Example: "  verge image rm docker.io/library/shop:1",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return with(func(s ImageStore) error {

@@ -28,15 +28,15 @@ func (a *app) importCommand() *cobra.Command {
 	f := &importFlags{}
 	cmd := &cobra.Command{
 		Use:   "import [compose|kubernetes|oakestra] FILE|DIRECTORY|-...",
-		Short: "Make descriptors of compose files, Kubernetes manifests and Oakestra descriptors",
-		Long: `Make descriptors of compose files, Kubernetes manifests and Oakestra descriptors.
+		Short: "Convert compose files, Kubernetes manifests and Oakestra descriptors",
+		Long: `Convert compose files, Kubernetes manifests and Oakestra descriptors to descriptors.
 
-Each file is its own application, or several; all manifests of Kubernetes
-together are one for each namespace.
-What was not carried over is said line by line on standard error.
+Each file is one application, or several; all Kubernetes manifests together are one
+for each namespace. Everything that could not be converted is reported on standard
+error, with file and line.
 
-Exit codes: 0 all was carried over, 2 descriptors were made and something was
-lost, 1 nothing was made and nothing written.`,
+Exit code 0: everything was converted; 2: descriptors were written, with losses;
+1: nothing was written.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			kind := importer.Kind("")
 			if len(args) > 0 && slices.Contains(importer.Kinds(), importer.Kind(args[0])) {
@@ -58,14 +58,14 @@ lost, 1 nothing was made and nothing written.`,
 			return kinds, cobra.ShellCompDirectiveDefault
 		},
 	}
-	cmd.Flags().StringVarP(&f.output, "output", "o", "-", "directory that gets a file NAME.yaml for each application; - is standard output")
-	cmd.Flags().StringVar(&f.name, "name", "", "name of the application (default: what the files or their folder say)")
-	cmd.Flags().StringVarP(&f.namespace, "namespace", "n", "", "namespace of the applications (default: what the files say)")
-	cmd.Flags().StringArrayVar(&f.envFiles, "env-file", nil, "variables that a compose file refers to, instead of those of .env beside it; may be repeated")
-	cmd.Flags().StringArrayVar(&f.profiles, "profile", nil, "services of a compose file that are left out otherwise; may be repeated, * is all")
-	cmd.Flags().StringVar(&f.memory, "memory-limit", "1Gi", "what an instance may use where the files state no limit")
-	cmd.Flags().BoolVar(&f.strict, "strict", false, "make nothing where something would be lost")
-	cmd.Flags().BoolVar(&f.force, "force", false, "replace files that are there")
+	cmd.Flags().StringVarP(&f.output, "output", "o", "-", "directory for a file NAME.yaml for each application; - is standard output")
+	cmd.Flags().StringVar(&f.name, "name", "", "name of the application (default: from the files or their folder)")
+	cmd.Flags().StringVarP(&f.namespace, "namespace", "n", "", "namespace of the applications (default: from the files)")
+	cmd.Flags().StringArrayVar(&f.envFiles, "env-file", nil, "file with the variables of a compose file, instead of .env beside it (repeatable)")
+	cmd.Flags().StringArrayVar(&f.profiles, "profile", nil, "profile of a compose file whose services are included, * for all (repeatable)")
+	cmd.Flags().StringVar(&f.memory, "memory-limit", "1Gi", "memory limit of instances where the files state none")
+	cmd.Flags().BoolVar(&f.strict, "strict", false, "write nothing if something would be lost")
+	cmd.Flags().BoolVar(&f.force, "force", false, "replace existing files")
 	return cmd
 }
 
@@ -120,17 +120,17 @@ func (a *app) importFiles(cmd *cobra.Command, kind importer.Kind, files []string
 	}
 	switch {
 	case errors.Is(err, importer.ErrRefused):
-		return &userError{what: "nothing was imported", why: "see the errors above", next: "mend the files; what Verge can express is described by: verge schema"}
+		return &userError{what: "nothing was imported", why: "see the errors above", next: "correct the files; verge schema describes what Verge can express"}
 	case err != nil:
 		return err
 	case f.strict && res.Lost:
-		return &userError{what: "nothing was imported", why: fmt.Sprintf("%s would be lost, and --strict is given", count(lost, "thing")), next: "mend the files, or leave --strict out"}
+		return &userError{what: "nothing was imported", why: fmt.Sprintf("%s would be lost, and --strict is given", count(lost, "thing")), next: "correct the files, or leave out --strict"}
 	}
 	if err := a.writeImported(res.Apps, f); err != nil {
 		return err
 	}
 	if res.Lost {
-		return &incompleteError{userError{what: "imported with losses", why: fmt.Sprintf("%s not carried over, see above", wasOrWere(lost)), next: "look at the descriptors, then: verge apply"}}
+		return &incompleteError{userError{what: "imported with losses", why: fmt.Sprintf("%s not carried over, see above", wasOrWere(lost)), next: "check the descriptors, then: verge apply"}}
 	}
 	return nil
 }
@@ -239,7 +239,7 @@ func importSource(file string) (importer.Source, error) {
 			return nil, err
 		}
 		if !info.Mode().IsRegular() || info.Size() > importer.MaxSourceBytes {
-			return nil, errors.New("it is no file, or too large")
+			return nil, errors.New("it is not a file, or too large")
 		}
 		return root.ReadFile(path)
 	}
@@ -267,13 +267,13 @@ func (a *app) writeImported(apps []importer.App, f *importFlags) error {
 		made = true
 	}
 	if err := os.MkdirAll(f.output, 0o755); err != nil {
-		return &userError{what: "nothing was imported", why: err.Error(), next: "give a directory that can be made"}
+		return &userError{what: "nothing was imported", why: err.Error(), next: "give a directory that can be created"}
 	}
 	paths := make([]string, len(apps))
 	for i, app := range apps {
 		paths[i] = filepath.Join(f.output, app.Name+".yaml")
 		if _, err := os.Lstat(paths[i]); err == nil && !f.force {
-			return &userError{what: "nothing was imported", why: paths[i] + " is there already", next: next}
+			return &userError{what: "nothing was imported", why: paths[i] + " exists", next: next}
 		}
 	}
 	for i, app := range apps {
@@ -286,7 +286,7 @@ func (a *app) writeImported(apps []importer.App, f *importFlags) error {
 			if made {
 				_ = os.Remove(f.output) // it is ours, and stays if something is in it
 			}
-			return &userError{what: "nothing was imported", why: err.Error(), next: "see that the directory can be written to"}
+			return &userError{what: "nothing was imported", why: err.Error(), next: "make the directory writable"}
 		}
 	}
 	for _, p := range paths {

@@ -152,11 +152,11 @@ func jobIs(want string) condition {
 		j := v.Job
 		switch {
 		case j == nil:
-			return false, "", &userError{what: "it is no job", why: name + " goes on: its descriptor does not say job", next: "verge wait service/" + name}
+			return false, "", &userError{what: "it is not a job", why: name + " runs without end: its descriptor has no job", next: "verge wait service/" + name}
 		case j.Outcome == want:
 			return true, "", nil
 		case j.Outcome != "":
-			return false, "", &userError{what: "it will not be " + want, why: name + " is " + j.Outcome + ": " + j.Why, next: "verge describe job/" + name}
+			return false, "", &userError{what: "it cannot become " + want, why: name + " is " + j.Outcome + ": " + j.Why, next: "verge describe job/" + name}
 		}
 		return false, fmt.Sprintf("%d of %d completed, %d at work", j.Completed, j.Completions, j.Active), nil
 	}
@@ -174,7 +174,7 @@ func findService(ctx context.Context, c *rest.Client, name string) (wire.Service
 	}
 	i := slices.IndexFunc(v.Services, func(s wire.ServiceView) bool { return s.Name == service })
 	if i < 0 {
-		return wire.ServiceView{}, &userError{what: "no such service", why: name, next: "list what there is with: verge get services --app " + app}
+		return wire.ServiceView{}, &userError{what: "no such service", why: name, next: "list them with: verge get services --app " + app}
 	}
 	return v.Services[i], nil
 }

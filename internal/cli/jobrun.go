@@ -17,19 +17,17 @@ func (a *app) jobCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "job",
 		Short: "Run, stop, suspend and resume jobs",
-		Long: `Run, stop, suspend and resume jobs: the services that run to completion, some of
-them by a schedule. verge get jobs lists them, verge describe job/APPLICATION.SERVICE
-shows the last runs and the next one, verge wait job/APPLICATION.SERVICE waits for
-the end.`,
+		Long: `Run, stop, suspend and resume jobs: services that run to completion, once or on a
+schedule. verge get jobs lists them, verge describe job/APPLICATION.SERVICE shows the
+last runs and the next one, and verge wait job/APPLICATION.SERVICE waits for the end.`,
 	}
 	cmd.AddCommand(a.jobRunCommand(),
-		a.jobActionCommand(wire.JobStop, "End the run of a job that goes on", `End the run of a job that goes on. What runs of it is told to stop, as its
-descriptor says, and nothing more of this run starts. A schedule goes on with its
-next time.`),
-		a.jobActionCommand(wire.JobSuspend, "Let nothing more of a job begin", `Let nothing more of a job begin. What runs goes on. Times of a schedule that pass
-meanwhile are left out, and are not made up for. The descriptor is changed
-(job.suspend); the next apply of one that says otherwise counts.`),
-		a.jobActionCommand(wire.JobResume, "Take back verge job suspend", "Take back verge job suspend."))
+		a.jobActionCommand(wire.JobStop, "Stop the current run of a job", `Stop the current run of a job. Its instances are stopped by their stop rule, and no
+more of this run start. A schedule continues with its next time.`),
+		a.jobActionCommand(wire.JobSuspend, "Suspend a job", `Suspend a job: running instances continue, and no more start. Times of a schedule that
+pass meanwhile are skipped for good. This changes the descriptor (job.suspend); the
+next apply may change it again.`),
+		a.jobActionCommand(wire.JobResume, "Resume a suspended job", "Resume a suspended job."))
 	return cmd
 }
 
@@ -47,7 +45,7 @@ func jobRef(arg string) (app, service string, err error) {
 		app, service, err = rolloutRef(name)
 	}
 	if err != nil || service == "" {
-		return "", "", &userError{what: "not the name of a job", why: arg, next: "write " + jobArg + "; verge get jobs lists them"}
+		return "", "", &userError{what: "not a job name", why: arg, next: "write " + jobArg + "; verge get jobs lists them"}
 	}
 	return app, service, nil
 }
@@ -94,15 +92,16 @@ func (a *app) jobRunCommand() *cobra.Command {
 	reason := ""
 	cmd := &cobra.Command{
 		Use:   "run " + jobArg,
-		Short: "Run a job now, and watch until the run has ended",
-		Long: `Run a job now, and watch until the run has ended: one with a schedule at once, one
-that has ended once more, from its first index on.
+		Short: "Run a job now and wait until it has ended",
+		Long: `Run a job now and wait until it has ended: a scheduled job at once, a finished one
+again from its first index.
 
-The wish is stored at the root, and is carried out even if the root or a cluster is
-restarted meanwhile. Where a run goes on it is ended first, unless the schedule says
-concurrency: forbid: then the new one begins when that has ended.
-Exit code 0: it is complete; 1: an error, or the run failed or was stopped; 2: it has
-not ended yet, and goes on.`,
+The request is stored at the root, and is carried out even if the root or a cluster
+restarts meanwhile. A current run is stopped first, unless the schedule has
+concurrency: forbid; then the new run begins when the current one has ended.
+
+Exit code 0: complete; 1: an error, or the run failed or was stopped; 2: it has not
+ended yet, and continues.`,
 		Example: "  verge job run shop/nightly\n  verge job run shop/resize --no-wait --reason 'new pictures'",
 		Args:    oneArg(jobArg),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -154,7 +153,7 @@ func (a *app) runJob(ctx context.Context, c *rest.Client, app, service, reason s
 	case errors.Is(err, errTimeout), errors.Is(err, context.Canceled):
 		return &incompleteError{userError{
 			what: "job/" + r.Name + " has not ended", why: how + ", after " + api.Duration(a.opts.Now().Sub(start).Round(time.Second)).String(),
-			next: "it goes on by itself; wait with: verge wait job/" + r.Name,
+			next: "it continues without this command; wait with: verge wait job/" + r.Name,
 		}}
 	case err != nil:
 		return err

@@ -13,15 +13,15 @@ func (a *app) removeCommand() *cobra.Command {
 	force := false
 	cmd := &cobra.Command{
 		Use:   "remove worker/NAME | cluster/NAME",
-		Short: "Take a worker or a cluster out for good",
-		Long: `Take a worker or a cluster out for good: it is forgotten, its certificate and
-its credentials do not count any more, its connection is closed, and its name is
-free. A worker is removed at its cluster (with a context of it), a cluster at the
-root. To come back, it joins with a new token.
+		Short: "Remove a worker or cluster for good",
+		Long: `Remove a worker or cluster for good: its record goes, its certificate and credentials
+are revoked, its connection is closed, and its name is free. Remove a worker with a
+context of its cluster, a cluster with one of the root. To come back, it joins with
+a new token.
 
-It is refused where something runs there, or may be given to it at any moment:
-drain it first. With --force what it runs is placed elsewhere; when the node
-hears of it, it ends what it still runs.`,
+This is refused while something runs there, or may be placed there: drain it first.
+With --force its instances are placed elsewhere; when the node learns of it, it ends
+what it still runs.`,
 		Example: "  verge remove worker/w1\n  verge remove cluster/edge --force",
 		Args:    oneOrTwoArgs("worker/NAME or cluster/NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -33,23 +33,23 @@ hears of it, it ends what it still runs.`,
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&force, "force", false, "also where something runs there")
+	cmd.Flags().BoolVar(&force, "force", false, "even if something runs there")
 	return cmd
 }
 
 func (a *app) revokeCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "revoke worker/NAME | cluster/NAME | plugin/NAME",
-		Short: "Make a stolen key of a worker, a cluster or a scheduler plugin count no more",
-		Long: `Make the key of a worker or a cluster count no more, because somebody else may
-have it. Its connection is closed at once, and no worker talks to it any more.
+		Short: "Revoke the key of a worker, cluster or scheduler plugin",
+		Long: `Revoke the key of a worker or cluster, because somebody else may have it. Its
+connection is closed at once, and no worker talks to it any more.
 
-The worker or cluster itself stays: it joins again with a new token, under its
-name and with another key, and what runs there is its own again. Until then it is
-away, and what it ran is placed elsewhere as after any loss.
+The worker or cluster itself stays: it joins again with a new token, under its name
+and with a new key, and what runs there is its own again. Until then it is away, and
+its instances are placed elsewhere as after any loss.
 
-Of a scheduler plugin on the bus (asked of its cluster) the keys of all processes
-that joined as it count no more.`,
+For a scheduler plugin on the bus (with a context of its cluster) this revokes the
+keys of all processes that joined as it.`,
 		Example: "  verge revoke worker/w1",
 		Args:    oneOrTwoArgs("worker/NAME or cluster/NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {

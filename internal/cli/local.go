@@ -12,19 +12,19 @@ import (
 
 // localFlag adds --local to a command that changes something.
 func (a *app) localFlag(cmd *cobra.Command) {
-	cmd.Flags().BoolVar(&a.local, "local", false, "at a cluster whose root is connected: the change is meant for this site alone")
+	cmd.Flags().BoolVar(&a.local, "local", false, "at a cluster whose root is connected: change this site alone")
 }
 
 func (a *app) localCommand() *cobra.Command {
 	mode := ""
 	cmd := &cobra.Command{
 		Use:   "local",
-		Short: "Show what was changed at sites without the root, and what of it gave way",
-		Long: `Show what was changed at sites without the root, and what of it gave way.
+		Short: "Show changes made at sites without the root, and conflicts",
+		Long: `Show changes made at sites without the root, and conflicts.
 
-With a context of a cluster, apply, scale and delete change what runs at that
-site while the root is away. Such a change counts until the root brings something
-new about the same service; then the root's counts, and the change becomes a
+With a context of a cluster, apply, scale and delete change what runs at that site
+while the root is away. Such a change is in force until the root says something new
+about the same service. Then the root's is in force, and the change becomes a
 conflict, which is kept until somebody acknowledges it.`,
 		Example: "  verge local\n  verge local drop shop.web\n  verge local ack 7",
 		Args:    cobra.ArbitraryArgs,
@@ -67,7 +67,7 @@ func (a *app) listLocal(ctx context.Context, mode string) error {
 		return nil
 	}
 	if len(v.Changes)+len(v.Conflicts) == 0 {
-		a.notef("nothing was changed at a site")
+		a.notef("no changes at sites")
 		return nil
 	}
 	if len(v.Changes) > 0 {
@@ -99,7 +99,7 @@ func (a *app) conflictTable(list []wire.Conflict) error {
 	for i, x := range list {
 		rows[i] = []cell{{x.ID, yellow}, text(x.Key()), text(x.Cluster), text(x.Change), text(x.By), text(a.since(x.At)), text(x.Root), text(a.since(x.Found))}
 	}
-	return a.table([]string{"CONFLICT", "SERVICE", "CLUSTER", "LOCAL CHANGE", "BY", "AGE", "GAVE WAY TO THE ROOT'S", "FOUND"}, rows)
+	return a.table([]string{"CONFLICT", "SERVICE", "CLUSTER", "LOCAL CHANGE", "BY", "AGE", "OVERRIDDEN BY THE ROOT'S", "FOUND"}, rows)
 }
 
 // localSections show what was changed at sites about what is described.
@@ -113,7 +113,7 @@ func (a *app) localSections(changes []wire.LocalChange, conflicts []wire.Conflic
 		}
 	}
 	if len(conflicts) > 0 {
-		if err := a.section("Conflicts: local changes that gave way (verge local ack ID, at their cluster)"); err != nil {
+		if err := a.section("Conflicts: local changes that the root overrode (verge local ack ID, at their cluster)"); err != nil {
 			return err
 		}
 		return a.conflictTable(conflicts)
@@ -135,7 +135,7 @@ func revision(n uint64) string {
 func (a *app) dropCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "drop APPLICATION[.SERVICE]",
-		Short: "Take local changes back: what the root says counts again, and what it does not know ends",
+		Short: "Drop local changes: what the root says is in force again, and what it does not know ends",
 		Args:  oneArg("APPLICATION or APPLICATION.SERVICE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			name := strings.TrimPrefix(strings.TrimPrefix(args[0], kindApplication+"/"), kindService+"/")
@@ -151,7 +151,7 @@ func (a *app) dropCommand() *cobra.Command {
 			if err := c.DropLocal(cmd.Context(), app, service); err != nil {
 				return err
 			}
-			return a.printf("local changes of %s taken back", name)
+			return a.printf("local changes of %s dropped", name)
 		},
 	}
 }
@@ -160,10 +160,10 @@ func (a *app) ackCommand() *cobra.Command {
 	all := false
 	cmd := &cobra.Command{
 		Use:   "ack ID... | --all",
-		Short: "Forget conflicts that you have looked at",
+		Short: "Acknowledge conflicts",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if (len(args) == 0) == !all {
-				return usageError(cmd, "it takes the IDs of conflicts, or --all")
+				return usageError(cmd, "give the IDs of conflicts, or --all")
 			}
 			return nil
 		},
@@ -193,6 +193,6 @@ func (a *app) ackCommand() *cobra.Command {
 			return nil
 		},
 	}
-	cmd.Flags().BoolVar(&all, "all", false, "all there are")
+	cmd.Flags().BoolVar(&all, "all", false, "all conflicts")
 	return cmd
 }

@@ -180,7 +180,7 @@ func (a *app) openLog(ctx context.Context, c *rest.Client, id string, f logFlags
 				break
 			}
 			if !f.previous {
-				a.notef("%s was on %s before; its log there is shown, too", clean(id), clean(s.worker))
+				a.notef("%s was on %s before; its log there is shown too", clean(id), clean(s.worker))
 			}
 			st.parts = append([]*logSource{s}, st.parts...)
 			if f.previous {

@@ -35,15 +35,13 @@ func (a *app) logsCommand() *cobra.Command {
 	var f logFlags
 	cmd := &cobra.Command{
 		Use:   "logs INSTANCE | service/APPLICATION.SERVICE | application/APPLICATION",
-		Short: "Print what instances have written",
-		Long: `Print what an instance has written, to standard output and standard error: what it
-wrote before it was started again stands before what it wrote after that. The log
-of an instance that has moved begins with what it wrote on the workers where it was
-before, which keep it for a day. What is older than a worker keeps is missing.
+		Short: "Print logs of instances",
+		Long: `Print what an instance wrote to standard output and standard error, over restarts.
+The log of an instance that has moved begins with what it wrote on its former workers,
+which keep it for a day. Older output may be gone.
 
-Of a service or an application it prints the logs of all instances in the order of
-time, each line with the instance that it is of. With -f all at once, also of those
-that are new.`,
+For a service or application it prints the logs of all instances in order of time,
+each line with its instance. With -f it follows all of them, new ones included.`,
 		Example: "  verge logs guestbook.front.0 -f --tail 20\n  verge logs application/guestbook -f --tail 0\n  verge logs service/guestbook.front --tail 5",
 		Args:    oneOrTwoArgs("INSTANCE, service/NAME or application/NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -58,10 +56,10 @@ that are new.`,
 				return usageError(cmd, "--since must not be negative")
 			}
 			if f.follow && f.previous {
-				return usageError(cmd, "--previous has an end, so it cannot be followed")
+				return usageError(cmd, "--previous is a finished run: it cannot be followed")
 			}
 			if f.prefix && f.noPrefix {
-				return usageError(cmd, "--prefix and --no-prefix are opposites")
+				return usageError(cmd, "give --prefix or --no-prefix, not both")
 			}
 			return a.withClient(func(c *rest.Client) error {
 				ctx := cmd.Context()
@@ -103,13 +101,13 @@ that are new.`,
 			})
 		},
 	}
-	cmd.Flags().BoolVarP(&f.follow, "follow", "f", false, "go on with what is written from now on, until the instance is gone")
-	cmd.Flags().IntVar(&f.tail, "tail", -1, "begin with the last so many lines; -1: all that is kept")
-	cmd.Flags().DurationVar(&f.since, "since", 0, "leave out what was written longer ago than this, for example 10m; may be a little more")
-	cmd.Flags().BoolVar(&f.timestamps, "timestamps", false, "write before every line when the worker read it from its program")
-	cmd.Flags().BoolVarP(&f.previous, "previous", "p", false, "what the run before the present one wrote; where none runs, what the last one did")
-	cmd.Flags().BoolVar(&f.prefix, "prefix", false, "write the instance before every line (default: of more than one instance)")
-	cmd.Flags().BoolVar(&f.noPrefix, "no-prefix", false, "never write the instance before lines")
+	cmd.Flags().BoolVarP(&f.follow, "follow", "f", false, "follow the log until the instance is gone")
+	cmd.Flags().IntVar(&f.tail, "tail", -1, "begin with this many last lines; -1: all that is kept")
+	cmd.Flags().DurationVar(&f.since, "since", 0, "only lines of about this long, for example 10m")
+	cmd.Flags().BoolVar(&f.timestamps, "timestamps", false, "start each line with the time the worker read it, to within 10 ms")
+	cmd.Flags().BoolVarP(&f.previous, "previous", "p", false, "the log of the run before the present one, or of the last run if none runs")
+	cmd.Flags().BoolVar(&f.prefix, "prefix", false, "start each line with its instance (default: for several instances)")
+	cmd.Flags().BoolVar(&f.noPrefix, "no-prefix", false, "leave the instance out of lines")
 	return cmd
 }
 
@@ -173,7 +171,7 @@ func (r *logReader) read(ctx context.Context, f logFlags) error {
 		r.silent = false
 		if offset > 0 && chunk.Next-int64(len(chunk.Data)) < offset {
 			// On another worker it is another log.
-			r.a.notef("%s writes to another log now, from its first line on", clean(r.id))
+			r.a.notef("%s has a new log now, shown from its first line", clean(r.id))
 			offset = 0
 			continue
 		}

@@ -57,7 +57,7 @@ func TestLogsFollowSeveral(t *testing.T) {
 	})
 	l.until("guestbook.front.2 | late\n")
 	change(func(f *resttest.Fake) { f.LogText["guestbook.front.1"] = "new\n" })
-	l.until("guestbook.front.1 writes to another log now")
+	l.until("guestbook.front.1 has a new log now")
 	l.until("guestbook.front.1 | new\n")
 	change(func(f *resttest.Fake) { f.InstanceList = f.InstanceList[1:] })
 	l.until("guestbook.front.0 is gone\n")

@@ -109,7 +109,7 @@ func (m *manyLogs) one(ctx context.Context, id string) error {
 }
 
 // errNothingLeft ends the watch when the application is gone.
-var errNothingLeft = errors.New("nothing is left to be followed")
+var errNothingLeft = errors.New("nothing left to follow")
 
 // follow prints the logs of all that there are and of all that come, until the
 // application is gone or ctx ends.
@@ -126,7 +126,7 @@ func (m *manyLogs) follow(ctx context.Context) error {
 		case wire.WatchPut:
 			var i wire.Instance
 			if err := json.Unmarshal(e.Object, &i); err != nil {
-				return fmt.Errorf("read what the server tells of %s: %w", e.Key, err)
+				return fmt.Errorf("read the server's list of %s: %w", e.Key, err)
 			}
 			if i.App == m.app && (m.service == "" || i.Service == m.service) {
 				m.known[i.ID] = true
@@ -164,7 +164,7 @@ func (m *manyLogs) begin(ctx context.Context, id string, fail context.CancelCaus
 	if len(m.open) >= maxFollowed {
 		if !m.told {
 			m.told = true
-			m.a.notef("only %d instances are followed at once; the others of %s are left out", maxFollowed, clean(m.app))
+			m.a.notef("only %d instances can be followed at once; the others of %s are left out", maxFollowed, clean(m.app))
 		}
 		return
 	}

@@ -234,7 +234,7 @@ func oneArg(what string) cobra.PositionalArgs {
 			return usageError(cmd, "%s is missing", what)
 		}
 		if len(args) > 1 {
-			return usageError(cmd, "%q is one argument too many, it takes %s", args[1], what)
+			return usageError(cmd, "%q is one argument too many: it takes %s", args[1], what)
 		}
 		return nil
 	}
@@ -242,7 +242,7 @@ func oneArg(what string) cobra.PositionalArgs {
 
 func noArgs(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return usageError(cmd, "%q is one argument too many, it takes none", args[0])
+		return usageError(cmd, "%q is one argument too many: it takes none", args[0])
 	}
 	return nil
 }
@@ -278,7 +278,7 @@ func (a *app) printf(format string, args ...any) error {
 func (a *app) versionCommand() *cobra.Command {
 	mode := ""
 	cmd := &cobra.Command{
-		Use: "version", Short: "Print the version of this program, and of the server if there is a context", Args: noArgs,
+		Use: "version", Short: "Print the version of this program and of the server of the context", Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.version(cmd.Context(), mode)
 		},

@@ -19,23 +19,23 @@ import (
 )
 
 const (
-	quotaHelp = "bounds of what its applications ask for together, of cpu, memory, disk, vgpus, vtpus, bandwidth-in, bandwidth-out, instances, applications and device.TYPE (device.camera=2), and of its objects at the root"
+	quotaHelp = "limits of what its applications ask for together: cpu, memory, disk, vgpus, vtpus, bandwidth-in, bandwidth-out, instances, applications, device.TYPE (device.camera=2), and objects at the root"
 
-	standingHelp = "what it may claim where there is not room for all: weight=N of its share, max-priority=N that counts against other namespaces; allow=RIGHTS of its instances; hosts=NAMES and ports=PORTS that it may publish"
+	standingHelp = "what it may claim: weight=N of its share, max-priority=N against other namespaces, allow=RIGHTS of its instances, hosts=NAMES and ports=PORTS that it may publish"
 )
 
 func (a *app) namespaceCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "namespace", Aliases: []string{"ns"}, Short: "Make, bound and remove namespaces", Args: cobra.ArbitraryArgs, RunE: group,
-		Long: `Make, bound and remove namespaces.
+		Use: "namespace", Aliases: []string{"ns"}, Short: "Create, limit and remove namespaces", Args: cobra.ArbitraryArgs, RunE: group,
+		Long: `Create, limit and remove namespaces.
 
-Applications and secrets belong to a namespace, people have roles in it (verge
-user), and a quota bounds what it asks for. The namespace "default" is always
-there. A descriptor names its namespace; an application cannot change it.`,
+Applications and secrets belong to a namespace, people have roles in it (verge user),
+and a quota limits what it asks for. The namespace "default" always exists. A
+descriptor names its namespace; an application cannot change it.`,
 	}
 	bounds, claims, mode := "", "", ""
 	create := &cobra.Command{
-		Use: "create NAME", Short: "Make a namespace", Args: oneArg("NAME"),
+		Use: "create NAME", Short: "Create a namespace", Args: oneArg("NAME"),
 		Example: "  verge namespace create shop --quota cpu=4,memory=8Gi,instances=50",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			q, err := parseQuota(bounds)
@@ -58,10 +58,10 @@ there. A descriptor names its namespace; an application cannot change it.`,
 	create.Flags().StringVar(&bounds, "quota", "", quotaHelp)
 	create.Flags().StringVar(&claims, "standing", "", standingHelp)
 	bound := &cobra.Command{
-		Use: "quota NAME [BOUNDS]", Short: "Show the quota of a namespace, or replace it", Args: cobra.RangeArgs(1, 2),
-		Long: `Show the quota of a namespace and what it uses, or replace the quota: what is
-not named is not bounded any more, and "none" removes all bounds. A quota may be
-less than what is used; then nothing more is accepted until it fits again.`,
+		Use: "quota NAME [LIMITS]", Short: "Show or replace the quota of a namespace", Args: cobra.RangeArgs(1, 2),
+		Long: `Show the quota of a namespace and its use, or replace the quota: resources left out
+become unlimited, and "none" removes all limits. A quota may be below what is used;
+then nothing more is accepted until it fits again.`,
 		Example: "  verge namespace quota shop\n  verge namespace quota shop cpu=8,memory=16Gi",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withClient(func(c *rest.Client) error {
@@ -81,31 +81,30 @@ less than what is used; then nothing more is accepted until it fits again.`,
 		},
 	}
 	standing := &cobra.Command{
-		Use: "standing NAME [CLAIMS]", Short: "Show what a namespace may claim beside others, or replace it", Args: cobra.RangeArgs(1, 2),
-		Long: `Show what a namespace may claim where there is not room for all, or replace it;
-what is not named is as it is without, and "none" is that of all.
+		Use: "standing NAME [CLAIMS]", Short: "Show or replace what a namespace may claim", Args: cobra.RangeArgs(1, 2),
+		Long: `Show or replace what a namespace may claim. Claims left out get their defaults, and
+"none" resets all of them.
 
-weight=N (1 to 1000, 1 without): where services contend (drf) it is due N times
-the share of one of weight 1.
+weight=N (1 to 1000, default 1): where services compete (drf), it is due N times the
+share of a namespace with weight 1.
 
-max-priority=N (1 to 1000): its services may have a priority up to N, and that
-counts against those of other namespaces, which may have to make room. Without
-it they may have any, which counts within the namespace alone.
+max-priority=N (1 to 1000): its services may have priorities up to N, which count
+against those of other namespaces. By default they may have any, which counts within
+the namespace alone.
 
-allow=RIGHTS: what its instances may ask for, joined by +. For containers, in
-security: writable-root, new-privileges, no-seccomp, capabilities (NET_RAW), or
-all for all of these. For processes, in user: host-root to run as root of the
-worker's machine, host-user to run as another user of it; the worker must allow
-that user as well (verge worker --allow-host-user). none allows nothing. Without
-it that is writable-root. What runs keeps what it has.
+allow=RIGHTS: what its instances may ask for, joined by +; default writable-root.
+For containers (security): writable-root, new-privileges, no-seccomp, capabilities
+(NET_RAW), or all of these with all. For processes (user): host-root, to run as root
+of the worker's machine, or host-user, to run as another user of it; the worker must
+allow that user too (verge worker --allow-host-user). none allows nothing. Running
+instances keep what they have.
 
-hosts=NAMES: the hosts that its services may publish at the gateways, joined by +.
-shop.example is that name alone, *.shop.example every name below it, any whatever
-nobody else has, none nothing. A host that is named is reserved for the namespace:
-no other may publish it. Without it that is any, which leaves out localhost:
-hosts=any+localhost has both. What is published stays published.
+hosts=NAMES: the hosts that its services may publish at gateways, joined by +.
+shop.example is that name, *.shop.example every name below it, any every free host,
+none nothing. A named host is reserved for the namespace. The default is any, which
+excludes localhost: hosts=any+localhost has both. Published hosts stay published.
 
-ports=PORTS: the tcp and udp ports of the gateways, likewise: 5432/tcp+6000-6099.`,
+ports=PORTS: likewise for the tcp and udp ports of the gateways: 5432/tcp+6000-6099.`,
 		Example: "  verge namespace standing shop\n  verge namespace standing shop weight=3,max-priority=100\n  verge namespace standing shop allow=writable-root+NET_RAW\n  verge namespace standing infra allow=writable-root+host-root\n  verge namespace standing shop hosts=shop.example+*.shop.example",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withClient(func(c *rest.Client) error {
@@ -124,7 +123,7 @@ ports=PORTS: the tcp and udp ports of the gateways, likewise: 5432/tcp+6000-6099
 					return err
 				}
 				for _, u := range v.Unallowed {
-					a.notef("it keeps what it publishes, without a new certificate by ACME: %s", clean(u))
+					a.notef("it keeps publishing these, without a new certificate by ACME: %s", clean(u))
 				}
 				return nil
 			})
@@ -140,7 +139,7 @@ ports=PORTS: the tcp and udp ports of the gateways, likewise: 5432/tcp+6000-6099
 	}
 	outputFlag(ls, &mode, "table", "wide", "json", "yaml", "name")
 	rm := &cobra.Command{
-		Use: "rm NAME", Aliases: []string{"delete"}, Short: "Remove a namespace that nothing belongs to, and the roles in it", Args: oneArg("NAME"),
+		Use: "rm NAME", Aliases: []string{"delete"}, Short: "Remove an empty namespace and its roles", Args: oneArg("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withClient(func(c *rest.Client) error {
 				if err := c.RemoveNamespace(cmd.Context(), args[0]); err != nil {
@@ -180,7 +179,7 @@ func parseStanding(text string) (s wire.Standing, err error) {
 			return setCount(&s.MaxPriority, value, api.MaxPriority)
 		case "allow":
 			if s.Allow, err = wire.ParseAllow(value); err == nil && s.Allow == "" {
-				err = errors.New("it is empty; write none, or leave it out")
+				err = errors.New("it is empty: write none, or leave it out")
 			}
 			return err
 		case "hosts":
@@ -190,7 +189,7 @@ func parseStanding(text string) (s wire.Standing, err error) {
 			s.Ports, err = wire.ParsePorts(value)
 			return err
 		}
-		return fmt.Errorf("a namespace has no such claim: it is one of weight, max-priority, allow, hosts, ports")
+		return fmt.Errorf("unknown claim: it is one of weight, max-priority, allow, hosts, ports")
 	})
 	return s, err
 }
@@ -223,7 +222,7 @@ func setCount(n *int, value string, most int) (err error) {
 		return fmt.Errorf("%q is not a whole number", value)
 	}
 	if *n < 1 || *n > most {
-		return fmt.Errorf("%s is not between 1 and %d: leave it out to have none", value, most)
+		return fmt.Errorf("%s is not between 1 and %d: leave it out for none", value, most)
 	}
 	return nil
 }
@@ -274,10 +273,10 @@ func setBound(q *wire.Quota, name, value string) (err error) {
 	case "applications":
 		err = setCount(&q.Applications, value, wire.MaxQuotaCount)
 	default:
-		return fmt.Errorf("nothing of that name can be bounded: it is one of cpu, memory, disk, vgpus, vtpus, bandwidth-in, bandwidth-out, objects, instances, applications, device.TYPE")
+		return fmt.Errorf("unknown limit: it is one of cpu, memory, disk, vgpus, vtpus, bandwidth-in, bandwidth-out, objects, instances, applications, device.TYPE")
 	}
 	if err == nil && zero {
-		return fmt.Errorf("a bound of 0 is none: leave it out")
+		return fmt.Errorf("0 means no limit: leave it out")
 	}
 	return err
 }
@@ -413,7 +412,7 @@ func (a *app) describeNamespace(ctx context.Context, c *rest.Client, name string
 		}
 	}
 	for _, u := range v.Unallowed {
-		d.add("Not allowed any more", clean(u))
+		d.add("No longer allowed", clean(u))
 	}
 	if !v.AtSites.IsZero() {
 		d.add("Of that at sites", quotaText(v.AtSites))
@@ -441,15 +440,15 @@ type namespaceFlags struct {
 }
 
 func (f *namespaceFlags) add(cmd *cobra.Command) {
-	cmd.Flags().StringVarP(&f.namespace, "namespace", "n", "", "only of this namespace (default: that of the context)")
-	cmd.Flags().BoolVarP(&f.all, "all-namespaces", "A", false, "of all namespaces that you may see")
+	cmd.Flags().StringVarP(&f.namespace, "namespace", "n", "", "only this namespace (default: that of the context)")
+	cmd.Flags().BoolVarP(&f.all, "all-namespaces", "A", false, "all namespaces that you may see")
 }
 
 // resolve takes the namespace of the context where none was given. What is asked
 // for by its name is found in any.
 func (f *namespaceFlags) resolve(a *app, name string) error {
 	if f.namespace != "" && f.all {
-		return &userError{what: "two namespaces are asked for", why: "--namespace " + f.namespace + " and --all-namespaces", next: "leave one of them out"}
+		return &userError{what: "give one namespace, or all", why: "--namespace " + f.namespace + " and --all-namespaces", next: "remove one of them"}
 	}
 	if f.namespace != "" || f.all || name != "" {
 		return nil

@@ -19,9 +19,9 @@ func (a *app) netcheckCommand() *cobra.Command {
 	mode, from := "", ""
 	cmd := &cobra.Command{
 		Use: "netcheck --from WORKER", Short: "Check how a worker reaches the others", Args: cobra.NoArgs,
-		Long: `Check how a worker reaches the other workers to which it has routes: by which path,
-why, how far they are, and how that is known. The worker measures them now. No port
-is opened for the question: it goes the way that verge logs goes.`,
+		Long: `Check how a worker reaches the other workers to which it has routes: the path and its
+reason, the distance and its source. The worker measures now. The question opens no
+port: it takes the same connection as verge logs.`,
 		Example: "  verge netcheck --from w1\n  verge netcheck --from edge/w1 -o json",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if from == "" {
@@ -48,9 +48,9 @@ is opened for the question: it goes the way that verge logs goes.`,
 					return nil
 				case mode == "name":
 				case r.Error < 1.5:
-					a.notef("%s/%s; its coordinate is wrong by %s on average", w.Cluster, w.Name, percentOf(r.Error))
+					a.notef("%s/%s; average error of its coordinate: %s", w.Cluster, w.Name, percentOf(r.Error))
 				default:
-					a.notef("%s/%s; it has no coordinate yet", w.Cluster, w.Name)
+					a.notef("%s/%s; no coordinate yet", w.Cluster, w.Name)
 				}
 				return peerColumns().print(a, mode, r.Peers, false)
 			})

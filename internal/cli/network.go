@@ -56,7 +56,7 @@ func workerNetwork(d *details, v wire.WorkerView) {
 		}
 		d.add("Network", mode)
 		if n.Port != 0 {
-			bound := "no --uplink, so that it is not bounded"
+			bound := "no --uplink, so unlimited"
 			if n.Uplink != 0 {
 				bound = "at most " + n.Uplink.String() + " leave by it"
 			}

@@ -24,13 +24,13 @@ const kindObject = "object"
 func (a *app) objectCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "object", Aliases: []string{"objects"}, Short: "Put, get, list and remove objects", Args: cobra.ArbitraryArgs, RunE: group,
-		Long: `Put, get, list and remove objects: files with a name in a namespace, which
-instances read at $VERGE_OBJECTS/NAMESPACE/NAME, and functions are made of.
+		Long: `Put, get, list and remove objects: files with a name in a namespace. Instances read
+them at $VERGE_OBJECTS/NAMESPACE/NAME, and functions are made of them.
 
-What is put at the root is for all clusters that run something of the namespace:
-they, and their workers, keep copies of what was asked for. What is put at a
-cluster (with a context of it) is that cluster's alone, and goes before what the
-root has by that name. An object is replaced as a whole or not at all.`,
+An object put at the root is for all clusters that run something of the namespace:
+they and their workers keep copies of what was read. One put at a cluster (with a
+context of it) belongs to that cluster alone, and hides the root's object of that
+name. An object is replaced as a whole or not at all.`,
 	}
 	cmd.AddCommand(a.objectPut(), a.objectGet(), a.objectList(), a.objectRemove())
 	return cmd
@@ -46,13 +46,12 @@ func (a *app) objectPut() *cobra.Command {
 		Use: "put NAME FILE", Short: "Store a file under a name",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 2 {
-				return usageError(cmd, "it takes NAME FILE")
+				return usageError(cmd, "give NAME FILE")
 			}
 			return nil
 		},
-		Long: fmt.Sprintf(`Store a file under a name, in place of what had it before; "-" is standard input.
-A name is made of letters, digits and . _ - =, with / between its parts. At most
-%d GiB.`, wire.MaxObjectBytes>>30),
+		Long: fmt.Sprintf(`Store a file under a name, replacing the former object; "-" is standard input. A
+name has letters, digits and . _ - =, with / between its parts. At most %d GiB.`, wire.MaxObjectBytes>>30),
 		Example: "  verge object put functions/hello.wasm hello.wasm\n  tar cz photos | verge object put photos.tgz -",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			namespace, err := f.one(a)
@@ -76,7 +75,7 @@ A name is made of letters, digits and . _ - =, with / between its parts. At most
 			})
 		},
 	}
-	cmd.Flags().StringVar(&kind, "type", "", "media type (default: by the end of the file's name)")
+	cmd.Flags().StringVar(&kind, "type", "", "media type (default: by the file's extension)")
 	f.ofObject(cmd)
 	return cmd
 }
@@ -133,8 +132,8 @@ func (a *app) objectGet() *cobra.Command {
 			}
 			return oneArg("NAME")(cmd, args)
 		},
-		Long: `Write an object to a file, or to standard output. The file is there as a whole,
-with the content that the object was put with, or not at all.`,
+		Long: `Write an object to a file, or to standard output. The file appears complete, with the
+content that was put, or not at all.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			namespace, err := f.one(a)
 			if err != nil {
@@ -147,7 +146,7 @@ with the content that the object was put with, or not at all.`,
 				}
 				defer func() { _ = got.Body.Close() }() // it was read, or that has failed
 				if got.View.Stale {
-					a.notef("note: the root cannot be asked whether this is still so; it was when it was asked last")
+					a.notef("note: the root is unreachable, so this may be out of date")
 				}
 				if len(args) == 1 {
 					return receive(a.out, got)
@@ -168,10 +167,10 @@ func receive(w io.Writer, got rest.ObjectContent) error {
 	sum := sha256.New()
 	n, err := io.Copy(io.MultiWriter(w, sum), got.Body)
 	if err == nil && (n != got.View.Size || "sha256:"+hex.EncodeToString(sum.Sum(nil)) != got.View.Digest) {
-		err = errors.New("its content is not what was put")
+		err = errors.New("its content is damaged")
 	}
 	if err != nil {
-		return &userError{what: "the object did not come as a whole", why: err.Error(), next: "try again"}
+		return &userError{what: "the object is incomplete", why: err.Error(), next: "try again"}
 	}
 	return nil
 }
@@ -199,7 +198,7 @@ func saveObject(path string, got rest.ObjectContent) (err error) {
 func (a *app) objectList() *cobra.Command {
 	mode, f := "", namespaceFlags{}
 	cmd := &cobra.Command{
-		Use: "ls [PREFIX]", Aliases: []string{"list"}, Short: "List the objects that are at the root, or at a cluster",
+		Use: "ls [PREFIX]", Aliases: []string{"list"}, Short: "List the objects at the root or at a cluster",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return nil
@@ -256,9 +255,9 @@ func (a *app) objectRemove() *cobra.Command {
 	f := namespaceFlags{}
 	cmd := &cobra.Command{
 		Use: "rm NAME", Aliases: []string{"delete"}, Short: "Remove an object", Args: oneArg("NAME"),
-		Long: `Remove an object. Copies of it that workers and clusters have go when they ask for
-it the next time. At a cluster its own is removed, or, where it has none of that
-name, its copy of the root's, which the next question brings back.`,
+		Long: `Remove an object. Workers and clusters drop their copies when they next ask for it. At
+a cluster this removes its own object or, if it has none of that name, its copy of the
+root's, which the next read fetches again.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			namespace, err := f.one(a)
 			if err != nil {

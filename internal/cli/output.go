@@ -13,7 +13,7 @@ import (
 
 // outputFlag adds -o; its default is the first mode.
 func outputFlag(cmd *cobra.Command, mode *string, modes ...string) {
-	cmd.Flags().StringVarP(mode, "output", "o", modes[0], "form of the output: "+strings.Join(modes, ", "))
+	cmd.Flags().StringVarP(mode, "output", "o", modes[0], "output format: "+strings.Join(modes, ", "))
 	run := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if !slices.Contains(modes, *mode) {
@@ -133,7 +133,7 @@ func (l listing[T]) print(a *app, mode string, list []T, single bool) error {
 		}
 	}
 	if mode != "wide" && shorten(rows) {
-		defer a.notef("long texts are cut: -o wide has all of them")
+		defer a.notef("long texts are cut: use -o wide")
 	}
 	return a.table(header, rows)
 }

@@ -16,16 +16,16 @@ func (a *app) planCommand() *cobra.Command {
 	mode, namespace := "", ""
 	cmd := &cobra.Command{
 		Use:   "plan FILE... | -",
-		Short: "Say what applying descriptors would do, and change nothing",
-		Long: `Say what applying descriptors would do, and change nothing.
+		Short: "Show what applying descriptors would do",
+		Long: `Show what applying descriptors would do, and change nothing.
 
-It is worked out by what would do it: the server applies the descriptor to a copy
-of what it knows, and asks the clusters, which do the same with what they would
-be given. So it says which fields change, what of that restarts instances, where
-each would go, and what nobody could take. What is started is taken to become
-ready. With -o wide the decisions are shown as verge explain shows them.
-Exit code 0: all would be placed; 1: it would be refused; 2: it would be accepted,
-but not placed as a whole.`,
+The server applies the descriptor to a copy of its state and asks the clusters, which
+do the same with their shares. So a plan shows which fields change, which changes
+restart instances, where each instance would go, and which have no place. It assumes
+that what starts becomes ready. With -o wide it shows the decisions, as verge explain.
+
+Exit code 0: all would be placed; 1: it would be refused; 2: it would be accepted but
+not fully placed.`,
 		Example: "  verge plan guestbook.yaml\n  sed s/v1/v2/ app.yaml | verge plan -\n  verge plan -n shop web.yaml db.yaml -o json",
 		Args:    filesArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -113,8 +113,8 @@ func unplaced(plans []wire.Plan) error {
 	if n > 10 {
 		why += fmt.Sprintf("\n  and %d more", n-10)
 	}
-	return &incompleteError{userError{what: "it would be accepted, but not placed as a whole", why: instancesOf(n) + why,
-		next: "make room, or change what is asked for; the decisions: verge plan -o wide"}}
+	return &incompleteError{userError{what: "it would be accepted but not fully placed", why: instancesOf(n) + why,
+		next: "make room, or ask for less; the decisions: verge plan -o wide"}}
 }
 
 func (a *app) printPlan(p wire.Plan, mode string, dryRun bool) error {
@@ -150,7 +150,7 @@ func (a *app) printPlan(p wire.Plan, mode string, dryRun bool) error {
 	var notes []string
 	for _, s := range p.Sites {
 		if !s.Asked {
-			notes = append(notes, fmt.Sprintf("cluster %s has not said what it would do: %s. What is said of it is what the root knows; it was last heard of: %s", s.Cluster, s.Why, agoOf(s.AgeSeconds)))
+			notes = append(notes, fmt.Sprintf("cluster %s gave no plan: %s. This is what the root knows of it; last report: %s", s.Cluster, s.Why, agoOf(s.AgeSeconds)))
 		}
 	}
 	if notes = append(notes, p.Notes...); len(notes) > 0 {

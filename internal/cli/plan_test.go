@@ -125,7 +125,7 @@ func TestSeveralDescriptors(t *testing.T) {
 	}
 	fake.Applied = nil
 	for _, c := range []struct{ args, want string }{
-		{"apply " + file + " " + file, "described twice"},
+		{"apply " + file + " " + file, "the same application"},
 		{"apply " + f.file("bad.yaml", two+"---\napplication: bad\nservices: {web: {comand: [x]}}\n"), "bad.yaml:9"},
 		{"apply " + file + " -", "stands alone"},
 	} {

@@ -50,24 +50,21 @@ func (a *app) pluginCommand() *cobra.Command {
 	j := PluginJoin{}
 	mode, stay := "", false
 	join := &cobra.Command{
-		Use: "join --token-file FILE --dir DIR", Short: "Get the identity with which a program is asked as a plugin", Args: noArgs,
-		Long: `Get the identity with which a program is asked as a scheduler plugin over the bus
-of its cluster (NATS, with TLS): keys are made in DIR, and what the cluster
-certified is put beside them. nats.json there says how a client of NATS connects
-and what it subscribes to.
+		Use: "join --token-file FILE --dir DIR", Short: "Get an identity for a scheduler plugin on the bus", Args: noArgs,
+		Long: `Get an identity for a scheduler plugin on the bus of its cluster (NATS, with TLS). The
+command makes keys in DIR and adds the cluster's certificate. nats.json there says how
+a NATS client connects and what it subscribes to.
 
-The same command again, without a token, renews the certificate when half of its
-life is over (it has a year), or when the cluster certifies with another key than
-it did, and else changes nothing. With --stay it goes on doing that, until it is
-ended. A program takes what was renewed when it connects the next time.
+Run again without a token, it renews the certificate if half of its year is over or
+the cluster's key has changed, and otherwise changes nothing. With --stay it does so
+until you end it. The program uses renewed files when it next connects.
 
-The token is made at the cluster with verge token create --plugin NAME, and the
-cluster asks with verge cluster --plugin NAME=nats:. To take it back: verge revoke
-plugin/NAME.`,
+Make the token at the cluster with verge token create --plugin NAME, and register the
+plugin with verge cluster --plugin NAME=nats:. To revoke it: verge revoke plugin/NAME.`,
 		Example: "  verge plugin join --token-file ilp.token --dir ilp-identity\n  verge plugin join --dir ilp-identity --stay",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if j.Dir == "" {
-				return usageError(cmd, "--dir is missing: the folder for the identity")
+				return usageError(cmd, "--dir is missing: the directory for the identity")
 			}
 			if a.opts.JoinPlugin == nil {
 				return &userError{what: "not possible with this build", why: "it cannot join", next: "use a build with the daemons"}
@@ -89,9 +86,9 @@ plugin/NAME.`,
 			return a.opts.KeepPlugin(cmd.Context(), PluginKeep{Dir: j.Dir, Sleep: a.opts.Sleep, Say: func(s string) { a.notef("%s", clean(s)) }})
 		},
 	}
-	join.Flags().BoolVar(&stay, "stay", false, "stay, and renew the certificate whenever that is due")
-	join.Flags().StringVar(&j.TokenFile, "token-file", "", "file with the token, - for standard input; only needed the first time")
-	join.Flags().StringVar(&j.Dir, "dir", "", "folder for the identity")
+	join.Flags().BoolVar(&stay, "stay", false, "stay, and renew the certificate whenever it is due")
+	join.Flags().StringVar(&j.TokenFile, "token-file", "", "file with the token, - for standard input; needed the first time only")
+	join.Flags().StringVar(&j.Dir, "dir", "", "directory for the identity")
 	outputFlag(join, &mode, "table", "json", "yaml")
 	cmd.AddCommand(a.pluginLs(), a.pluginDescribe(), join)
 	return cmd

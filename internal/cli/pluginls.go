@@ -18,9 +18,9 @@ import (
 func (a *app) pluginLs() *cobra.Command {
 	mode := ""
 	cmd := &cobra.Command{
-		Use: "ls", Aliases: []string{"list"}, Short: "List the scheduler plugins of a cluster, and how they do", Args: noArgs,
-		Long: `List the scheduler plugins of a cluster, and how they do. It is asked of the
-cluster that has them (--context), and counts since that was started.`,
+		Use: "ls", Aliases: []string{"list"}, Short: "List the scheduler plugins of a cluster and their state", Args: noArgs,
+		Long: `List the scheduler plugins of a cluster and their state (with a context of the
+cluster). Counts begin when the cluster's orchestrator starts.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.withClient(func(c *rest.Client) error { return show(a, a.plugins(), mode, "", false)(c.Plugins(cmd.Context())) })
 		},
@@ -32,7 +32,7 @@ cluster that has them (--context), and counts since that was started.`,
 func (a *app) pluginDescribe() *cobra.Command {
 	mode := ""
 	cmd := &cobra.Command{
-		Use: "describe NAME", Short: "Show a scheduler plugin: its last answers and failures, and who has joined as it", Args: oneArg("NAME"),
+		Use: "describe NAME", Short: "Show a scheduler plugin: its last answers and failures, and its identities", Args: oneArg("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withClient(func(c *rest.Client) error { return a.describePlugin(cmd.Context(), c, args[0], mode) })
 		},
@@ -102,7 +102,7 @@ func (a *app) describePlugin(ctx context.Context, c *rest.Client, name, mode str
 	}
 	i := slices.IndexFunc(list, func(v wire.PluginView) bool { return v.Name == name })
 	if i < 0 {
-		return &userError{what: "no such plugin", why: name, next: "list what there is with: verge plugin ls; register one with: verge cluster --plugin " + name + "=URL"}
+		return &userError{what: "no such plugin", why: name, next: "list them with: verge plugin ls; register one with: verge cluster --plugin " + name + "=URL"}
 	}
 	v := list[i]
 	if mode != "table" {

@@ -24,12 +24,12 @@ func (a *app) portForwardCommand() *cobra.Command {
 	address := ""
 	cmd := &cobra.Command{
 		Use:   "port-forward APP/SERVICE|INSTANCE [LOCAL:]REMOTE…",
-		Short: "Reach ports of an instance from this machine, wherever the instance is",
-		Long: "Reach ports of an instance from this machine, wherever the instance is: by the way that verge exec takes,\n" +
-			"so through NAT, and to ports that have no entry. REMOTE is the name of a port in the descriptor, or its number;\n" +
-			"LOCAL a port of this machine, 0 or nothing before the colon for any that is free. Of a service the first instance\n" +
-			"that is ready is taken. TCP only. It goes on until Ctrl-C, or until the instance ends. When its\n" +
-			"worker is upgraded connections that are open end, and new ones are carried at once.",
+		Short: "Forward local ports to an instance",
+		Long: "Forward local ports to an instance, wherever it is, over the same connection as verge exec: through NAT,\n" +
+			"and to ports without an entry. REMOTE is the name of a port in the descriptor, or its number; LOCAL is a\n" +
+			"port of this machine, 0 or nothing before the colon for any free one. Of a service, the first ready instance\n" +
+			"is used. TCP only. It runs until Ctrl-C or until the instance ends. When the worker is upgraded, open\n" +
+			"connections end and new ones work at once.",
 		Example: "  verge port-forward guestbook/store 8080:http\n  verge port-forward guestbook.store.0 :5432",
 		Args:    cobra.MinimumNArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -62,7 +62,7 @@ type forwardPort struct {
 // forwardPorts reads [LOCAL:]REMOTE.
 func forwardPorts(args []string) ([]forwardPort, error) {
 	if len(args) > wire.MaxForwardPorts {
-		return nil, &userError{what: "too many ports", why: fmt.Sprintf("%d, and %d are the most", len(args), wire.MaxForwardPorts)}
+		return nil, &userError{what: "too many ports", why: fmt.Sprintf("%d; the limit is %d", len(args), wire.MaxForwardPorts)}
 	}
 	var out []forwardPort
 	for _, arg := range args {
@@ -156,7 +156,7 @@ func (a *app) portForward(ctx context.Context, c *rest.Client, id wire.InstanceI
 	for _, p := range ports {
 		l, err := config.Listen(ctx, "tcp", net.JoinHostPort(address, strconv.Itoa(p.local)))
 		if err != nil {
-			return &userError{what: fmt.Sprintf("port %d of this machine cannot be listened on", p.local), why: err.Error(), next: "choose another, or none: :" + p.remote}
+			return &userError{what: fmt.Sprintf("port %d of this machine is not available", p.local), why: err.Error(), next: "choose another, or any: :" + p.remote}
 		}
 		listeners = append(listeners, l)
 		f.start.Ports = append(f.start.Ports, p.remote)
@@ -236,7 +236,7 @@ func (f *forwarding) session(ctx context.Context, begun func() error) (again boo
 	case err != nil && !sessionGone(err):
 		return false, err
 	case err != nil || last.Again:
-		f.a.notef("connections that were open have ended (%s); new ones are carried", clean(lostWhy(last, err)))
+		f.a.notef("open connections have ended (%s); new ones work", clean(lostWhy(last, err)))
 		return true, nil
 	}
 	return false, &userError{what: "the connections to " + f.id + " have ended", why: last.Why, next: "verge describe instance/" + f.id}

@@ -41,21 +41,19 @@ type profiling struct {
 func (a *app) profileCommand() *cobra.Command {
 	var p profiling
 	cmd := &cobra.Command{
-		Use: "profile SERVICE", Short: "Measure what each worker does with a service, for the policies weighted and billiard", Args: oneArg("SERVICE"),
-		Long: `Measure what each worker does with a service: its instances are kept busy with
-requests, for --for, by the worker that they are on. What each worker answers per
-second is stored, and the policies weighted and billiard share by it from then on
-instead of by processors.
+		Use: "profile SERVICE", Short: "Measure the capacity of each worker for a service", Args: oneArg("SERVICE"),
+		Long: `Measure how many requests each worker answers for a service: each worker keeps its own
+instances busy for --for. The result is stored, and the policies weighted and billiard
+then share by it instead of by processors.
 
-These are real requests, with all that they do: GET / unless it is said otherwise. Each
-instance is given as many at a time as it may work on, so that requests of others wait
-longer meanwhile. Workers behind one address go one after the other, all others at the
-same time. It ends, and nothing is stored, with Ctrl-C, when this command is cut off,
-or when more than half of the requests fail.
+These are real requests, with all their effects: GET / by default. Each instance gets as
+many at a time as it may work on, so other requests wait longer meanwhile. Workers
+behind one address are measured one after the other, all others at the same time. With
+Ctrl-C, when this command is cut off, or when more than half of the requests fail, the
+profile ends and nothing is stored.
 
-A port whose protocol is grpc is asked by unary calls: --path is the method, as
-/package.Service/Method, and --body is the message as it is encoded, without the five
-bytes before it; without --body it is the empty message.`,
+A grpc port gets unary calls: --path is the method, as /package.Service/Method, and
+--body is the encoded message without its five-byte prefix; by default it is empty.`,
 		Example: "  verge profile shop.web\n  verge profile shop.web --path /search?q=shoes --for 20s --dry-run\n  verge profile shop.web --show",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			app, service, err := routedService(args[0])
@@ -70,16 +68,16 @@ bytes before it; without --body it is the empty message.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&p.load.Port, "port", "", "the port, by name (default: the first whose protocol is http or grpc)")
-	f.StringVar(&p.load.Path, "path", "/", "the path to ask for, with its query")
+	f.StringVar(&p.load.Path, "path", "/", "the path, with its query")
 	f.StringVar(&p.load.Method, "method", "", "the method (default: GET, or POST with --body)")
 	f.StringVar(&p.body, "body", "", "a file to send as the body, - for standard input")
 	f.StringVar(&p.load.Type, "type", "", "the content type of the body")
 	f.DurationVar(&p.span, "for", time.Minute, "how long each worker is kept busy, 1s to 10m")
 	f.IntVar(&p.load.Concurrency, "concurrency", 0, "requests that each instance has at a time (default: as many as it may work on)")
-	f.BoolVar(&p.load.OneByOne, "one-by-one", false, "one worker of a cluster after the other, also where they have addresses of their own")
+	f.BoolVar(&p.load.OneByOne, "one-by-one", false, "measure the workers of a cluster one after the other")
 	f.BoolVar(&p.dryRun, "dry-run", false, "measure, and store nothing")
 	f.BoolVar(&p.show, "show", false, "show what is stored, and measure nothing")
-	f.BoolVar(&p.forget, "forget", false, "forget what is stored: processors count again")
+	f.BoolVar(&p.forget, "forget", false, "delete what is stored: weights are by processors again")
 	cmd.MarkFlagsMutuallyExclusive("dry-run", "show", "forget")
 	outputFlag(cmd, &p.mode, "table", "json", "yaml")
 	// It fails only where the flag above is missing.
@@ -128,7 +126,7 @@ func (a *app) profile(ctx context.Context, c *rest.Client, app, service string, 
 		if err := c.ForgetProfile(ctx, app, service); err != nil {
 			return err
 		}
-		a.notef("the profile of %s is removed; processors count", name)
+		a.notef("the profile of %s is deleted; weights are by processors", name)
 		return nil
 	case p.show:
 		r, err := c.Profile(ctx, app, service)
@@ -154,14 +152,14 @@ func (a *app) profile(ctx context.Context, c *rest.Client, app, service string, 
 	}
 	switch {
 	case ctx.Err() != nil:
-		return &userError{what: "it was ended before its time", why: "nothing was stored", next: "verge profile " + name}
+		return &userError{what: "it was interrupted", why: "nothing was stored", next: "verge profile " + name}
 	case err != nil:
 		return err
 	case r.State == wire.ProfileFailed:
 		if err := a.printProfile(p.mode, r); err != nil {
 			return err
 		}
-		return &userError{what: "the profile failed, nothing was stored", why: clean(r.Why), next: "choose a --path that the service answers, or see verge logs " + name}
+		return &userError{what: "the profile failed, nothing was stored", why: clean(r.Why), next: "choose a --path that the service answers; see verge logs " + name}
 	case p.dryRun:
 		a.notef("nothing was stored")
 		return a.printProfile(p.mode, r)
@@ -201,7 +199,7 @@ func (a *app) followProfile(ctx context.Context, c *rest.Client, r wire.ProfileR
 		}
 	}
 	if r.State == "" {
-		return r, errors.New("the profile ended without a word")
+		return r, errors.New("the profile ended without a result")
 	}
 	return r, nil
 }

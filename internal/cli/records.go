@@ -52,21 +52,20 @@ type DropRecord struct {
 
 func (a *app) recordsCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "records", Short: "Drop stored records of a root or a cluster that cannot be read", Args: cobra.ArbitraryArgs, RunE: group,
-		Long: `Drop single stored records of a root or a cluster that cannot be read: damaged ones,
-and those that a newer program wrote. verge status, and the log of a role that does
-not start, say which they are.
+		Use: "records", Short: "Save and drop unreadable records of a root or cluster", Args: cobra.ArbitraryArgs, RunE: group,
+		Long: `Save and drop unreadable records of a root or cluster: damaged ones, and those that a
+newer program wrote. verge status, and the log of a role that does not start, name them.
 
-It works on the data directory of a role that does not run, as the user whose it is;
-what runs of applications goes on meanwhile. Restoring a backup of before loses
-nothing that is in the record; dropping it loses that and keeps all that is newer.`,
+This works on the data directory of a stopped role, as the directory's user; running
+instances continue. Restoring an earlier backup keeps what is in the record and loses
+what is newer than the backup; dropping the record does the opposite.`,
 	}
 	cmd.AddCommand(a.recordsLsCommand(), a.recordsShowCommand(), a.recordsDropCommand(), a.recordsPutBackCommand())
 	return cmd
 }
 
 func dataDirFlag(cmd *cobra.Command, dir *string) {
-	cmd.Flags().StringVar(dir, "data-dir", "", "the data directory of the root or cluster, which must not run")
+	cmd.Flags().StringVar(dir, "data-dir", "", "the data directory of the root or cluster, which must be stopped")
 	if err := cmd.MarkFlagDirname("data-dir"); err != nil {
 		panic(err) // there is such a flag
 	}
@@ -76,10 +75,10 @@ func dataDirFlag(cmd *cobra.Command, dir *string) {
 // by a default where something is dropped.
 func (a *app) records(cmd *cobra.Command, dir string) (Records, error) {
 	if dir == "" {
-		return Records{}, usageError(cmd, "it takes --data-dir DIR, the data directory of the root or cluster")
+		return Records{}, usageError(cmd, "give --data-dir DIR, the data directory of the root or cluster")
 	}
 	if a.opts.Records == nil {
-		return Records{}, errors.New("this build has no roles")
+		return Records{}, errors.New("this build lacks the roles")
 	}
 	return *a.opts.Records, nil
 }
@@ -89,8 +88,8 @@ func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 func (a *app) recordsLsCommand() *cobra.Command {
 	mode, dir := "", ""
 	cmd := &cobra.Command{
-		Use: "ls --data-dir DIR", Aliases: []string{"list"}, Short: "List the stored records that cannot be read", Args: noArgs,
-		Long:    "List the stored records that cannot be read, those first that matter most, with what\ntheir role does without them and what follows when they are dropped. Nothing is changed.",
+		Use: "ls --data-dir DIR", Aliases: []string{"list"}, Short: "List unreadable records", Args: noArgs,
+		Long:    "List unreadable records, the most important first, with what their role does without them\nand what follows if they are dropped. This changes nothing.",
 		Example: "  verge records ls --data-dir /var/lib/verge/cluster",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			r, err := a.records(cmd, dir)
@@ -130,8 +129,8 @@ func lostRecords() listing[LostRecord] {
 func (a *app) recordsShowCommand() *cobra.Command {
 	dir, to := "", ""
 	cmd := &cobra.Command{
-		Use: "show KEY --data-dir DIR --to FILE", Short: "Write a record that cannot be read to a file, as it is stored", Args: oneArg("KEY"),
-		Long:    "Write a record that cannot be read to a new file, byte by byte as it is stored. It may\nhold what is secret, so it is not shown, and the file is for its owner alone.",
+		Use: "show KEY --data-dir DIR --to FILE", Short: "Save an unreadable record to a file", Args: oneArg("KEY"),
+		Long:    "Save an unreadable record to a new file, byte for byte. It may contain secrets, so it is not\nshown, and only you can read the file.",
 		Example: "  verge records show app.shop --data-dir /var/lib/verge/root --to shop.json",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			r, err := a.records(cmd, dir)
@@ -139,7 +138,7 @@ func (a *app) recordsShowCommand() *cobra.Command {
 				return err
 			}
 			if to == "" {
-				return usageError(cmd, "it takes --to FILE: what is in a record may be secret, and is not shown")
+				return usageError(cmd, "give --to FILE: a record may contain secrets, so it is not shown")
 			}
 			list, err := r.List(cmd.Context(), dir, quiet())
 			if err != nil {
@@ -153,11 +152,11 @@ func (a *app) recordsShowCommand() *cobra.Command {
 					return a.printf("record/%s written to %s: %d bytes", v.Key, to, len(v.Value))
 				}
 			}
-			return &userError{what: "there is no such record that cannot be read", why: args[0], next: "verge records ls --data-dir " + dir}
+			return &userError{what: "no such unreadable record", why: args[0], next: "verge records ls --data-dir " + dir}
 		},
 	}
 	dataDirFlag(cmd, &dir)
-	cmd.Flags().StringVar(&to, "to", "", "the file to make")
+	cmd.Flags().StringVar(&to, "to", "", "the file to create")
 	return cmd
 }
 
@@ -186,15 +185,15 @@ func (a *app) localUser() string {
 func (a *app) recordsDropCommand() *cobra.Command {
 	dir, q := "", DropRecord{}
 	cmd := &cobra.Command{
-		Use: "drop KEY --data-dir DIR", Short: "Drop a record that cannot be read, after saving it", Args: oneArg("KEY"),
-		Long: `Drop a record that cannot be read. It is saved in the folder dropped of the data
-directory before, and can be put back; who drops it is in the audit log.
+		Use: "drop KEY --data-dir DIR", Short: "Drop an unreadable record, after saving it", Args: oneArg("KEY"),
+		Long: `Drop an unreadable record. It is first saved in the folder "dropped" of the data
+directory, and can be put back; the audit log says who dropped it.
 
-Where a role decides nothing without the record, --confirm says its key once more.
-Such a role asks those around it what they hold when it starts, and takes that over
-before it decides anything (verge recovery), so that what runs goes on; verge records
-ls says what is lost. Where security hangs on the record it takes --security as well.
-One that a newer program wrote is whole: --newer drops it to go back for good.`,
+If the role decides nothing without the record, repeat its key with --confirm. When
+such a role starts, it asks those around it what they hold and takes that over before
+it decides anything (verge recovery), so running instances continue; verge records ls
+says what is lost. A record that security depends on needs --security too. One that a
+newer program wrote is whole: --newer drops it to go back for good.`,
 		Example: "  verge records drop app.shop --data-dir /var/lib/verge/root --confirm app.shop",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			r, err := a.records(cmd, dir)
@@ -214,8 +213,8 @@ One that a newer program wrote is whole: --newer drops it to go back for good.`,
 		},
 	}
 	dataDirFlag(cmd, &dir)
-	cmd.Flags().StringVar(&q.Confirm, "confirm", "", "the key once more, where the role decides nothing without the record")
-	cmd.Flags().BoolVar(&q.Security, "security", false, "drop it although security hangs on it")
+	cmd.Flags().StringVar(&q.Confirm, "confirm", "", "the key again, if the role decides nothing without the record")
+	cmd.Flags().BoolVar(&q.Security, "security", false, "drop it although security depends on it")
 	cmd.Flags().BoolVar(&q.Newer, "newer", false, "drop it although a newer program can read it")
 	return cmd
 }
@@ -223,8 +222,8 @@ One that a newer program wrote is whole: --newer drops it to go back for good.`,
 func (a *app) recordsPutBackCommand() *cobra.Command {
 	dir := ""
 	cmd := &cobra.Command{
-		Use: "put-back FILE --data-dir DIR", Short: "Store again what was dropped", Args: oneArg("FILE"),
-		Long: "Store a record again that was dropped, as it was, from the file that it was saved in.\nIt is refused where there is a record of its key again.",
+		Use: "put-back FILE --data-dir DIR", Short: "Put a dropped record back", Args: oneArg("FILE"),
+		Long: "Put a dropped record back from the file that it was saved in. This is refused if a record\nwith its key exists again.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			r, err := a.records(cmd, dir)
 			if err != nil {

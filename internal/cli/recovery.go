@@ -14,19 +14,19 @@ func (a *app) recoveryCommand() *cobra.Command {
 	mode := ""
 	cmd := &cobra.Command{
 		Use:   "recovery",
-		Short: "Show how far a root or cluster is that was restored, or put back to an older state",
-		Long: `Show how far a root or cluster is that was restored from a backup, or whose data
-directory was replaced by an older copy of itself (a snapshot of the machine does
-that). The second needs no command: a cluster or worker that has seen a later state
-proves it when it connects, and the recovery begins before it is told anything.
+		Short: "Show the recovery of a restored root or cluster",
+		Long: `Show the recovery of a root or cluster that was restored from a backup, or whose data
+directory was replaced by an older copy of itself, as by a snapshot of the machine. The
+second needs no command: a cluster or worker that has seen a later state proves it when
+it connects, and the recovery begins before it is told anything.
 
-Such a root asks each of its clusters what it holds before it tells it anything,
-and takes over what it does not know. It decides nothing until all have said it or
-count as dead. verge recovery finish CLUSTER goes on without one; without a name
-it ends the recovery: clusters that come later are told what the root knows.
+Such a root asks each cluster what it holds before it tells it anything, and takes over
+what it does not know. It decides nothing until all have answered or count as dead.
+verge recovery finish CLUSTER continues without one; without a name it ends the
+recovery: clusters that come later are told what the root knows.
 
-A cluster hears its root first and then each of its workers, in the same way. So does
-a role of which records were dropped that could not be read (verge records).`,
+A cluster asks its root first and then each of its workers, in the same way. So does a
+role whose unreadable records were dropped (verge records).`,
 		Example: "  verge recovery\n  verge recovery finish edge",
 		Args:    cobra.ArbitraryArgs,
 	}
@@ -39,7 +39,7 @@ a role of which records were dropped that could not be read (verge records).`,
 	outputFlag(cmd, &mode, "table", "json", "yaml")
 	cmd.AddCommand(&cobra.Command{
 		Use:   "finish [CLUSTER|WORKER|root]",
-		Short: "Go on without what one of them could say, or end the recovery",
+		Short: "Continue without one of them, or end the recovery",
 		Args:  cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			name := ""
@@ -57,7 +57,7 @@ a role of which records were dropped that could not be read (verge records).`,
 			if name == "" {
 				return a.printf("the recovery has ended")
 			}
-			return a.printf("%s is not asked any more", name)
+			return a.printf("%s is no longer asked", name)
 		},
 	})
 	return cmd
@@ -91,11 +91,11 @@ func (a *app) recovery(ctx context.Context, mode string) error {
 		d.add("Restored", a.moment(v.Restored))
 		d.add("Backup of", a.moment(v.Made))
 	}
-	d.add("Decides", map[bool]string{true: "nothing yet: it waits for them", false: "as always"}[v.Holding])
+	d.add("Decides", map[bool]string{true: "nothing yet: it is waiting for them", false: "as always"}[v.Holding])
 	if err := d.print(a); err != nil {
 		return err
 	}
-	if err := a.section("Those that are asked"); err != nil {
+	if err := a.section("Asked"); err != nil {
 		return err
 	}
 	rows := make([][]cell, len(v.Peers))
@@ -106,7 +106,7 @@ func (a *app) recovery(ctx context.Context, mode string) error {
 		}
 		rows[i] = []cell{text(p.Name), said, text(p.Problem)}
 	}
-	if err := a.table([]string{"NAME", "SAID WHAT IT HOLDS", "PROBLEM"}, rows); err != nil {
+	if err := a.table([]string{"NAME", "ANSWERED", "PROBLEM"}, rows); err != nil {
 		return err
 	}
 	return a.recoveredTable(v.Applications)
@@ -116,7 +116,7 @@ func (a *app) recoveredTable(apps map[string]wire.Recovered) error {
 	if len(apps) == 0 {
 		return nil
 	}
-	if err := a.section("Recovered from clusters (their descriptors as they were written are lost: apply them again)"); err != nil {
+	if err := a.section("Recovered from clusters (their descriptors as written are lost: apply them again)"); err != nil {
 		return err
 	}
 	var rows [][]cell

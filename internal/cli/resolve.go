@@ -127,7 +127,7 @@ func (a *app) contextPath() (string, error) {
 		return "", err
 	}
 	if name == "" {
-		return "", &userError{what: "no context is chosen", why: "there is no --context, no VERGE_CONTEXT, and no current context",
+		return "", &userError{what: "no context", why: "neither --context nor VERGE_CONTEXT nor a current context is set",
 			next: "start something with: verge dev; or choose one: verge context use NAME|FILE"}
 	}
 	return rest.ContextPath(dir, name)
@@ -157,7 +157,7 @@ func findInstance(ctx context.Context, c *rest.Client, name string) (wire.Instan
 	}
 	switch len(found) {
 	case 0:
-		return wire.InstanceView{}, &noInstanceError{userError{what: "no such instance", why: name, next: "list what there is with: verge get instances"}}
+		return wire.InstanceView{}, &noInstanceError{userError{what: "no such instance", why: name, next: "list them with: verge get instances"}}
 	case 1:
 		return found[0], nil
 	}

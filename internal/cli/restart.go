@@ -21,16 +21,17 @@ func (a *app) restartCommand() *cobra.Command {
 	reason := ""
 	cmd := &cobra.Command{
 		Use:   "restart APPLICATION | APPLICATION.SERVICE | instance/ID",
-		Short: "Start instances again, one after the other, and watch until they are ready",
-		Long: `Start instances again, one after the other, and watch until they are ready.
+		Short: "Restart instances one after the other, and wait until ready",
+		Long: `Restart instances one after the other, and wait until ready.
 
-Each stays where it is and begins its next incarnation, and only while the others
-of its service are ready. The wish is stored at the root: it is carried out even
-if the root, a cluster or a worker is restarted meanwhile, and a cluster that is
-away carries it out when it is back. At a cluster, while its root is away, it is
-about what runs at that site.
-Exit code 0: all are ready again; 1: an error, nothing was changed; 2: it was
-accepted but not all are ready yet.`,
+Each stays where it is and begins its next incarnation, and only while the others of
+its service are ready. The request is stored at the root: it is carried out even if
+the root, a cluster or a worker restarts meanwhile, and a cluster that is away carries
+it out when it is back. At a cluster, while its root is away, it restarts what runs at
+that site.
+
+Exit code 0: all are ready again; 1: an error, nothing was changed; 2: accepted, but
+not all are ready yet.`,
 		Example: "  verge restart shop\n  verge restart shop.web --reason 'new certificate'\n  verge restart instance/shop.web.1",
 		Args:    oneOrTwoArgs("APPLICATION, APPLICATION.SERVICE or instance/ID"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -92,7 +93,7 @@ func restartRef(args []string) (app string, q wire.RestartRequest, err error) {
 	if len(parts) > 2 {
 		n, err := strconv.Atoi(parts[2])
 		if err != nil || n < 0 {
-			return "", q, &userError{what: "not the id of an instance", why: name, next: "list what there is with: verge get instances"}
+			return "", q, &userError{what: "not an instance id", why: name, next: "list them with: verge get instances"}
 		}
 		q.Ordinal = &n
 	}
@@ -166,8 +167,8 @@ func (a *app) awaitRestart(ctx context.Context, c *rest.Client, r wire.RestartRe
 	}
 	slices.Sort(left)
 	return &incompleteError{userError{
-		what: "application/" + r.Name + " was told to restart, and not all of it is ready again", why: why + "\n  " + strings.Join(left, "\n  "),
-		next: "it goes on by itself; look with: verge get instances --app " + r.Name,
+		what: "application/" + r.Name + " is restarting, and not all of it is ready yet", why: why + "\n  " + strings.Join(left, "\n  "),
+		next: "it continues without this command; see: verge get instances --app " + r.Name,
 	}}
 }
 
@@ -180,7 +181,7 @@ func unrestarted(i wire.InstanceView, n uint64) string {
 	case i.Unreachable:
 		what = "is unreachable"
 	case i.Restarted < n:
-		what = "has not been started again yet"
+		what = "has not restarted yet"
 	case !i.Ready:
 		what = "is not ready yet (" + string(i.State) + ")"
 	default:

@@ -26,28 +26,28 @@ func (a *app) restoreCommand() *cobra.Command {
 	var f restoreFlags
 	cmd := &cobra.Command{
 		Use:   "restore FILE|- --data-dir DIR",
-		Short: "Make the data directory of a root or a cluster of a backup",
-		Long: `Make the data directory of a root or a cluster of a backup.
+		Short: "Restore a root or cluster from a backup",
+		Long: `Restore the data directory of a root or cluster from a backup.
 
-The file is checked as a whole first. The directory must be empty or not be there;
-it is there as a whole afterwards, or not at all. Then start verge root or verge
-cluster with it. What was restored asks those below it what they hold before it
-tells them anything, so that nothing is ended because the backup does not know of
-it; verge recovery shows how far that is.
-Never run the original and what was restored at the same time.`,
+The whole file is checked first. The directory must be empty or missing; afterwards it
+is complete, or unchanged. Then start verge root or verge cluster with it. It asks
+those below it what they hold before it tells them anything, so that nothing ends only
+because the backup does not know it; verge recovery shows the progress.
+
+Never run the original and the restored role at the same time.`,
 		Example: "  verge restore root.backup --data-dir /var/lib/verge/root --passphrase-file pass\n  verge restore root.backup --dry-run --passphrase-file pass",
 		Args:    oneArg("FILE or -"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if (f.dataDir == "") != f.dryRun {
-				return usageError(cmd, "it takes --data-dir DIR, or --dry-run to check the file only")
+				return usageError(cmd, "give --data-dir DIR, or --dry-run to only check the file")
 			}
 			return a.restore(cmd.Context(), args[0], f)
 		},
 	}
-	cmd.Flags().StringVar(&f.dataDir, "data-dir", "", "the directory to make")
+	cmd.Flags().StringVar(&f.dataDir, "data-dir", "", "the directory to create")
 	cmd.Flags().StringVar(&f.passphraseFile, "passphrase-file", "", "decrypt with the passphrase in this file")
-	cmd.Flags().StringVar(&f.identityFile, "identity-file", "", "decrypt with the secret keys of age in this file")
-	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "check the file, write nothing")
+	cmd.Flags().StringVar(&f.identityFile, "identity-file", "", "decrypt with the secret age keys in this file")
+	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "check the file and write nothing")
 	return cmd
 }
 
@@ -73,7 +73,7 @@ func (a *app) restore(ctx context.Context, file string, f restoreFlags) (err err
 		const maxIdentities = 1 << 20
 		b, err := atomicfile.ReadBounded(f.identityFile, maxIdentities)
 		if err != nil {
-			return &userError{what: "the identities cannot be read", why: err.Error(), next: "give the file that age-keygen wrote"}
+			return &userError{what: "the age keys cannot be read", why: err.Error(), next: "give the file that age-keygen wrote"}
 		}
 		keys.Identities = string(b)
 	}
@@ -81,7 +81,7 @@ func (a *app) restore(ctx context.Context, file string, f restoreFlags) (err err
 	if file != "-" {
 		opened, err := os.Open(file)
 		if err != nil {
-			return &userError{what: "the backup cannot be read", why: err.Error(), next: "give the path of a file that verge backup has written"}
+			return &userError{what: "the backup cannot be read", why: err.Error(), next: "give the path of a file from verge backup"}
 		}
 		defer func() { _ = opened.Close() }() // read only
 		in = opened
@@ -119,7 +119,7 @@ func (a *app) restore(ctx context.Context, file string, f restoreFlags) (err err
 	if err := a.printf("data directory %s made of the %s, made %s; entries: %d at revision %s, files: %d", f.dataDir, what, made, archive.Entries, archive.At, len(archive.Files)); err != nil {
 		return err
 	}
-	a.notef("next: verge %s --data-dir %s, with the flags that it had\n  then: verge recovery shows what those below say has happened since", archive.Role, f.dataDir)
+	a.notef("next: verge %s --data-dir %s, with its former flags\n  then: verge recovery shows the progress", archive.Role, f.dataDir)
 	return nil
 }
 

@@ -43,13 +43,13 @@ func rolling(v *wire.AppView) bool {
 func (a *app) rolloutCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rollout",
-		Short: "See, stop, resume and undo how applications become what was applied",
-		Long: `See, stop, resume and undo how applications become what was applied.
+		Short: "Show, pause, resume and undo rollouts",
+		Long: `Show, pause, resume and undo rollouts.
 
-Where the program of a service changes, some instances of the new revision start
-beside the others first; when they are ready, the others are updated, some at a
-time, so that as many as promised answer at every moment. Clusters come one after
-the other. What the descriptor says under rollout sets the numbers.`,
+When the program of a service changes, some instances of the new revision first start
+beside the others. When they are ready, the others are updated, some at a time, so that
+the promised number answers at every moment. Clusters are updated one after the other.
+The descriptor sets the numbers under rollout.`,
 	}
 	cmd.AddCommand(a.rolloutStatusCommand(), a.rolloutHistoryCommand(), a.rolloutHoldCommand(true), a.rolloutHoldCommand(false), a.rolloutUndoCommand())
 	return cmd
@@ -70,7 +70,7 @@ func rolloutRef(arg string) (app, service string, err error) {
 		app, service, _ = strings.Cut(arg, ".")
 	}
 	if app == "" || strings.ContainsAny(app+service, "./") || two && service == "" && kind != kindApplication {
-		return "", "", &userError{what: "not the name of an application or a service", why: arg, next: "write APPLICATION or APPLICATION/SERVICE; verge get services lists them"}
+		return "", "", &userError{what: "not an application or service", why: arg, next: "write APPLICATION or APPLICATION/SERVICE; verge get services lists them"}
 	}
 	return app, service, nil
 }
@@ -81,18 +81,17 @@ func (a *app) rolloutStatusCommand() *cobra.Command {
 	mode, wait, timeout := "", false, defaultTimeout
 	cmd := &cobra.Command{
 		Use:   "status APPLICATION[/SERVICE]",
-		Short: "Say how far a rollout is, and why it does not go on",
-		Long: `Say how far a rollout is, and why it does not go on.
+		Short: "Show the progress of a rollout, and what it waits for",
+		Long: `Show the progress of a rollout, and what it waits for.
 
-READY are the instances that answer, of whichever revision and with those of EXTRA,
-UPDATED those that are of the new one, both of how many there are to be.
+READY are the instances that answer, of any revision and with the surge (EXTRA);
+UPDATED are those of the new revision. Both are out of the wanted number.
 
-SHARE is the part of the requests that the new revision gets while it is tried
-(rollout.canary), and which step of them that is. NEW and BEFORE are the requests
-that the instances of both revisions were given since it began, those that failed,
-and how long one takes; they are up to 10 seconds old.
+SHARE is the share of the requests that the new revision gets in a canary
+(rollout.canary), and its step. NEW and BEFORE are the requests to both revisions since
+the rollout began, failures, and the time of one; they are up to 10 seconds old.
 
-Exit code 0: it is done; 2: it is not, or has failed; 1: an error.`,
+Exit code 0: done; 1: an error; 2: not done, or failed.`,
 		Example: "  verge rollout status shop\n  verge rollout status shop/web --wait",
 		Args:    oneArg(rolloutArg),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -157,10 +156,10 @@ func (a *app) rolloutStatus(ctx context.Context, c *rest.Client, arg, mode strin
 	if phase == wire.RolloutDone {
 		return nil
 	}
-	next := "it goes on by itself; verge rollout status " + arg + " --wait"
+	next := "it continues without this command; verge rollout status " + arg + " --wait"
 	switch phase {
 	case wire.RolloutFailed:
-		next = "apply another descriptor, verge rollout undo " + arg + ", or when the reason is gone: verge rollout resume " + arg
+		next = "apply another descriptor, verge rollout undo " + arg + ", or, once the reason is gone: verge rollout resume " + arg
 	case wire.RolloutPaused:
 		next = "verge rollout resume " + arg
 	}
@@ -183,7 +182,7 @@ func only(v wire.RolloutView, service string) ([]wire.ServiceRollout, error) {
 			return []wire.ServiceRollout{s}, nil
 		}
 	}
-	return nil, &userError{what: "there is no such service", why: service + " is not in application " + v.Name, next: "verge get services --app " + v.Name}
+	return nil, &userError{what: "no such service", why: service + " is not in application " + v.Name, next: "verge get services --app " + v.Name}
 }
 
 func (a *app) printRollout(v wire.RolloutView) error {
@@ -265,19 +264,18 @@ func (a *app) rolloutHistoryCommand() *cobra.Command {
 	mode, number := "", uint64(0)
 	cmd := &cobra.Command{
 		Use:   "history APPLICATION",
-		Short: "List the revisions of an application that can be brought back",
-		Long: `List the revisions of an application that can be brought back.
+		Short: "List earlier revisions of an application",
+		Long: `List earlier revisions of an application.
 
-The last 10 before the current one are kept, until the application is deleted.
-HELD says whether all services were ready as applied; verge rollout undo goes back
-to the last one of which that is so.
-With --revision the descriptor of one of them is printed, as it was applied.`,
+The last 10 before the current one are kept, until the application is deleted. HELD
+says whether all services were ready as applied; verge rollout undo goes back to the
+last revision that held. --revision prints the descriptor of one as it was applied.`,
 		Example: "  verge rollout history shop\n  verge rollout history shop --revision 3 > shop.yaml",
 		Args:    oneArg("APPLICATION"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			app, service, err := rolloutRef(args[0])
 			if err == nil && service != "" {
-				err = usageError(cmd, "the history is that of an application: write %s", app)
+				err = usageError(cmd, "the history belongs to the application: write %s", app)
 			}
 			if err != nil {
 				return err
@@ -344,20 +342,19 @@ func (a *app) rolloutHoldCommand(pause bool) *cobra.Command {
 	reason := ""
 	cmd := &cobra.Command{
 		Use:   "resume APPLICATION[/SERVICE]",
-		Short: "Go on with a rollout that was paused or has failed",
-		Long: `Go on with a rollout that was paused or has failed.
+		Short: "Resume a rollout that was paused or has failed",
+		Long: `Resume a rollout that was paused or has failed.
 
-One that has failed tries again from where it is.`,
+A failed one tries again from where it is.`,
 		Example: "  verge rollout resume shop/web",
 		Args:    oneArg(rolloutArg),
 	}
 	if pause {
-		cmd.Use, cmd.Short, cmd.Example = "pause APPLICATION[/SERVICE]", "Update no more instances for now", "  verge rollout pause shop/web --reason 'looking at it'"
-		cmd.Long = `Update no more instances for now.
+		cmd.Use, cmd.Short, cmd.Example = "pause APPLICATION[/SERVICE]", "Pause a rollout", "  verge rollout pause shop/web --reason 'looking at it'"
+		cmd.Long = `Pause a rollout: no more instances are updated.
 
-What is being updated becomes ready; nothing else is touched, also not by what is
-applied later, until the rollout is resumed. A cluster that is away hears of it
-when it is back.`
+Instances that are being updated become ready. Nothing else is touched until you resume,
+not even by later applies. A cluster that is away pauses when it is back.`
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		app, service, err := rolloutRef(args[0])
@@ -375,7 +372,7 @@ when it is back.`
 			return a.printf("%s: rollout %s", args[0], did)
 		})
 	}
-	cmd.Flags().StringVar(&reason, "reason", "", "why, for those who come across it")
+	cmd.Flags().StringVar(&reason, "reason", "", "the reason, shown to others")
 	return cmd
 }
 
@@ -384,14 +381,15 @@ func (a *app) rolloutUndoCommand() *cobra.Command {
 	reason, to := "", uint64(0)
 	cmd := &cobra.Command{
 		Use:   "undo APPLICATION[/SERVICE]",
-		Short: "Bring an earlier revision back, and watch until it holds",
-		Long: `Bring an earlier revision back, and watch until it holds.
+		Short: "Go back to an earlier revision, and wait until ready",
+		Long: `Go back to an earlier revision, and wait until ready.
 
-What the application, or the one service, was is applied as a new revision: the
-last that was other than it is and that held, or the one that --to names (verge
-rollout history shows which have held). It is rolled out like any other.
-Exit code 0: it holds; 1: an error, nothing was changed; 2: it was accepted but
-does not hold yet.`,
+The application, or the one service, becomes what it was: the last revision that held
+and differs from the present one, or the one that --to names (see verge rollout
+history). It is applied as a new revision and rolled out like any other.
+
+Exit code 0: ready; 1: an error, nothing was changed; 2: accepted, but not ready yet or
+has failed.`,
 		Example: "  verge rollout undo shop\n  verge rollout undo shop/web --to 3",
 		Args:    oneArg(rolloutArg),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -405,7 +403,7 @@ does not hold yet.`,
 		},
 	}
 	f.add(cmd, "accepted")
-	cmd.Flags().Uint64Var(&to, "to", 0, "the revision to bring back (default: the last one that held)")
+	cmd.Flags().Uint64Var(&to, "to", 0, "the revision to go back to (default: the last one that held)")
 	cmd.Flags().StringVar(&reason, "reason", "", "why, for the history")
 	return cmd
 }
@@ -424,18 +422,18 @@ func (a *app) undo(ctx context.Context, c *rest.Client, app string, q wire.Rollo
 	}
 	a.warn(r.Warnings, nil)
 	if r.Change == "unchanged" {
-		return a.printf("application/%s is as it was then already, revision %s", app, revision(r.Revision))
+		return a.printf("application/%s is already as it was then, revision %s", app, revision(r.Revision))
 	}
 	what := "an earlier revision"
 	if r.Undo > 0 {
 		what = "revision " + revision(r.Undo)
 	}
-	if err := a.printf("application/%s: %s is brought back as revision %s", app, what, revision(r.Revision)); err != nil || f.noWait {
+	if err := a.printf("application/%s: %s is applied again as revision %s", app, what, revision(r.Revision)); err != nil || f.noWait {
 		return err
 	}
 	view, err := a.await(ctx, c, r, f.timeout, steps)
 	if err != nil {
 		return err
 	}
-	return a.printf("application/%s holds: %s after %s", app, readyWords(view.Services), took(a.opts.Now().Sub(start)))
+	return a.printf("application/%s ready: %s after %s", app, readyWords(view.Services), took(a.opts.Now().Sub(start)))
 }

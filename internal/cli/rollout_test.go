@@ -32,9 +32,9 @@ func TestRolloutCommands(t *testing.T) {
 		{"rollout history shop --revision 9", 1, []string{"revision 9 of shop is not kept"}},
 		{"rollout pause shop/web --reason look", 0, []string{"shop/web: rollout paused"}},
 		{"rollout resume shop", 0, []string{"shop: rollout resumed"}},
-		{"rollout undo shop/web --to 3 --no-wait", 0, []string{"brought back as revision 5"}},
+		{"rollout undo shop/web --to 3 --no-wait", 0, []string{"is applied again as revision 5"}},
 		{"rollout undo", 1, []string{"is missing"}},
-		{"rollout status a.b.c", 1, []string{"not the name of an application or a service"}},
+		{"rollout status a.b.c", 1, []string{"not an application or service"}},
 	} {
 		r := f.run(strings.Fields(c.args)...)
 		all := strings.Join(strings.Fields(r.stdout+r.stderr), " ")
@@ -67,7 +67,7 @@ func TestApplyOfWhatIsTakenBack(t *testing.T) {
 	f := newFixture(t, fake)
 	source := "application: shop\nservices: {web: {command: [y], replicas: 2}}\n"
 	r := f.runWith(source, "apply", "-")
-	if r.code != 2 || !strings.Contains(r.stderr, "was taken back: it is revision 5 now") || !strings.Contains(r.stderr, "exit code 7") || strings.Contains(r.stdout, "holds") {
+	if r.code != 2 || !strings.Contains(r.stderr, "was rolled back: it is revision 5 now") || !strings.Contains(r.stderr, "exit code 7") || strings.Contains(r.stdout, " ready: ") {
 		t.Errorf("code %d\n%s%s", r.code, r.stdout, r.stderr)
 	}
 	// Somebody else's next revision is none that took it back.

@@ -15,7 +15,7 @@ import (
 )
 
 func (a *app) routeCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "route", Short: "Look at how services are routed, and at what another policy would do", Args: cobra.ArbitraryArgs, RunE: group}
+	cmd := &cobra.Command{Use: "route", Short: "Show how services are routed, and what another policy would do", Args: cobra.ArbitraryArgs, RunE: group}
 	cmd.AddCommand(a.routeShowCommand(), a.routePlanCommand())
 	return cmd
 }
@@ -24,10 +24,9 @@ func (a *app) routeShowCommand() *cobra.Command {
 	mode, from := "", ""
 	cmd := &cobra.Command{
 		Use: "show SERVICE --from WORKER", Short: "Show how a worker routes a service", Args: oneArg("SERVICE"),
-		Long: `Show how a worker routes a service: its endpoints, how far they are and how that is
-known, the share of new connections that each is to get, and how many each was
-given there in the last minute. The worker is asked now, and measures what it does
-not know.`,
+		Long: `Show how a worker routes a service: its endpoints, their distances and the source of
+these, the share of new connections for each, and how many each got from this worker in
+the last minute. The worker is asked now, and measures what it does not know.`,
 		Example: "  verge route show shop.web --from w1\n  verge route show shop.web --from edge/w1 -o json",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withClient(func(c *rest.Client) error {
@@ -54,7 +53,7 @@ not know.`,
 }
 
 func fromFlag(cmd *cobra.Command, from *string) {
-	cmd.Flags().StringVar(from, "from", "", "the worker that is asked: NAME or CLUSTER/NAME")
+	cmd.Flags().StringVar(from, "from", "", "the worker to ask: NAME or CLUSTER/NAME")
 }
 
 // routeFrom asks the worker of --from about a service.
@@ -103,9 +102,9 @@ func workerNamed(ctx context.Context, c *rest.Client, s string) (w wire.WorkerVi
 	case 1:
 		return found[0], nil
 	case 0:
-		return w, &userError{what: "there is no such worker here", why: s, next: "verge get workers lists them; workers of other clusters are written CLUSTER/NAME"}
+		return w, &userError{what: "no such worker here", why: s, next: "verge get workers lists them; workers of other clusters are written CLUSTER/NAME"}
 	}
-	return w, &userError{what: "there are several workers of that name", why: s, next: "write " + found[0].Cluster + "/" + s + " or " + found[1].Cluster + "/" + s}
+	return w, &userError{what: "several workers have that name", why: s, next: "write " + found[0].Cluster + "/" + s + " or " + found[1].Cluster + "/" + s}
 }
 
 func routeColumns() listing[wire.RouteEndpoint] {

@@ -40,14 +40,14 @@ func (a *app) routePlanCommand() *cobra.Command {
 	var from []string
 	mode := ""
 	cmd := &cobra.Command{
-		Use: "plan SERVICE", Short: "Predict what another policy would do, before it is chosen", Args: oneArg("SERVICE"),
-		Long: `Predict what another policy would do to a service, before it is chosen: the mean
-round trip of its requests, and how unevenly they would fall on its instances (the
-standard deviation of their shares).
+		Use: "plan SERVICE", Short: "Predict what another routing policy would do", Args: oneArg("SERVICE"),
+		Long: `Predict what another routing policy would do to a service: the mean round trip of its
+requests, and how unevenly its instances would get them (the standard deviation of
+their shares).
 
-All workers (or those of --from) are asked for their distances now. Requests are
-taken to come from them as in the last minute; where there were none, from all of
-them equally. Nothing is changed. Without --alpha, proximity is shown with several.`,
+All workers (or those of --from) are asked for their distances now. The prediction
+assumes requests as in the last minute or, if there were none, equally from all
+workers. Nothing changes. Without --alpha, proximity is shown with several values.`,
 		Example: "  verge route plan shop.web --alpha 0.8\n  verge route plan shop.web --policy closest --from edge/w1",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			p.LocalRTT = api.Duration(localRTT)
@@ -72,12 +72,12 @@ them equally. Nothing is changed. Without --alpha, proximity is shown with sever
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&p.Name, "policy", api.PolicyProximity, "the policy to look at")
+	f.StringVar(&p.Name, "policy", api.PolicyProximity, "the policy to predict")
 	f.Float64Var(&p.Alpha, "alpha", 0, "of proximity: 0 (even) to 1 (near)")
 	f.Float64Var(&p.Beta, "beta", 0, "of proximity: how steeply the share falls with the distance (default 0.5)")
 	f.StringVar(&p.Decay, "decay", "", "of proximity: inverse, power or exponential (default)")
-	f.DurationVar(&localRTT, "localrtt", 0, "of proximity: the round trip that counts for instances on the own worker")
-	f.StringVar(&p.Fallback, "fallback", "", "of local: the policy where the own worker has no instance (default closest)")
+	f.DurationVar(&localRTT, "localrtt", 0, "of proximity: the assumed round trip to instances on the same worker")
+	f.StringVar(&p.Fallback, "fallback", "", "of local: the policy if the worker has no instance (default closest)")
 	f.IntVar(&p.Ordinal, "ordinal", 0, "of instance: the number of the replica")
 	f.StringSliceVar(&from, "from", nil, "only requests from these workers: NAME or CLUSTER/NAME")
 	outputFlag(cmd, &mode, "table", "json", "yaml")
@@ -244,13 +244,13 @@ func (a *app) explainRoute(r wire.RouteReport) error {
 		case byWeight && e.Serves > 0:
 			why = fmt.Sprintf("its worker does %.4g/s with %d of these, %s; weight %.1f", e.Serves, sharing(r.Endpoints, e), weightSource(e.ServesBy), e.Weight)
 		case byWeight && e.CPU == 0:
-			why = "the processors of its worker are not known, it counts as the median"
+			why = "the processors of its worker are unknown: it counts as the median"
 		case byWeight:
 			why = fmt.Sprintf("its worker has %s processors for %d of these", e.CPU, sharing(r.Endpoints, e))
 		case e.Local:
-			why = "on the own worker"
+			why = "on the same worker"
 		case e.Source == "":
-			why = "its distance is not known"
+			why = "its distance is unknown"
 		default:
 			why = fmt.Sprintf("%s away, %s %s ago", milliseconds(time.Duration(e.RTT)), e.Source, ageOf(e.AgeSeconds))
 		}
@@ -294,27 +294,27 @@ func weightSource(by string) string {
 func ruleInWords(p api.Policy) string {
 	switch p.Name {
 	case api.PolicyClosest:
-		return "the own worker's first, else the nearest that is measured, else the nearest that is estimated"
+		return "those on the same worker first, else the nearest by measurement, else the nearest by estimate"
 	case api.PolicyLocal:
-		return "the own worker's equally; where there are none, " + p.Fallback
+		return "those on the same worker equally; if there are none, " + p.Fallback
 	case api.PolicyProximity:
 		return fmt.Sprintf("(1-%g)/N + %g*f(l)/sum, f %s over the round trip l in ms; what is not known counts as the median", p.Alpha, p.Alpha, p.Decay)
 	case api.PolicyWeighted:
 		return "by what each worker was measured to do (verge profile), else by its processors, divided among the replicas there"
 	case api.PolicyBilliard:
-		return "each in its turn, as often as its weight says: by what its worker was measured to do (verge profile), else by its processors"
+		return "in turn, as often as its weight says: by what its worker was measured to do (verge profile), else by its processors"
 	case api.PolicyInstance:
 		return fmt.Sprintf("replica %d alone", p.Ordinal)
 	case api.PolicyFastest:
-		return "where it costs least: the way there and back for so many bytes, how long requests take there, the queue"
+		return "where it costs least: the way there and back for the request's size, its time there, and the queue"
 	case api.PolicyLeastConnections:
-		return "the fewest requests under way from here"
+		return "the fewest requests in flight from here"
 	case api.PolicyTwoChoices:
-		return "of two that chance picks the one with fewer requests under way from here"
+		return "of two random ones, the one with fewer requests in flight from here"
 	case api.PolicyLeastResponse:
-		return "the shortest queue for what it can do: (queue + 1) / capacity"
+		return "the shortest queue for its capacity: (queue + 1) / capacity"
 	case api.PolicyRandom:
-		return "each equally, by chance"
+		return "each equally, at random"
 	}
 	return "each in turn"
 }

@@ -20,7 +20,7 @@ type waitFlags struct {
 }
 
 func (f *waitFlags) add(cmd *cobra.Command, returns string) {
-	cmd.Flags().BoolVar(&f.noWait, "no-wait", false, "return when it is "+returns)
+	cmd.Flags().BoolVar(&f.noWait, "no-wait", false, "return once it is "+returns)
 	cmd.Flags().DurationVar(&f.timeout, "timeout", defaultTimeout, "wait at most this long")
 	run := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -36,14 +36,14 @@ func (a *app) scaleCommand() *cobra.Command {
 	replicas := -1
 	cmd := &cobra.Command{
 		Use:   "scale APPLICATION.SERVICE --replicas N",
-		Short: "Change how many instances of a service run, and watch until they do",
-		Long: `Change how many instances of a service run, and watch until they do.
+		Short: "Change the number of instances of a service, and wait until ready",
+		Long: `Change the number of instances of a service, and wait until ready.
 
-The number is written into the application's descriptor at the root, as a new
-revision: it stays until a descriptor is applied that says something else. At a
-cluster, while its root is away, it is the number at that site (see verge local).
-Exit code 0: it holds; 1: an error, nothing was changed; 2: it was accepted but
-does not hold yet.`,
+The number is written into the application's descriptor at the root, as a new revision:
+it stays until you apply a descriptor with another one. At a cluster, while its root is
+away, it is the number at that site (see verge local).
+
+Exit code 0: ready; 1: an error, nothing was changed; 2: accepted, but not ready yet.`,
 		Example: "  verge scale shop.web --replicas 5\n  verge scale service/shop.web --replicas 0",
 		Args:    oneOrTwoArgs("APPLICATION.SERVICE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -59,7 +59,7 @@ does not hold yet.`,
 	}
 	f.add(cmd, "accepted")
 	a.localFlag(cmd)
-	cmd.Flags().IntVar(&replicas, "replicas", -1, "how many instances are to run")
+	cmd.Flags().IntVar(&replicas, "replicas", -1, "the number of instances")
 	return cmd
 }
 
@@ -67,7 +67,7 @@ does not hold yet.`,
 func oneOrTwoArgs(what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 || len(args) > 2 {
-			return usageError(cmd, "it takes %s", what)
+			return usageError(cmd, "give %s", what)
 		}
 		return nil
 	}
@@ -87,7 +87,7 @@ func serviceRef(args []string) (app, service string, err error) {
 	}
 	app, service, ok := strings.Cut(name, ".")
 	if !ok || app == "" || service == "" || strings.Contains(service, ".") {
-		return "", "", &userError{what: "not a name of a service", why: name, next: "write APPLICATION.SERVICE; verge get services lists them"}
+		return "", "", &userError{what: "not a service name", why: name, next: "write APPLICATION.SERVICE; verge get services lists them"}
 	}
 	return app, service, nil
 }
@@ -126,7 +126,7 @@ func (a *app) scale(ctx context.Context, app, service string, replicas int, f wa
 	if err := a.awaitGone(ctx, c, app, service, replicas, f.timeout-a.opts.Now().Sub(start), steps); err != nil {
 		return err
 	}
-	return a.printf("application/%s holds: %s after %s", app, readyWords(view.Services), took(a.opts.Now().Sub(start)))
+	return a.printf("application/%s ready: %s after %s", app, readyWords(view.Services), took(a.opts.Now().Sub(start)))
 }
 
 // awaitGone waits until no more than n instances of a service are left: those
@@ -149,8 +149,8 @@ func (a *app) awaitGone(ctx context.Context, c *rest.Client, app, service string
 		return left <= n, nil
 	})
 	if errors.Is(err, errTimeout) || errors.Is(err, context.Canceled) {
-		return &incompleteError{userError{what: "service/" + app + "." + service + " was scaled but is not there yet",
-			why: fmt.Sprintf("%d more than wanted, still ending", left-n), next: "it goes on by itself; look with: verge get instances --app " + app}}
+		return &incompleteError{userError{what: "service/" + app + "." + service + " was scaled but is not ready yet",
+			why: fmt.Sprintf("%d more than wanted, still ending", left-n), next: "it continues without this command; see: verge get instances --app " + app}}
 	}
 	return err
 }

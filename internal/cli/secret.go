@@ -26,10 +26,9 @@ func (a *app) secretCommand() *cobra.Command {
 		Long: `Set, list and remove secrets.
 
 A secret has a name in a namespace, and a value that nobody can read again. A
-descriptor names it as a variable (env_secrets) or as a file (files); its
-instances get the value that it has when they start, and a new one in their files
-without a restart. Only the workers that run them can open it, also when nobody
-else can be reached.`,
+descriptor names it as a variable (env_secrets) or as a file (files). Instances get its
+value when they start, and a new one in their files without a restart. Only the workers
+that run them can open it, also while they are cut off.`,
 	}
 	cmd.AddCommand(a.secretSet(), a.secretList(), a.secretRemove())
 	return cmd
@@ -53,20 +52,18 @@ func (a *app) secretSet() *cobra.Command {
 	var login registryLogin
 	f := namespaceFlags{}
 	cmd := &cobra.Command{
-		Use: "set NAME (--from-file FILE | --cert FILE --key FILE | --registry HOST --username USER --password-file FILE)", Short: "Set the value of a secret to the content of a file", Args: secretName,
-		Long: fmt.Sprintf(`Set the value of a secret to the content of a file, all of it, at most %d KiB;
-"-" is standard input. It is not taken as an argument, because others can see
-those. What runs gets it in its files at once, each exchanged as a whole; in its
-variables when it is started again (verge restart). verge secret ls shows how many
-instances have it.
+		Use: "set NAME (--from-file FILE | --cert FILE --key FILE | --registry HOST --username USER --password-file FILE)", Short: "Set a secret to the content of a file", Args: secretName,
+		Long: fmt.Sprintf(`Set a secret to the whole content of a file, at most %d KiB; "-" is standard input. A
+value is never an argument, because others can see arguments. Running instances get a
+new value in their files at once, each replaced as a whole, and in their variables at
+the next start (verge restart). verge secret ls shows how many instances have it.
 
-With --cert and --key it is a certificate for gateways (tls: {secret: NAME}): the
-chain, the host's first, and its private key, both in PEM. Gateways take a new one
-up at once.
+With --cert and --key it is a certificate for gateways (tls: {secret: NAME}): the chain,
+the host's first, and its private key, both in PEM. Gateways use a new one at once.
 
 With --registry, --username and --password-file it is for pulling images (pull_secret:
-NAME of a service). A file of docker (config.json), or the .dockerconfigjson of a
-Kubernetes secret, does as well: --from-file.`, wire.MaxSecretBytes>>10),
+NAME of a service). Docker's config.json, or the .dockerconfigjson of a Kubernetes
+secret, works with --from-file.`, wire.MaxSecretBytes>>10),
 		Example: "  verge secret set db-password --from-file password.txt\n  openssl rand -hex 20 | tr -d '\\n' | verge secret set session-key --from-file -",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := login.check(file != "" || cert != "" || key != ""); err != nil {
@@ -77,7 +74,7 @@ Kubernetes secret, does as well: --from-file.`, wire.MaxSecretBytes>>10),
 			case file == "" && !pair:
 				return usageError(cmd, "--from-file is missing: a file with the value, or - for standard input")
 			case pair && (file != "" || cert == "" || key == ""):
-				return usageError(cmd, "--cert and --key are given together, and without --from-file")
+				return usageError(cmd, "give --cert and --key together, and without --from-file")
 			}
 			namespace, err := f.one(a)
 			if err != nil {
@@ -101,7 +98,7 @@ Kubernetes secret, does as well: --from-file.`, wire.MaxSecretBytes>>10),
 					return err
 				}
 				if file != "" && bytes.HasSuffix(value, []byte("\n")) {
-					a.notef("note: the value ends with a line break, which is a part of it")
+					a.notef("note: the value ends with a line break")
 				}
 				if file != "" {
 					a.whoGetsIt(v)
@@ -130,10 +127,10 @@ func (a *app) whoGetsIt(v wire.SecretView) {
 		}
 	}
 	if len(files) > 0 {
-		a.notef("note: what runs of %s gets it in its files without a restart: verge secret ls shows when it is there", strings.Join(files, ", "))
+		a.notef("note: running instances of %s get it in their files without a restart: verge secret ls shows when they have it", strings.Join(files, ", "))
 	}
 	if len(v.Variable) > 0 {
-		a.notef("note: what runs of %s has it in a variable, and the former value until it is started again: verge restart service/%s", strings.Join(v.Variable, ", "), v.Variable[0])
+		a.notef("note: running instances of %s have the former value in a variable until: verge restart service/%s", strings.Join(v.Variable, ", "), v.Variable[0])
 	}
 }
 
@@ -157,7 +154,7 @@ func current(v wire.SecretView) cell {
 func secretName(cmd *cobra.Command, args []string) error {
 	if len(args) > 1 {
 		return &userError{
-			what: "secret set", why: "a value is not given as an argument, because others can see those (and it is in your shell's history now)",
+			what: "secret set", why: "a value is never an argument, because others can see arguments (and it is now in your shell's history)",
 			next: "write it to a file, or pipe it: verge secret set NAME --from-file FILE",
 		}
 	}
@@ -174,15 +171,15 @@ func (a *app) secretValue(file string) (value []byte, err error) {
 	var next string
 	switch {
 	case err == nil && len(value) == 0:
-		return nil, &userError{what: "the secret has no value", why: file + " is empty", next: "write the value into it; to take a secret away: verge secret rm NAME"}
+		return nil, &userError{what: "the secret has no value", why: file + " is empty", next: "write the value into it; to remove a secret: verge secret rm NAME"}
 	case err == nil:
 		return value, nil
 	case errors.Is(err, atomicfile.ErrTooLarge):
-		next = "keep large files elsewhere, and a key to them here"
+		next = "keep large files elsewhere, and their key here"
 	case errors.Is(err, os.ErrNotExist):
 		next = "give the path of a file, or - for standard input"
 	default:
-		next = "make it readable for you"
+		next = "make it readable"
 	}
 	return nil, &userError{what: "the value of the secret cannot be read", why: err.Error(), next: next}
 }
@@ -223,8 +220,8 @@ func (a *app) secretRemove() *cobra.Command {
 	f := namespaceFlags{}
 	cmd := &cobra.Command{
 		Use: "rm NAME", Aliases: []string{"delete"}, Short: "Remove a secret", Args: oneArg("NAME"),
-		Long: `Remove a secret. What runs keeps the value that it was started with; what is to
-start without it waits until it is set again.`,
+		Long: `Remove a secret. Running instances keep the value that they have; instances that start
+without it wait until it is set again.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			namespace, err := f.one(a)
 			if err != nil {
@@ -243,7 +240,7 @@ func (a *app) removeSecret(ctx context.Context, c *rest.Client, namespace, name 
 		return err
 	}
 	if len(v.UsedBy) > 0 {
-		a.notef("note: %s still need it: their instances wait for it at their next start", strings.Join(v.UsedBy, ", "))
+		a.notef("note: %s still need it: their instances will wait for it at their next start", strings.Join(v.UsedBy, ", "))
 	}
 	return a.printf("secret/%s of namespace %s removed", v.Name, v.Namespace)
 }

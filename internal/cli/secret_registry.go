@@ -13,8 +13,8 @@ import (
 type registryLogin struct{ host, user, file string }
 
 func (l *registryLogin) flags(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&l.host, "registry", "", "host of a registry that the secret is for, as registry.example.org:5000 or docker.io")
-	cmd.Flags().StringVar(&l.user, "username", "", "who logs in to --registry")
+	cmd.Flags().StringVar(&l.host, "registry", "", "the registry, as registry.example.org:5000 or docker.io")
+	cmd.Flags().StringVar(&l.user, "username", "", "user name at --registry")
 	cmd.Flags().StringVar(&l.file, "password-file", "", "file with the password or token of --username, - for standard input")
 }
 
@@ -26,9 +26,9 @@ func (l *registryLogin) check(other bool) error {
 	case !l.given():
 		return nil
 	case l.host == "" || l.user == "" || l.file == "":
-		return errors.New("--registry, --username and --password-file are given together")
+		return errors.New("give --registry, --username and --password-file together")
 	case other:
-		return errors.New("--registry is given without --from-file, --cert and --key")
+		return errors.New("give --registry without --from-file, --cert and --key")
 	}
 	return nil
 }

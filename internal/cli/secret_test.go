@@ -112,7 +112,7 @@ func TestSecretSetCertificate(t *testing.T) {
 	}{
 		"good":        {good, key, "it is for shop.example, until ", true},
 		"soon":        {soon, soonKey, "expires soon, at ", true},
-		"expired":     {old, oldKey, "it has expired at ", false},
+		"expired":     {old, oldKey, "it expired at ", false},
 		"another key": {good, soonKey, "private key does not match", false},
 		"no key":      {good, good, "cannot be used", false},
 	} {

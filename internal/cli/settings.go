@@ -44,7 +44,7 @@ func (a *app) flagsFromEnvironment(cmd *cobra.Command, origin map[string]string)
 }
 
 func dataDirUsage(role string) string {
-	return fmt.Sprintf("folder for its state (default: /var/lib/verge/%s; without root rights $XDG_STATE_HOME/verge/%s)", role, role)
+	return fmt.Sprintf("directory for its state (default: /var/lib/verge/%s; without root rights $XDG_STATE_HOME/verge/%s)", role, role)
 }
 
 // dataDir fills in the default folder of a role.
@@ -164,7 +164,7 @@ const (
 // keyValues checks the labels of a worker or cluster.
 func keyValues(flag string, all map[string]string) error {
 	if len(all) > maxNodeLabels {
-		return fmt.Errorf("%s is given %d times, at most %d", flag, len(all), maxNodeLabels)
+		return fmt.Errorf("%s is given %d times; the limit is %d", flag, len(all), maxNodeLabels)
 	}
 	for _, key := range slices.Sorted(maps.Keys(all)) {
 		if problem := api.LabelProblem(key, all[key]); problem != "" {
@@ -174,7 +174,7 @@ func keyValues(flag string, all map[string]string) error {
 	return nil
 }
 
-const locationUsage = "where it stands as LATITUDE,LONGITUDE in degrees, as 48.14,11.58 (default: not known)"
+const locationUsage = "its location, LATITUDE,LONGITUDE in degrees, as 48.14,11.58 (default: unknown)"
 
 // location parses a point; nil where none is given.
 func location(flag, value string) (*api.Point, error) {
@@ -210,7 +210,7 @@ func directories(flag string, all []string) error {
 func hostUsers(flag string, all []string) error {
 	for _, u := range all {
 		if !api.IsUser(u) {
-			return errMustBe(flag, strconv.Quote(u), "a name or a number, with :group or without: www-data, 1000:1000")
+			return errMustBe(flag, strconv.Quote(u), "a name or a number, with or without :group, as www-data or 1000:1000")
 		}
 	}
 	return nil

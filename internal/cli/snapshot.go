@@ -15,12 +15,12 @@ import (
 func (a *app) volumeSnapshot() *cobra.Command {
 	object, keep := "", 0
 	cmd := &cobra.Command{
-		Use: "snapshot CLUSTER/WORKER/NAMESPACE/INSTANCE/NAME", Short: "Put what is in a named volume into an object",
-		Long: `Put what is in a named volume into an object of the object store of its cluster.
-Its instance is stopped by its stop rule meanwhile, so that nothing changes while it
-is read, and is started again then. The name of the object is printed; verge volume
-restore takes it back, verge object get copies it (it is a tar archive). The cluster
-keeps its digest: one that was changed or cut short is not restored.`,
+		Use: "snapshot CLUSTER/WORKER/NAMESPACE/INSTANCE/NAME", Short: "Save a named volume as an object",
+		Long: `Save a named volume as an object in its cluster's object store. The instance is stopped
+by its stop rule meanwhile, so that nothing changes, and then started again. The command
+prints the name of the object: verge volume restore restores it, verge object get copies
+it (a tar archive). The cluster keeps its digest, and refuses to restore one that was
+changed or truncated.`,
 		Example: "  verge volume snapshot edge/w1/default/shop.db.0/data\n  verge volume snapshot edge/w1/default/shop.db.0/data --as snapshots/before-upgrade\n  verge volume snapshot edge/w1/default/shop.db.0/data --keep 7", Args: oneArg("CLUSTER/WORKER/NAMESPACE/INSTANCE/NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			v, err := wire.ParseVolumeID(strings.TrimPrefix(args[0], "volume/"))
@@ -28,7 +28,7 @@ keeps its digest: one that was changed or cut short is not restored.`,
 				return usageError(cmd, "%v; verge volume ls -o name lists them", err)
 			}
 			if cmd.Flags().Changed("keep") && keep < 1 {
-				return usageError(cmd, "--keep is at least 1: the one that is taken")
+				return usageError(cmd, "--keep is at least 1")
 			}
 			object := cmp.Or(object, wire.SnapshotName(v.Instance, v.Name, a.opts.Now()))
 			return a.withClient(func(c *rest.Client) error {
@@ -45,8 +45,8 @@ keeps its digest: one that was changed or cut short is not restored.`,
 			})
 		},
 	}
-	cmd.Flags().StringVar(&object, "as", "", "name of the object, which begins with snapshots/ (default snapshots/INSTANCE/NAME/TIME)")
-	cmd.Flags().IntVar(&keep, "keep", 0, "remove the oldest snapshots of this volume then, but for so many; 0 removes none")
+	cmd.Flags().StringVar(&object, "as", "", "name of the object, beginning with snapshots/ (default snapshots/INSTANCE/NAME/TIME)")
+	cmd.Flags().IntVar(&keep, "keep", 0, "keep this many snapshots of this volume and remove older ones; 0 removes none")
 	cmd.AddCommand(a.snapshotList(), a.snapshotRemove())
 	return cmd
 }
@@ -86,10 +86,10 @@ func beyond(all []wire.SnapshotView, v wire.VolumeView, taken string, keep int) 
 func (a *app) snapshotList() *cobra.Command {
 	mode := ""
 	cmd := &cobra.Command{
-		Use: "ls [INSTANCE]", Aliases: []string{"list"}, Short: "List the snapshots of volumes that a cluster has taken", Args: cobra.MaximumNArgs(1),
+		Use: "ls [INSTANCE]", Aliases: []string{"list"}, Short: "List snapshots of volumes", Args: cobra.MaximumNArgs(1),
 		Long: `List the snapshots of volumes that a cluster has taken (with a context of it), of all
-instances or of one, the oldest first. Whole is one whose object has the digest that
-was packed; changed or lost ones cannot be restored.`,
+instances or of one, oldest first. A whole snapshot has the digest that was packed;
+changed and lost ones cannot be restored.`,
 		Example: "  verge volume snapshot ls shop.db.0",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withClient(func(c *rest.Client) error {
@@ -128,7 +128,7 @@ func (a *app) snapshotRemove() *cobra.Command {
 	f := namespaceFlags{}
 	cmd := &cobra.Command{
 		Use: "rm OBJECT…", Aliases: []string{"delete"}, Short: "Remove snapshots of volumes", Args: cobra.MinimumNArgs(1),
-		Long:    `Remove snapshots of volumes, by the names of their objects. Nobody can bring them back.`,
+		Long:    `Remove snapshots of volumes for good, by the names of their objects.`,
 		Example: "  verge volume snapshot rm snapshots/before-upgrade",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			namespace, err := f.one(a)
@@ -160,13 +160,12 @@ func (a *app) snapshotRemove() *cobra.Command {
 func (a *app) volumeRestore() *cobra.Command {
 	q := wire.VolumeSnapshotRequest{}
 	cmd := &cobra.Command{
-		Use: "restore CLUSTER/WORKER/NAMESPACE/INSTANCE/NAME --from OBJECT", Short: "Make a named volume what is in an object",
-		Long: `Make a named volume what is in an object that verge volume snapshot has made. Its
-instance is stopped by its stop rule meanwhile, and started again then. What is in
-the volume now is lost as soon as all of the object has arrived and was compared with
-what was packed; if that may be needed, take a snapshot first. It may be a snapshot of
-another volume of the same namespace. An object that this cluster has not taken as a
-snapshot is only restored with its digest.`,
+		Use: "restore CLUSTER/WORKER/NAMESPACE/INSTANCE/NAME --from OBJECT", Short: "Restore a named volume from an object",
+		Long: `Restore a named volume from an object of verge volume snapshot. The instance is stopped
+by its stop rule meanwhile, and then started again. The present contents are lost once
+the whole object has arrived and was checked: take a snapshot first if you may need
+them. The snapshot may be of another volume of the same namespace. An object that is no
+snapshot of this cluster needs its digest.`,
 		Example: "  verge volume restore edge/w1/default/shop.db.0/data --from snapshots/before-upgrade", Args: oneArg("CLUSTER/WORKER/NAMESPACE/INSTANCE/NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			v, err := wire.ParseVolumeID(strings.TrimPrefix(args[0], "volume/"))
@@ -184,11 +183,11 @@ snapshot is only restored with its digest.`,
 				if err != nil {
 					return err
 				}
-				return a.printf("volume/%s is as in object %s", v.ID(), q.Object)
+				return a.printf("volume/%s restored from object %s", v.ID(), q.Object)
 			})
 		},
 	}
 	cmd.Flags().StringVar(&q.Object, "from", "", "name of the object, in the namespace of the volume")
-	cmd.Flags().StringVar(&q.Digest, "sha256", "", "digest that the object must have, in hexadecimal digits")
+	cmd.Flags().StringVar(&q.Digest, "sha256", "", "digest that the object must have, in hexadecimal")
 	return cmd
 }

@@ -14,7 +14,7 @@ import (
 func (a *app) statusCommand() *cobra.Command {
 	mode, watch := "", false
 	cmd := &cobra.Command{
-		Use: "status", Short: "Show the tiers, how old what is known of them is, and what is wrong", Args: noArgs,
+		Use: "status", Short: "Show the state of all tiers, its age, and what is wrong", Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := a.client()
 			if err != nil {
@@ -31,7 +31,7 @@ func (a *app) statusCommand() *cobra.Command {
 			return a.printStatus(v, mode)
 		},
 	}
-	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "show it again after every change")
+	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "show it again after each change")
 	outputFlag(cmd, &mode, "table", "wide", "json", "yaml")
 	return cmd
 }

@@ -48,20 +48,20 @@ func (a *app) supportBundleCommand() *cobra.Command {
 	var f bundleFlags
 	cmd := &cobra.Command{
 		Use: "support-bundle", Args: noArgs,
-		Short: "Collect what helps others to find out what is wrong, without secrets, in one file",
-		Long: "Collect what helps others to find out what is wrong in one file (tar.gz): versions, status, lists, events and metrics of\n" +
-			"the server of the context and of its workers, the ends of instances' logs, what verge doctor finds here, and the settings\n" +
+		Short: "Collect diagnostics in one file, without secrets",
+		Long: "Collect diagnostics in one file (tar.gz): versions, status, lists, events and metrics of\n" +
+			"the context's server and its workers, the ends of instances' logs, what verge doctor finds here, and the settings\n" +
 			"of daemons on this machine. Descriptors, the environment of instances and the contents of secrets, objects and contexts\n" +
-			"are not asked for; tokens, private keys and passwords are taken out of what is (SUMMARY.txt says of how many places).\n" +
-			"Programs that print secrets in a form of their own do so: --tail 0 leaves logs out. Look through it before you pass it on.\n" +
-			"What cannot be reached is named in SUMMARY.txt; that it is missing is no error.",
+			"are not collected; tokens, private keys and passwords are redacted (SUMMARY.txt says in how many places).\n" +
+			"A program may still print secrets in a form of its own: --tail 0 leaves logs out. Look through it before you pass it on.\n" +
+			"What cannot be reached is named in SUMMARY.txt, and is no error.",
 		Example: "  verge support-bundle -o problem.tar.gz --with edge",
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.supportBundle(cmd.Context(), f) },
 	}
 	fl := cmd.Flags()
 	fl.StringVarP(&f.out, "output", "o", "", "file to write, - for standard output (default: verge-support-TIME.tar.gz)")
-	fl.StringArrayVar(&f.with, "with", nil, "another context to ask too, for example that of a cluster (can be given several times)")
-	fl.DurationVar(&f.timeout, "timeout", time.Minute, "what has not answered by then is left out")
+	fl.StringArrayVar(&f.with, "with", nil, "another context to ask, for example that of a cluster (repeatable)")
+	fl.DurationVar(&f.timeout, "timeout", time.Minute, "leave out what has not answered by then")
 	fl.IntVar(&f.tail, "tail", 100, "lines of the log of each instance; 0 leaves logs out")
 	return cmd
 }

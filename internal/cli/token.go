@@ -26,14 +26,14 @@ type tokenFlags struct {
 }
 
 func (a *app) tokenCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "token", Short: "Make tokens, list them and take them back", Args: cobra.ArbitraryArgs, RunE: group}
+	cmd := &cobra.Command{Use: "token", Short: "Create, list and revoke tokens", Args: cobra.ArbitraryArgs, RunE: group}
 	var f tokenFlags
 	create := &cobra.Command{
 		Use:   "create --cluster NAME | --worker | --plugin NAME | --api",
-		Short: "Make a token to join as a cluster, worker or plugin, or to use the API",
-		Long: `Make a token to join as a cluster (asked of a root), to join as a worker or as a
-scheduler plugin on the bus (asked of its cluster), or to use the HTTP interface
-as a program. It is printed once and stored only as a hash.`,
+		Short: "Create a token to join as a cluster, worker or plugin, or to use the API",
+		Long: `Create a token to join as a cluster (at the root), to join as a worker or as a scheduler
+plugin on the bus (at its cluster), or for a program to use the HTTP interface. It is
+printed once and stored only as a hash.`,
 		Example: "  verge token create --cluster edge > edge.token",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -47,7 +47,7 @@ as a program. It is printed once and stored only as a hash.`,
 	create.Flags().StringVar(&f.cluster, "cluster", "", "to join as the cluster of this name")
 	create.Flags().BoolVar(&f.worker, "worker", false, "to join as a worker of this cluster")
 	create.Flags().StringVar(&f.plugin, "plugin", "", "to join the bus of this cluster as the scheduler plugin of this name")
-	create.Flags().BoolVar(&f.gateway, "gateway", false, "with --worker: it may be a gateway with TLS, and is given the certificates of hosts with their keys")
+	create.Flags().BoolVar(&f.gateway, "gateway", false, "with --worker: allow it to be a gateway with TLS, which gets the certificates and keys of hosts")
 	create.Flags().IntVar(&f.uses, "uses", 1, "with --worker: how many workers may join with it")
 	create.Flags().BoolVar(&f.api, "api", false, "to use the HTTP interface")
 	create.Flags().DurationVar(&f.ttl, "ttl", 0, "valid for this long (default 1h; with --api 720h)")
@@ -112,7 +112,7 @@ func (a *app) createToken(ctx context.Context, r wire.TokenRequest, mode string)
 	switch r.Kind {
 	case "api":
 		if t.ID != "" {
-			a.notef("to take it back: verge token revoke %s", clean(t.ID))
+			a.notef("to revoke it: verge token revoke %s", clean(t.ID))
 		}
 	case "cluster":
 		a.notef("next, on the cluster's machine: verge cluster --name %s --token-file FILE", r.Cluster)
@@ -120,7 +120,7 @@ func (a *app) createToken(ctx context.Context, r wire.TokenRequest, mode string)
 		a.notef("next, where the plugin runs: verge plugin join --token-file FILE --dir DIR")
 	case "worker":
 		if r.Uses > 1 {
-			a.notef("%d workers may join with it: keep it as you would %d tokens", r.Uses, r.Uses)
+			a.notef("%d workers may join with it: guard it like %d tokens", r.Uses, r.Uses)
 		}
 		if r.Gateway {
 			a.notef("next, on the gateway's machine: verge worker --token-file FILE --gateway :8480 --gateway-tls :8443")

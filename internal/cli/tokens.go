@@ -13,10 +13,10 @@ import (
 func (a *app) tokenLsCommand() *cobra.Command {
 	mode := ""
 	cmd := &cobra.Command{
-		Use: "ls", Aliases: []string{"list"}, Short: "List the tokens that were made", Args: noArgs,
-		Long: `List the tokens that the root or cluster of the context has made, to join and for
-programs, without what is secret of them. Those that have expired are shown for
-some days more. The tokens of users are not among them: verge user ls.`,
+		Use: "ls", Aliases: []string{"list"}, Short: "List tokens", Args: noArgs,
+		Long: `List the tokens of the root or cluster of the context, to join and for programs,
+without their secrets. Expired ones are shown for some days. For users' tokens, see
+verge user ls.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.withClient(func(c *rest.Client) error {
 				all, err := c.Tokens(cmd.Context())
@@ -76,17 +76,16 @@ func (a *app) tokens() listing[wire.TokenView] {
 
 func (a *app) tokenRevokeCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "revoke TOKEN", Aliases: []string{"rm", "delete"}, Short: "Take a token back, at once", Args: oneArg("TOKEN"),
-		Long: `Take a token back, at once, also for what its user has open. TOKEN is its id in
-verge token ls, or the name that its user has in the audit log (token/1a2b3c4d);
-not the token itself, which is a secret. Tokens for the API that were made with
-it are taken back too.`,
+		Use: "revoke TOKEN", Aliases: []string{"rm", "delete"}, Short: "Revoke a token", Args: oneArg("TOKEN"),
+		Long: `Revoke a token at once, and close what its user has open. TOKEN is its id in verge
+token ls, or the name of its user in the audit log (token/1a2b3c4d), never the token
+itself. This also revokes API tokens that were made with it.`,
 		Example: "  verge token ls\n  verge token revoke token/1a2b3c4d",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			id := strings.TrimPrefix(args[0], "token/")
 			if strings.HasPrefix(id, "verge-") {
 				return &userError{
-					what: "token revoke", why: "this looks like a token itself, which is a secret and is not given as an argument (it is in your shell's history now)",
+					what: "token revoke", why: "this looks like the token itself, which is a secret (and is now in your shell's history)",
 					next: "give its id: verge token ls",
 				}
 			}

@@ -29,11 +29,11 @@ func (a *app) topCommand() *cobra.Command {
 	var f topFlags
 	cmd := &cobra.Command{
 		Use:   "top instances|services|workers|clusters",
-		Short: "Measure what instances use, beside what is reserved for them, and what is asked of services",
-		Long: "Measure what instances use now, beside what is reserved for them and what they may use at most.\n" +
-			"Nothing is measured unless somebody asks, so the answer takes a moment. What could not be asked is shown with the reason.\n" +
-			"Services are those whose requests decide how many instances run: what was asked of them in the last two seconds, how long\n" +
-			"an instance works on a request, and the share that was not turned away to keep to the objective.",
+		Short: "Show what instances use and reserve, and the requests of services",
+		Long: "Show what instances use now, beside their reservations and limits.\n" +
+			"It is measured when you ask, so the answer takes a moment. What cannot be measured is listed with the reason.\n" +
+			"For services that scale by requests: the rate of the last two seconds, how long an instance works on a request, and the\n" +
+			"share that was not refused to keep the objective.",
 		Example:   "  verge top instances --app guestbook\n  verge top workers -w\n  verge top services",
 		Args:      oneArg("instances, services, workers or clusters"),
 		ValidArgs: []string{"instances", "services", "workers", "clusters"},
@@ -53,8 +53,8 @@ func (a *app) topCommand() *cobra.Command {
 			return a.top(cmd.Context(), c, kind, f)
 		},
 	}
-	cmd.Flags().StringVar(&f.app, "app", "", "only of this application (instances, services)")
-	cmd.Flags().BoolVarP(&f.watch, "watch", "w", false, "measure again and again")
+	cmd.Flags().StringVar(&f.app, "app", "", "only those of this application (instances, services)")
+	cmd.Flags().BoolVarP(&f.watch, "watch", "w", false, "measure repeatedly")
 	outputFlag(cmd, &f.mode, "table", "wide", "json", "yaml", "name")
 	return cmd
 }

@@ -21,21 +21,21 @@ import (
 
 func (a *app) upgradeCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "upgrade", Short: "Upgrade the workers of a cluster to another version of verge, in waves", Args: cobra.ArbitraryArgs, RunE: group,
-		Long: `Upgrade the workers of a cluster to another version of verge, in waves. It is done at
-the cluster (with a context of it), by its administrator.
+		Use: "upgrade", Short: "Upgrade the workers of a cluster, in waves", Args: cobra.ArbitraryArgs, RunE: group,
+		Long: `Upgrade the workers of a cluster to another version of verge, in waves, with a context
+of the cluster, as its administrator.
 
-The program is put into the cluster, each worker fetches it from there, and its engine and
-agent go on as it: what runs goes on, and so do its connections. A worker takes part only
-if it was started with --upgrades. One whose new program does not work goes back by
-itself; then, or when what ran there does not, nothing more begins.
+You put the program into the cluster. Each worker fetches it, and its engine and agent
+continue as the new program: instances and connections go on. A worker takes part only
+if it was started with --upgrades. If the new program does not work, the worker goes back
+by itself. Then, or if instances there are not ready again, the upgrade halts.
 
 "verge worker upgrade", on a worker's own machine, needs none of this.`,
 	}
 	cmd.AddCommand(a.upgradeStartCommand(), a.upgradeStatusCommand(),
-		a.upgradeActionCommand(wire.UpgradePause, "Begin with no more workers for now", "Begin with no more workers for now. Those that have begun go on to the end.", "paused"),
-		a.upgradeActionCommand(wire.UpgradeResume, "Go on with an upgrade that was paused or has halted", "Go on with an upgrade that was paused or has halted. Workers that have failed or were\nskipped, and those that have joined since, have another try.", "resumed"),
-		a.upgradeActionCommand(wire.UpgradeUndo, "Let the workers that were upgraded go back, in waves", "Let the workers that were upgraded go back to what they were before, in the same waves.\nThe former program is still on each of them.", "goes back"))
+		a.upgradeActionCommand(wire.UpgradePause, "Pause an upgrade", "Pause an upgrade: workers that have begun finish, and no more begin.", "paused"),
+		a.upgradeActionCommand(wire.UpgradeResume, "Resume an upgrade that was paused or has halted", "Resume an upgrade that was paused or has halted. Workers that failed, were skipped, or have\njoined since get another try.", "resumed"),
+		a.upgradeActionCommand(wire.UpgradeUndo, "Undo an upgrade, in waves", "Undo an upgrade: upgraded workers go back to their former program, which each of them keeps,\nin the same waves.", "goes back"))
 	return cmd
 }
 
@@ -51,19 +51,20 @@ type upgradeStart struct {
 func (a *app) upgradeStartCommand() *cobra.Command {
 	var f upgradeStart
 	cmd := &cobra.Command{
-		Use: "start --binary FILE", Short: "Upgrade the workers of the cluster, and watch until that is done", Args: noArgs,
-		Long: `Upgrade the workers of the cluster, and watch until that is done.
+		Use: "start --binary FILE", Short: "Upgrade the workers of the cluster, and wait until done", Args: noArgs,
+		Long: `Upgrade the workers of the cluster, and wait until done.
 
-Give one program for each kind of machine; which it is for is read from the file. Workers
-are upgraded --wave at a time, in the order of their names. The next wave begins when each
-of the one before is heard again, all that ran there is ready again, and was not started
-again, for --soak. A worker that is away does not hold up the others, and has its turn
-when it is back.
+Give one program for each kind of machine; the file says which. Workers are upgraded
+--wave at a time by name. The next wave begins when every worker of the one before has
+been connected, with its instances ready and none restarted, for --soak. A worker that is
+away holds up no other, and has its turn when it is back.
 
-With --sign the programs are signed, for workers that were started with the public part of
-that key (openssl genpkey -algorithm ed25519; openssl pkey -pubout): then nobody who has
-the cluster alone can bring them another program.
-Exit code 0: all are upgraded; 1: an error; 2: it goes on, has halted, or some were skipped.`,
+--sign signs the programs, for workers that were started with the public part of the key
+(openssl genpkey -algorithm ed25519; openssl pkey -pubout). Then control of the cluster
+alone is not enough to install another program on them.
+
+Exit code 0: all are upgraded; 1: an error; 2: it continues, has halted, or some were
+skipped.`,
 		Example: "  verge upgrade start --binary verge-amd64 --binary verge-arm64 --wave 5\n  verge upgrade start --binary ./verge --sign release.key --worker w1",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if len(f.binaries) == 0 {
@@ -82,8 +83,8 @@ Exit code 0: all are upgraded; 1: an error; 2: it goes on, has halted, or some w
 	fl.IntVar(&f.wave, "wave", 1, "how many workers at a time")
 	fl.DurationVar(&f.soak, "soak", wire.DefaultSoak, "how long a worker is watched before the next wave")
 	fl.DurationVar(&f.patience, "patience", wire.DefaultPatience, "how long a worker may take")
-	fl.DurationVar(&f.drain, "drain", wire.DefaultDrain, "how long former engines keep open connections at most")
-	fl.StringVar(&f.reason, "reason", "", "why, for those who come across it")
+	fl.DurationVar(&f.drain, "drain", wire.DefaultDrain, "how long old engines keep open connections at most")
+	fl.StringVar(&f.reason, "reason", "", "the reason, shown to others")
 	fl.BoolVar(&f.noWait, "no-wait", false, "do not wait until it is done")
 	fl.DurationVar(&f.timeout, "timeout", time.Hour, "wait at most this long; the upgrade goes on")
 	return cmd
@@ -108,12 +109,12 @@ func programOf(path, sign string) (p wire.Program, file *os.File, err error) {
 	}()
 	bin, err := elf.NewFile(file)
 	if err != nil || machines[bin.Machine] == "" {
-		return p, nil, &userError{what: "this cannot be the program of a worker", why: fmt.Sprintf("%s is no program for Linux: %v", path, cmp.Or(err, errors.New("of a processor that verge does not know"))), next: "give a file of verge, as the package has it: /usr/local/bin/verge"}
+		return p, nil, &userError{what: "this is not a program for workers", why: fmt.Sprintf("%s is no program for Linux: %v", path, cmp.Or(err, errors.New("of an unknown processor"))), next: "give a verge binary, such as the package's /usr/local/bin/verge"}
 	}
 	p = wire.Program{OS: "linux", Arch: machines[bin.Machine], SHA256: in.Digest, Size: in.Size}
 	if sign != "" {
 		if p.Signature, err = pki.SignProgram(sign, p.SHA256); err != nil {
-			return p, nil, &userError{what: "the program was not signed", why: err.Error(), next: "--sign wants a private key: openssl genpkey -algorithm ed25519"}
+			return p, nil, &userError{what: "the program is not signed", why: err.Error(), next: "--sign wants a private key: openssl genpkey -algorithm ed25519"}
 		}
 	}
 	_, err = file.Seek(0, io.SeekStart)
@@ -139,7 +140,7 @@ func (a *app) startUpgrade(ctx context.Context, c *rest.Client, f *upgradeStart)
 	}
 	check := q
 	if err := check.Fill(); err != nil {
-		return &userError{what: "the upgrade was not begun", why: err.Error(), next: "verge upgrade start --help"}
+		return &userError{what: "the upgrade did not begin", why: err.Error(), next: "verge upgrade start --help"}
 	}
 	for i := range q.Programs {
 		p := &q.Programs[i]
@@ -156,7 +157,7 @@ func (a *app) startUpgrade(ctx context.Context, c *rest.Client, f *upgradeStart)
 		return err
 	}
 	if f.noWait {
-		return a.printf("upgrade %.6s of %d workers begun: verge upgrade status", v.ID, len(v.Workers))
+		return a.printf("upgrade %.6s of %d workers started: verge upgrade status", v.ID, len(v.Workers))
 	}
 	return a.watchUpgrade(ctx, c, v.ID, f.timeout)
 }
@@ -171,7 +172,7 @@ func (a *app) watchUpgrade(ctx context.Context, c *rest.Client, id string, timeo
 			return false, err
 		}
 		if v.ID != id {
-			return false, &userError{what: "the upgrade is over", why: "another one was begun", next: "verge upgrade status"}
+			return false, &userError{what: "the upgrade is over", why: "another one has started", next: "verge upgrade status"}
 		}
 		for _, w := range v.Workers {
 			if phases[w.Name] == w.Phase || phases[w.Name] == "" && w.Phase == "waiting" {
@@ -210,19 +211,19 @@ func (a *app) judgeUpgrade(v wire.UpgradeView) error {
 	}
 	switch {
 	case v.State == wire.UpgradeNone:
-		return a.printf("the workers of cluster %s were not upgraded yet", v.Cluster)
+		return a.printf("the workers of cluster %s have never been upgraded", v.Cluster)
 	case v.State == wire.UpgradeDone && len(skipped) == 0:
 		return a.printf("%s %s", wire.Count(n["done"], "worker"), did)
 	case v.State == wire.UpgradeDone:
-		return &incompleteError{userError{what: fmt.Sprintf("%d of %d workers are %s", n["done"], len(v.Workers), did), why: strings.Join(skipped, "\n  "), next: "let those take part (verge worker --upgrades), then verge upgrade resume"}}
+		return &incompleteError{userError{what: fmt.Sprintf("%d of %d workers are %s", n["done"], len(v.Workers), did), why: strings.Join(skipped, "\n  "), next: "allow them to take part (verge worker --upgrades), then verge upgrade resume"}}
 	}
-	next := "it goes on by itself: verge upgrade status --wait"
+	next := "it continues without this command: verge upgrade status --wait"
 	why := v.Why
 	switch v.State {
 	case wire.UpgradePaused:
 		next = "verge upgrade resume"
 	case wire.UpgradeHalted:
-		next = "verge upgrade undo; or, when the reason is gone, verge upgrade resume"
+		next = "verge upgrade undo; or, once the reason is gone, verge upgrade resume"
 		for _, w := range v.Workers {
 			if w.Phase == "failed" {
 				why += "\n  " + w.Name + ": " + w.Why
@@ -235,10 +236,11 @@ func (a *app) judgeUpgrade(v wire.UpgradeView) error {
 func (a *app) upgradeStatusCommand() *cobra.Command {
 	mode, wait, timeout := "", false, time.Hour
 	cmd := &cobra.Command{
-		Use: "status", Short: "Say how far the upgrade of the workers is, and what it waits for", Args: noArgs,
-		Long: `Say how far the upgrade of the workers is, and what it waits for.
+		Use: "status", Short: "Show the progress of an upgrade, and what it waits for", Args: noArgs,
+		Long: `Show the progress of an upgrade, and what it waits for.
 
-Exit code 0: all are upgraded; 1: an error; 2: it goes on, has halted, or some were skipped.`,
+Exit code 0: all are upgraded; 1: an error; 2: it continues, has halted, or some were
+skipped.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.withClient(func(c *rest.Client) error {
 				v, err := c.Upgrade(cmd.Context())
@@ -277,7 +279,7 @@ func (a *app) printUpgrade(v wire.UpgradeView) error {
 			return err
 		}
 	}
-	if err := a.printf("upgrade %.6s of cluster %s, begun %s ago%s: %s", v.ID, v.Cluster, age(a.opts.Now().Sub(v.At)), by, v.State); err != nil {
+	if err := a.printf("upgrade %.6s of cluster %s, started %s ago%s: %s", v.ID, v.Cluster, age(a.opts.Now().Sub(v.At)), by, v.State); err != nil {
 		return err
 	}
 	rows := make([][]cell, len(v.Workers))
@@ -307,7 +309,7 @@ func (a *app) printSpare(v wire.UpgradeView) error {
 	if left := v.SpareUntil.Sub(a.opts.Now()); left > 0 {
 		when = "within " + age(left+time.Hour)
 	}
-	return a.printf("the cluster keeps %s that no upgrade needs now, %s: removed %s", wire.Count(v.Spare, "program"), bytesText(v.SpareBytes), when)
+	return a.printf("the cluster keeps %s that no upgrade needs, %s: removed %s", wire.Count(v.Spare, "program"), bytesText(v.SpareBytes), when)
 }
 
 func (a *app) upgradeActionCommand(action, short, long, did string) *cobra.Command {
@@ -324,6 +326,6 @@ func (a *app) upgradeActionCommand(action, short, long, did string) *cobra.Comma
 			})
 		},
 	}
-	cmd.Flags().StringVar(&reason, "reason", "", "why, for those who come across it")
+	cmd.Flags().StringVar(&reason, "reason", "", "the reason, shown to others")
 	return cmd
 }

@@ -36,7 +36,7 @@ func (f *roleFlags) roles(cmd *cobra.Command) (wire.Roles, error) {
 	put := func(m *map[string]string, names []string, role string) error {
 		for _, n := range names {
 			if (*m)[n] != "" {
-				return usageError(cmd, "two roles for %q: leave one out", n)
+				return usageError(cmd, "two roles for %q: remove one", n)
 			}
 			if *m == nil {
 				*m = map[string]string{}
@@ -56,20 +56,19 @@ func (f *roleFlags) roles(cmd *cobra.Command) (wire.Roles, error) {
 
 func (a *app) userCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "user", Short: "Say who may do what", Args: cobra.ArbitraryArgs, RunE: group,
-		Long: `Say who may do what at a root, or, with a context of a cluster, at that cluster's
-own interface, which people use when the root is away.
+		Use: "user", Short: "Manage users and their roles", Args: cobra.ArbitraryArgs, RunE: group,
+		Long: `Manage users and their roles at a root or, with a context of a cluster, at that
+cluster's own interface, for when the root is away.
 
-A user has a token, which is put into a context file and is good until it
-expires, is replaced, or the user is removed. What is taken away from a user is
-gone at once, also for what it has open. The certificate of the context that the
-root or cluster made at its first start always works.`,
+A user has a token in a context file. It is good until it expires, is replaced, or the
+user is removed. Revoked roles end at once, also for open sessions. The certificate of
+the context that the root or cluster made at its first start always works.`,
 	}
 	cmd.AddCommand(a.userCreateCommand(), a.userTokenCommand(), a.userLsCommand(), a.userDescribeCommand(),
-		a.userRolesCommand("grant", "Give roles to a user", (*rest.Client).Grant),
-		a.userRolesCommand("revoke", "Take roles from a user, at once", (*rest.Client).Revoke),
+		a.userRolesCommand("grant", "Grant roles to a user", (*rest.Client).Grant),
+		a.userRolesCommand("revoke", "Revoke roles of a user", (*rest.Client).Revoke),
 		&cobra.Command{
-			Use: "rm NAME", Aliases: []string{"delete"}, Short: "Remove a user, at once", Args: oneArg("NAME"),
+			Use: "rm NAME", Aliases: []string{"delete"}, Short: "Remove a user", Args: oneArg("NAME"),
 			RunE: func(cmd *cobra.Command, args []string) error {
 				return a.withClient(func(c *rest.Client) error {
 					if err := c.RemoveUser(cmd.Context(), args[0]); err != nil {
@@ -97,10 +96,9 @@ func (a *app) userCreateCommand() *cobra.Command {
 	var f roleFlags
 	var ttl time.Duration
 	cmd := &cobra.Command{
-		Use: "create NAME --admin | --developer NAMESPACE… | --viewer NAMESPACE… | --operator CLUSTER… | --monitor", Short: "Make a user, and print its context file", Args: oneArg("NAME"),
-		Long: `Make a user, and print its context file with its token. That is shown once: only
-a hash of it is kept. Send the file to whom it is for over a way that others
-cannot read.`,
+		Use: "create NAME --admin | --developer NAMESPACE… | --viewer NAMESPACE… | --operator CLUSTER… | --monitor", Short: "Create a user and print its context file", Args: oneArg("NAME"),
+		Long: `Create a user and print its context file with the token. It is shown once: only a hash
+is kept. Send the file to its user in a way that others cannot read.`,
 		Example: "  verge user create bob --developer shop,bank --operator edge > bob.yaml\n  verge --context bob.yaml get instances",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			roles, err := f.roles(cmd)
@@ -127,8 +125,8 @@ cannot read.`,
 func (a *app) userTokenCommand() *cobra.Command {
 	var ttl time.Duration
 	cmd := &cobra.Command{
-		Use: "token NAME", Short: "Replace the token of a user, and print its new context file", Args: oneArg("NAME"),
-		Long: "Replace the token of a user, and print its new context file. The old token ends at once.",
+		Use: "token NAME", Short: "Replace the token of a user and print the new context file", Args: oneArg("NAME"),
+		Long: "Replace the token of a user and print the new context file. The old token ends at once.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := checkUserTTL(cmd, ttl); err != nil {
 				return err
@@ -168,7 +166,7 @@ func (a *app) printUser(r wire.UserReply) error {
 	}
 	a.notef("user/%s: %s; the token is good until %s (%s) and not shown again", clean(r.User.Name), clean(rolesOf(r.User.Roles)),
 		r.User.TokenExpires.In(a.opts.Now().Location()).Format(time.RFC3339), age(r.User.TokenExpires.Sub(a.opts.Now())))
-	a.notef("next, for whom it is: verge context use FILE")
+	a.notef("next, for the user: verge context use FILE")
 	return nil
 }
 
@@ -256,7 +254,7 @@ func (a *app) trouble(problem string) {
 func (a *app) userDescribeCommand() *cobra.Command {
 	mode := ""
 	cmd := &cobra.Command{
-		Use: "describe NAME", Short: "Show a user, its roles, and how long its token is good", Args: oneArg("NAME"),
+		Use: "describe NAME", Short: "Show a user, its roles and its token's expiry", Args: oneArg("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withClient(func(c *rest.Client) error {
 				v, err := c.User(cmd.Context(), args[0])
@@ -307,7 +305,7 @@ func (a *app) userRolesCommand(verb, short string, do func(*rest.Client, context
 func (a *app) whoamiCommand() *cobra.Command {
 	mode := ""
 	cmd := &cobra.Command{
-		Use: "whoami", Short: "Show who you are for the server, and what you may do", Args: noArgs,
+		Use: "whoami", Short: "Show who you are to the server, and what you may do", Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.withClient(func(c *rest.Client) error {
 				v, err := c.Whoami(cmd.Context())

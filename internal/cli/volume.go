@@ -13,11 +13,11 @@ import (
 
 func (a *app) volumeCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "volume", Short: "Look after the named volumes of workers", Args: cobra.ArbitraryArgs, RunE: group,
-		Long: `Look after the named volumes of workers.
+		Use: "volume", Short: "Manage named volumes", Args: cobra.ArbitraryArgs, RunE: group,
+		Long: `Manage named volumes.
 
-What an instance stores in a named volume is kept on its worker when the instance
-ends, and when its application is deleted. Verge never removes it by itself.`,
+The contents of a named volume stay on its worker when the instance ends and when its
+application is deleted. Verge never removes them by itself.`,
 	}
 	mode, unused := "", false
 	ls := &cobra.Command{
@@ -33,10 +33,9 @@ ends, and when its application is deleted. Verge never removes it by itself.`,
 	ls.Flags().BoolVar(&unused, "unused", false, "only those that no instance names any more")
 	outputFlag(ls, &mode, "table", "wide", "json", "yaml", "name")
 	rm := &cobra.Command{
-		Use: "rm CLUSTER/WORKER/NAMESPACE/INSTANCE/NAME…", Aliases: []string{"delete"}, Short: "Remove named volumes that nothing uses, with all that is in them",
-		Long: `Remove named volumes that nothing uses, with all that is in them. Nobody can bring
-that back. One that an instance names is refused; a volume is removed at its
-cluster (with a context of it), by the cluster's operator.`,
+		Use: "rm CLUSTER/WORKER/NAMESPACE/INSTANCE/NAME…", Aliases: []string{"delete"}, Short: "Remove unused named volumes with their contents",
+		Long: `Remove unused named volumes with their contents, for good. One that an instance names
+is refused. Use a context of the cluster, as its operator.`,
 		Example: "  verge volume rm edge/w1/default/shop.db.0/data", Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withClient(func(c *rest.Client) error {
@@ -63,15 +62,15 @@ cluster (with a context of it), by the cluster's operator.`,
 func (a *app) volumeForget() *cobra.Command {
 	q := wire.VolumeForgetRequest{}
 	cmd := &cobra.Command{
-		Use: "forget CLUSTER/WORKER/NAMESPACE/INSTANCE/NAME --confirm INSTANCE", Short: "Give the volumes of an instance up whose worker is away for good",
-		Long: `Give the named volumes of an instance up, all of them, whose worker is away for good,
-and let it begin on another worker with empty ones (or with a snapshot: verge volume
-restore). The id of the instance, once more, says that it is meant. If only the worker
-is to go, with all that is on it, use verge remove worker/NAME.
+		Use: "forget CLUSTER/WORKER/NAMESPACE/INSTANCE/NAME --confirm INSTANCE", Short: "Give up the volumes of an instance whose worker is gone for good",
+		Long: `Give up all named volumes of an instance whose worker is gone for good. The instance
+begins on another worker with empty ones (or with a snapshot: verge volume restore).
+Repeat the id of the instance to confirm. To give up the whole worker, use verge remove
+worker/NAME.
 
-Where the worker comes back after all, it ends what it runs of the instance, and what
-is stored there stays: verge volume ls lists it as not used, with the reason. The
-instance is not placed there before somebody has removed it (verge volume rm).`,
+If the worker comes back after all, it ends what it runs of the instance and keeps the
+data: verge volume ls lists it as not used, with the reason. The instance is not placed
+there before somebody has removed it (verge volume rm).`,
 		Example: "  verge volume forget edge/w1/default/shop.db.0/data --confirm shop.db.0", Args: oneArg("CLUSTER/WORKER/NAMESPACE/INSTANCE/NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			v, err := wire.ParseVolumeID(strings.TrimPrefix(args[0], "volume/"))
@@ -86,7 +85,7 @@ instance is not placed there before somebody has removed it (verge volume rm).`,
 			})
 		},
 	}
-	cmd.Flags().StringVar(&q.Confirm, "confirm", "", "id of the instance, to say that it is meant")
+	cmd.Flags().StringVar(&q.Confirm, "confirm", "", "id of the instance, to confirm")
 	return cmd
 }
 
@@ -95,16 +94,15 @@ func (a *app) volumeMove() *cobra.Command {
 	timeout := 10 * time.Minute
 	cmd := &cobra.Command{
 		Use: "move CLUSTER/WORKER/NAMESPACE/INSTANCE/NAME (--to WORKER | --cancel)", Short: "Move the named volumes of an instance to another worker",
-		Long: `Move the named volumes of an instance, all of them, to another worker of its
-cluster. The instance is stopped by its stop rule, its worker copies them to the
-object store of the cluster, the other worker from there, and compares what is on
-its disk with what was packed. Only then it starts there. Until that it can be
-cancelled: it goes on where it was, with what it had. So it does where a step
-fails; whoever is away is waited for.
+		Long: `Move all named volumes of an instance to another worker of its cluster. The instance is
+stopped by its stop rule. Its worker copies the volumes to the cluster's object store,
+and the other worker copies them from there and compares its disk with what was packed.
+Only then does the instance start there. Until then you can cancel: it continues where
+it was, with its data. So it does if a step fails; workers that are away are waited for.
 
-The former copy stays where it was until somebody removes it (verge volume rm), and
-the copy in the object store (verge object ls) until the next move. It is done at
-the cluster (with a context of it), by the cluster's operator.`,
+The former copy stays until somebody removes it (verge volume rm), and the copy in the
+object store (verge object ls) until the next move. Use a context of the cluster, as its
+operator.`,
 		Example: "  verge volume move edge/w1/default/shop.db.0/data --to w2", Args: oneArg("CLUSTER/WORKER/NAMESPACE/INSTANCE/NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			v, err := wire.ParseVolumeID(strings.TrimPrefix(args[0], "volume/"))
@@ -120,7 +118,7 @@ the cluster (with a context of it), by the cluster's operator.`,
 					if err := c.CancelVolumes(cmd.Context(), v.Cluster, v.Worker, v.VolumeRef); err != nil {
 						return err
 					}
-					return a.printf("%s goes on on worker %s", v.Instance, v.Worker)
+					return a.printf("%s continues on worker %s", v.Instance, v.Worker)
 				}
 				if err := c.MoveVolumes(cmd.Context(), v.Cluster, v.Worker, v.VolumeRef, wire.VolumeMoveRequest{To: to}); err != nil {
 					return err
@@ -134,10 +132,10 @@ the cluster (with a context of it), by the cluster's operator.`,
 			})
 		},
 	}
-	cmd.Flags().StringVar(&to, "to", "", "worker of the same cluster that is to have them")
-	cmd.Flags().BoolVar(&cancel, "cancel", false, "let an instance whose volumes are being moved go on where it was")
-	cmd.Flags().BoolVar(&noWait, "no-wait", false, "return when it has begun")
-	cmd.Flags().DurationVar(&timeout, "timeout", timeout, "how long to wait; it goes on after that")
+	cmd.Flags().StringVar(&to, "to", "", "the new worker, of the same cluster")
+	cmd.Flags().BoolVar(&cancel, "cancel", false, "cancel a move: the instance continues where it was")
+	cmd.Flags().BoolVar(&noWait, "no-wait", false, "return once it has begun")
+	cmd.Flags().DurationVar(&timeout, "timeout", timeout, "wait at most this long; it continues after that")
 	return cmd
 }
 
@@ -158,7 +156,7 @@ func (a *app) awaitVolume(ctx context.Context, c *rest.Client, v wire.VolumeView
 		}
 		if e := i.VolumesEnded; i.Volumes == nil && e != nil && (before.VolumesEnded == nil || e.Key != before.VolumesEnded.Key) {
 			if e.Why != "" {
-				return &userError{what: "that came to nothing", why: e.Why, next: "the volume is as it was: verge describe instance/" + v.Instance}
+				return &userError{what: "it failed", why: e.Why, next: "the volume is as it was: verge describe instance/" + v.Instance}
 			}
 			return nil
 		}
@@ -183,7 +181,7 @@ func (a *app) awaitMove(ctx context.Context, c *rest.Client, v wire.VolumeView, 
 		i, err := c.Instance(ctx, v.Instance)
 		switch {
 		case ctx.Err() != nil:
-			return &userError{what: "the volume is not there yet", why: clean(said), next: "it goes on; look with: verge describe instance/" + v.Instance}
+			return &userError{what: "the move is not done yet", why: clean(said), next: "it continues; see: verge describe instance/" + v.Instance}
 		case err != nil:
 			return err
 		case i.Volumes == nil && i.Worker == to && i.State == wire.Running:
@@ -236,7 +234,7 @@ func (a *app) volumes(ctx context.Context, c *rest.Client, of string, unused boo
 		}
 	}
 	if !found && of != "" {
-		return nil, &userError{what: "no such worker", why: of, next: "list what there is with: verge get workers"}
+		return nil, &userError{what: "no such worker", why: of, next: "list them with: verge get workers"}
 	}
 	return out, nil
 }

@@ -32,19 +32,20 @@ func (a *app) waitCommand() *cobra.Command {
 	what, timeout := "", 5*time.Minute
 	cmd := &cobra.Command{
 		Use:   "wait KIND/NAME --for CONDITION",
-		Short: "Wait until something is as it should be",
-		Long: `Wait until something is as it should be:
+		Short: "Wait for a condition",
+		Long: `Wait for a condition:
 
-  application  ready (all it wants is ready, at its newest revision), deleted
+  application  ready (everything, at its newest revision), deleted
   service      ready
   job          complete (the default), failed
   instance     ready, running, terminated
   cluster      ready (connected to the root)
   worker       ready
 
-A cluster or worker that is not known yet is waited for, too; a job that ended in the
-other way is not.
-Exit code 0: it is so. 2: it was not in time. 1: it cannot be waited for.`,
+A cluster or worker that has not joined yet is waited for too. A job that ended the
+other way ends the wait.
+
+Exit code 0: the condition holds; 1: it cannot come true; 2: not in time.`,
 		Example: "  verge wait application/guestbook --for ready --timeout 2m\n  verge wait instance/guestbook.front.0 --for running\n  verge wait job/shop.resize --for complete --timeout 1h\n  verge wait worker/edge/first",
 		Args:    oneOrTwoArgs("KIND/NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {

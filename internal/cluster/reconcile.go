@@ -579,7 +579,7 @@ func (t *tx) unplaced(i wire.Instance, d place.Decision, now time.Time) {
 		i = t.advance(i, wire.Requested, now, t.m.tier(), reason)
 		i.Worker = ""
 		t.whys[i.ID] = &place.Record{V: wire.Version, At: now, Decision: d}
-		what := "given back to the root"
+		what := "returned to the root"
 		if standIn(&i) {
 			what = "has no room beyond those promised"
 		} else if i.Ordinal >= wire.LocalOrdinals {

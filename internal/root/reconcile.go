@@ -169,7 +169,7 @@ func (t *tx) takeBack(i wire.Instance, now time.Time) {
 		}
 		for _, o := range t.of(i.App, i.Service) {
 			if o.ID != i.ID && o.Cluster == i.Cluster && o.State == wire.ClusterScheduled && !o.Draining {
-				next := t.advance(*o, wire.Requested, now, "given back by cluster "+i.Cluster+" with "+i.ID)
+				next := t.advance(*o, wire.Requested, now, "returned by cluster "+i.Cluster+" with "+i.ID)
 				if !slices.Contains(next.Avoid, i.Cluster) {
 					next.Avoid = append(slices.Clone(next.Avoid), i.Cluster)
 				}
@@ -188,7 +188,7 @@ func (t *tx) takeBack(i wire.Instance, now time.Time) {
 	if app := t.m.apps[i.App]; app != nil && app.Revision == rep.Revision && app.Spec.Services[i.Service] != nil {
 		c.refused[i.App+"."+i.Service] = refusal{spec: app.Spec.Services[i.Service], at: now, wait: wait, why: rep.Reason, agg: c.agg}
 	}
-	back := "given back by cluster " + i.Cluster + ": " + rep.Reason
+	back := "returned by cluster " + i.Cluster + ": " + rep.Reason
 	t.note(wire.HookInstanceWaiting, &i, now, back)
 	i = t.advance(i, wire.Requested, now, back)
 	if !slices.Contains(i.Avoid, i.Cluster) {

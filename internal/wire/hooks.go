@@ -86,7 +86,7 @@ var HookKinds = []HookKind{
 	{HookInstanceFailed, "it has ended otherwise than well, was refused, or was lost with its worker", ""},
 	{HookInstancePreempted, "it has ended so that one of a higher priority has room", ""},
 	{HookInstanceMoved, "it was moved to another worker, make before break", ""},
-	{HookInstanceWaiting, "it was given back by its cluster, and waits for a place", ""},
+	{HookInstanceWaiting, "its cluster returned it, and it waits for a place", ""},
 	{HookInstanceUnreachable, "its cluster has been away for so long that it is replaced elsewhere", HookOfRoot},
 	{HookInstanceEnded, "it has ended as it should, or is not wanted any more", ""},
 	{HookRolloutDone, "a cluster runs the new revision of a service", ""},

@@ -206,7 +206,7 @@ func (d *demo) loseRoot(ctx context.Context) error {
 			}
 		}
 		if len(st.Clusters) != len(clusters) || len(st.Apps) != 1 || !st.Apps[0].Holds {
-			return false, errors.New("the application does not hold")
+			return false, errors.New("the application is not ready")
 		}
 		return true, nil
 	})
@@ -214,7 +214,7 @@ func (d *demo) loseRoot(ctx context.Context) error {
 		return err
 	}
 	whole := time.Since(begin)
-	d.out.step("the root answers after %s, all clusters are connected and the application holds after %s", ms(answers), ms(whole))
+	d.out.step("the root answers after %s, all clusters are connected and the application is ready after %s", ms(answers), ms(whole))
 	if err := watch(ctx); err != nil {
 		return err
 	}
@@ -223,7 +223,7 @@ func (d *demo) loseRoot(ctx context.Context) error {
 		d.out.step("failed: %s", describe(r, kill))
 	}
 	d.out.measured("root restarted → answers", "%s", ms(answers))
-	d.out.measured("root restarted → clusters connected, application holds", "%s", ms(whole))
+	d.out.measured("root restarted → clusters connected, application ready", "%s", ms(whole))
 	d.out.measured("  visitors that noticed its absence or return", "%d of %d (slowest answer %s)", len(t.failed), t.sent, ms(t.worst))
 	d.out.expect(len(t.failed) == 0, "%d requests failed while the root was away or came back", len(t.failed))
 	return nil

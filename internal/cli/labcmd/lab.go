@@ -59,10 +59,10 @@ type Run struct {
 
 func (t *tool) labCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "verge-lab", Annotations: map[string]string{cobra.CommandDisplayNameAnnotation: "verge lab"}, Short: "A test bed with real distances on this machine, and the experiments that run in it",
-		Long: `A test bed on one Linux machine: hosts are network namespaces, links between them
+		Use: "verge-lab", Annotations: map[string]string{cobra.CommandDisplayNameAnnotation: "verge lab"}, Short: "Emulate sites with real distances on this machine, and run experiments",
+		Long: `Emulate sites on one Linux machine: hosts are network namespaces, links between them
 have latency, jitter, loss, a rate and NAT, and real processes of Verge run in them.
-It needs root. Nothing of the machine's own network is changed.`,
+It needs root, and leaves the machine's own network unchanged.`,
 		Args: cobra.ArbitraryArgs, RunE: cli.Group,
 	}
 	cmd.AddCommand(t.labUp(), t.labDown(), t.labStatus(), t.labShell(), t.labLink(), t.labSwitch(), t.labWireGuard(), t.labPod(), t.labList(), t.labRun(), t.labReport())
@@ -79,7 +79,7 @@ func (t *tool) bed() (*Lab, error) {
 
 func (t *tool) labUp() *cobra.Command {
 	return &cobra.Command{
-		Use: "up FILE", Short: "Make the hosts and links of a lab file and start what runs there", Args: cli.OneArg("the lab file"),
+		Use: "up FILE", Short: "Create the hosts and links of a lab file and start what runs there", Args: cli.OneArg("the lab file"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			l, err := t.bed()
 			if err != nil {
@@ -98,12 +98,12 @@ func optional(cmd *cobra.Command, args []string, what string) (string, error) {
 	case 1:
 		return args[0], nil
 	}
-	return "", cli.UsageError(cmd, "%q is one argument too many, it takes %s", args[1], what)
+	return "", cli.UsageError(cmd, "%q is one argument too many: it takes %s", args[1], what)
 }
 
 func (t *tool) labDown() *cobra.Command {
 	return &cobra.Command{
-		Use: "down [NAME]", Short: "End everything in a lab and remove it; also what a killed one has left",
+		Use: "down [NAME]", Short: "Remove a lab with everything in it, also after it was killed",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			name, err := optional(cmd, args, "the name of a lab")
 			if err != nil {
@@ -121,7 +121,7 @@ func (t *tool) labDown() *cobra.Command {
 func (t *tool) labStatus() *cobra.Command {
 	mode := ""
 	cmd := &cobra.Command{
-		Use: "status [NAME]", Short: "Hosts of a lab, their addresses, links that differ, and the emulator's own error",
+		Use: "status [NAME]", Short: "Show hosts, addresses and links of a lab, and the emulator's own error",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			name, err := optional(cmd, args, "the name of a lab")
 			if err != nil {
@@ -145,11 +145,11 @@ func (t *tool) labStatus() *cobra.Command {
 func (t *tool) labShell() *cobra.Command {
 	name := ""
 	cmd := &cobra.Command{
-		Use: "shell HOST [-- COMMAND [ARGUMENT…]]", Short: "Run a command in a host of a lab; without one, a shell",
+		Use: "shell HOST [-- COMMAND [ARGUMENT…]]", Short: "Run a command or a shell in a host of a lab",
 		Example: "  verge lab shell client -- ping -c 3 edge-1\n  verge lab shell root -- verge get workers",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 || cmd.ArgsLenAtDash() == 0 || cmd.ArgsLenAtDash() > 1 {
-				return cli.UsageError(cmd, "write it as HOST -- COMMAND")
+				return cli.UsageError(cmd, "write HOST -- COMMAND")
 			}
 			l, err := t.bed()
 			if err != nil {
@@ -176,8 +176,8 @@ func (t *tool) labLink() *cobra.Command {
 	yes, no := true, false
 	cmd.AddCommand(
 		t.labSetLink(),
-		t.labCutLink("cut HOST HOST", "Let nothing pass between two hosts", &yes),
-		t.labCutLink("heal HOST HOST", "Let packets pass again between two hosts", &no),
+		t.labCutLink("cut HOST HOST", "Cut the link between two hosts", &yes),
+		t.labCutLink("heal HOST HOST", "Restore the link between two hosts", &no),
 	)
 	return cmd
 }
@@ -185,7 +185,7 @@ func (t *tool) labLink() *cobra.Command {
 // twoHosts are the arguments of a change of a link.
 func twoHosts(cmd *cobra.Command, args []string) (Link, error) {
 	if len(args) != 2 {
-		return Link{}, cli.UsageError(cmd, "it takes two hosts")
+		return Link{}, cli.UsageError(cmd, "give two hosts")
 	}
 	return Link{A: args[0], B: args[1]}, nil
 }
@@ -217,7 +217,7 @@ func (t *tool) labCutLink(use, short string, cut *bool) *cobra.Command {
 		return t.changeLink(cmd.Context(), name, link)
 	}}
 	cmd.Flags().StringVar(&name, "lab", "", "name of the lab (default: the only one)")
-	cmd.Flags().BoolVar(&oneWay, "one-way", false, "from the first to the second only")
+	cmd.Flags().BoolVar(&oneWay, "one-way", false, "only from the first to the second")
 	return cmd
 }
 
@@ -229,7 +229,7 @@ func (t *tool) labSetLink() *cobra.Command {
 		reorder                  bool
 	)
 	cmd := &cobra.Command{
-		Use: "set HOST HOST", Short: "Change the link between two hosts; what is not said stays",
+		Use: "set HOST HOST", Short: "Change the link between two hosts; other settings stay",
 		Example: "  verge lab link set edge-1 client --latency 30ms --loss 20%\n  verge lab link set edge-1 client --rate 10Mbps --one-way",
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -257,14 +257,14 @@ func (t *tool) labSetLink() *cobra.Command {
 	}
 	fl := cmd.Flags()
 	fl.StringVar(&name, "lab", "", "name of the lab (default: the only one)")
-	fl.BoolVar(&link.OneWay, "one-way", false, "from the first to the second only")
-	fl.DurationVar(&latency, "latency", 0, "of each direction")
+	fl.BoolVar(&link.OneWay, "one-way", false, "only from the first to the second")
+	fl.DurationVar(&latency, "latency", 0, "latency of each direction")
 	fl.DurationVar(&rtt, "rtt", 0, "latency of both directions together")
-	fl.DurationVar(&jitter, "jitter", 0, "each packet's latency is up to this much more or less")
-	fl.BoolVar(&reorder, "reorder", false, "packets may overtake each other by their jitter")
-	fl.StringVar(&loss, "loss", "", "share of packets that is lost in each direction: 20% or 0.2")
-	fl.StringVar(&rate, "rate", "", "as 10Mbps; 0 is without limit")
-	fl.StringVar(&buffer, "buffer", "", "bytes that may wait for the rate, as 64Ki (default: those of 100 ms)")
+	fl.DurationVar(&jitter, "jitter", 0, "variation of each packet's latency, up or down")
+	fl.BoolVar(&reorder, "reorder", false, "let jitter reorder packets")
+	fl.StringVar(&loss, "loss", "", "share of packets lost in each direction: 20% or 0.2")
+	fl.StringVar(&rate, "rate", "", "rate, as 10Mbps; 0: unlimited")
+	fl.StringVar(&buffer, "buffer", "", "bytes that may wait for the rate, as 64Ki (default: 100 ms of it)")
 	return cmd
 }
 
@@ -342,7 +342,7 @@ func (t *tool) labSwitch() *cobra.Command {
 }
 
 func (t *tool) labList() *cobra.Command {
-	return t.experimentList("List the experiments, and those that cannot be run with the reason", func() (cli.Sheet, error) {
+	return t.experimentList("List experiments, and why some cannot run", func() (cli.Sheet, error) {
 		l, err := t.bed()
 		if err != nil {
 			return nil, err
@@ -383,9 +383,9 @@ func (t *tool) labRun() *cobra.Command {
 func (t *tool) experimentRun(group, one, other string, run func(context.Context, Run) (rows cli.Sheet, short, err error)) *cobra.Command {
 	mode, r := "", Run{}
 	cmd := &cobra.Command{
-		Use: "run NAME…", Short: "Run experiments and compare with what the papers say",
-		Long: `Run experiments and compare with what the papers say. The exit code is 1 if a row
-that the experiment calls a requirement falls short.`,
+		Use: "run NAME…", Short: "Run experiments and compare the results with the papers",
+		Long: `Run experiments and compare the results with the papers. The exit code is 1 if a row
+falls short of a requirement.`,
 		Example: fmt.Sprintf("  verge %s run %s\n  verge %s run %s --quick -o json", group, one, group, other),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -403,8 +403,8 @@ that the experiment calls a requirement falls short.`,
 		},
 	}
 	fl := cmd.Flags()
-	fl.BoolVar(&r.Quick, "quick", false, "a short form, of ten seconds at most each")
-	fl.Uint64Var(&r.Seed, "seed", 1, "of everything that is drawn by chance")
+	fl.BoolVar(&r.Quick, "quick", false, "a short form, ten seconds at most for each")
+	fl.Uint64Var(&r.Seed, "seed", 1, "seed of all random draws")
 	fl.StringVar(&r.Dir, "dir", "", "also write results (JSON, CSV, SVG) to this directory, for verge lab report")
 	cli.OutputFlag(cmd, &mode, "table", "json", "csv")
 	return cmd
@@ -413,7 +413,7 @@ that the experiment calls a requirement falls short.`,
 func (t *tool) labReport() *cobra.Command {
 	dir := ""
 	cmd := &cobra.Command{
-		Use: "report", Short: "Write a report in Markdown of the results that verge lab run --dir has left", Args: cli.NoArgs,
+		Use: "report", Short: "Write a Markdown report of the results of verge lab run --dir", Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			l, err := t.bed()
 			if err != nil {

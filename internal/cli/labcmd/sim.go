@@ -22,14 +22,14 @@ type Sim struct {
 
 func (t *tool) simCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "verge-lab-sim", Annotations: map[string]string{cobra.CommandDisplayNameAnnotation: "verge sim"}, Short: "Experiments in virtual time, for what one machine cannot hold",
-		Long: `Experiments in virtual time: the decisions are those of the running system, only
-clocks, networks and work are imagined. It runs on any system and needs no rights.
-verge lab runs experiments with real requests; some have both forms.`,
+		Use: "verge-lab-sim", Annotations: map[string]string{cobra.CommandDisplayNameAnnotation: "verge sim"}, Short: "Run experiments in virtual time",
+		Long: `Run experiments in virtual time: the decisions are those of the running system; clocks,
+networks and work are simulated. It runs on any system and needs no rights. verge lab
+runs experiments with real requests; some have both forms.`,
 		Args: cobra.ArbitraryArgs, RunE: cli.Group,
 	}
 	cmd.AddCommand(
-		t.experimentList("List the experiments in virtual time, and which of them verge lab has too", func() (cli.Sheet, error) { return t.sim.List(), nil }),
+		t.experimentList("List the experiments, and which of them verge lab has too", func() (cli.Sheet, error) { return t.sim.List(), nil }),
 		t.experimentRun("sim", "mu-lb", "study-lb", func(ctx context.Context, r Run) (cli.Sheet, error, error) {
 			return t.sim.Run(ctx, t.Stderr(), r)
 		}),
@@ -42,10 +42,10 @@ func (t *tool) simPlace() *cobra.Command {
 	mode, seed := "", uint64(1)
 	var schedulers []string
 	cmd := &cobra.Command{
-		Use: "place FILE", Short: "Ask every scheduler to place services on an infrastructure, and compare",
-		Long: `Ask every scheduler to place services on an infrastructure that a file describes, and
-compare what comes of it. Instead of a file one of the embedded data can be named:
-continuum, openb or planetlab. Nothing is deployed.`,
+		Use: "place FILE", Short: "Compare schedulers on an infrastructure",
+		Long: `Run the same workload through each scheduler and compare the results. A file describes
+the infrastructure and the services; continuum, openb and planetlab are built in.
+Nothing is deployed.`,
 		Example: "  verge sim place continuum\n  verge sim place sites.yaml --scheduler rom,spread -o json", Args: cli.OneArg("the file"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, err := t.sim.Place(cmd.Context(), args[0], schedulers, seed)
@@ -56,7 +56,7 @@ continuum, openb or planetlab. Nothing is deployed.`,
 		},
 	}
 	cmd.Flags().StringSliceVar(&schedulers, "scheduler", nil, "only these (default: all)")
-	cmd.Flags().Uint64Var(&seed, "seed", 1, "of everything that is drawn by chance")
+	cmd.Flags().Uint64Var(&seed, "seed", 1, "seed of all random draws")
 	cli.OutputFlag(cmd, &mode, "table", "json", "csv")
 	return cmd
 }

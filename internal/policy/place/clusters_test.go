@@ -152,7 +152,7 @@ func TestRankClustersFiltersAndReasons(t *testing.T) {
 		},
 		"cluster affinity": {
 			[]ClusterView{cluster("a", 2, roomy), cluster("b", 2, roomy)}, fog,
-			"affinity.cluster", "a: is not fog", "2 clusters: 2 are not fog",
+			"affinity.cluster", "a: is not fog", "cluster fog does not exist",
 		},
 		"runtime": {
 			[]ClusterView{cluster("a", 2, roomy)}, wasm,

@@ -157,6 +157,12 @@ func (s *sieve) clusterReason(candidates, feasible, placed int) string {
 	if candidates == 0 {
 		return "no cluster has joined yet"
 	}
+	if want := s.req.Affinity.Cluster; s.tally[fCluster].removed == candidates {
+		if len(want) == 1 {
+			return "cluster " + want[0] + " does not exist"
+		}
+		return "none of the clusters " + strings.Join(want, ", ") + " exists"
+	}
 	phrases := s.phrases()
 	if feasible > 0 {
 		has := "have"

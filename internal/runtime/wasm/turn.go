@@ -8,9 +8,10 @@ import (
 	"time"
 )
 
-// processors is how many runs of a task compute at a time: as many processors as its
-// limit begins (in thousandths, 0: none), and never all of those that this process has,
-// so that no function alone keeps the routers from theirs.
+// processors is how many runs of a task have a turn to compute at a time: its limit in
+// thousandths of a processor, rounded up (0: no limit), and at most all but one of the
+// processors of this process, which the routers share. A run that outlasts its slice goes
+// on without a turn, so more may compute for a while.
 func processors(limit int64, have int) int {
 	most := max(have-1, 1)
 	if limit <= 0 {
