@@ -3,8 +3,6 @@ package proxy
 import (
 	"errors"
 	"time"
-
-	"github.com/verge-edge/verge/internal/policy/scale"
 )
 
 // errHopeless is that no instance can answer within the objective.
@@ -23,32 +21,4 @@ func (c *call) admit() bool {
 		c.hopeless, c.last = retry, errHopeless
 	}
 	return ok
-}
-
-// admits says whether one of the endpoints that the next request may go to can answer
-// it within left, and if not, when one could.
-func (s *service) admits(r *Router, left time.Duration, now time.Time) (ok bool, retry time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.returnLocked(now)
-	s.usable = s.view.Usable(s.usable[:0])
-	places := s.from.Requests.Places()
-	return scale.Admit(left, len(s.usable), func(i int) scale.Load {
-		e := s.endpoints[s.usable[i]]
-		l := scale.Load{Ahead: int(e.load.There(now)), Concurrency: places, Exec: e.load.Exec}
-		if e.local {
-			// Whoever asks it is in its queue.
-			if x := r.spots.get(e.Instance); x != nil {
-				st := x.queue.State()
-				l.Ahead = max(e.load.InFlight, st.Waiting+st.Running)
-			}
-		}
-		if rps, known := e.capacity.RPS(); known {
-			l.RPS = rps
-		}
-		if e.load.Asleep {
-			l.Start = e.load.StartUp
-		}
-		return l
-	})
 }

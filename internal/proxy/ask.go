@@ -15,9 +15,9 @@ import (
 // its end: through the queue in front of it, as requests of clients go, and to no other.
 // It is no demand, nor does what becomes of it say anything about the instance to those
 // who route. Of req, the URL's path and query count.
-func (r *Router) Ask(id wire.InstanceID, port string, req *http.Request) (status int, err error) {
+func (s *spots) Ask(id wire.InstanceID, port string, req *http.Request) (status int, err error) {
 	var p place
-	if err := r.enter(req.Context(), &p, id, port, time.Time{}); err != nil {
+	if err := s.enter(req.Context(), &p, id, port, time.Time{}); err != nil {
 		return 0, err
 	}
 	p.counted = false
@@ -26,7 +26,7 @@ func (r *Router) Ask(id wire.InstanceID, port string, req *http.Request) (status
 	req.URL.Scheme, req.URL.Host = "http", p.addr
 	grpc := httpmsg.IsGRPC(req.Header)
 	var res *http.Response
-	if t := p.spot.transport(r, port, p.addr, grpc); grpc {
+	if t := p.spot.transport(port, p.addr, grpc); grpc {
 		res, err = t.h2.Do(req, h2client.Hooks{})
 	} else {
 		res, err = t.h1.RoundTrip(req)
@@ -60,11 +60,4 @@ func called(id wire.InstanceID, res *http.Response) error {
 	default:
 		return fmt.Errorf("%s answered with gRPC status %.3s: %.200s", id, status, at.Get("Grpc-Message"))
 	}
-}
-
-// Places are how many requests an instance of a service may work on at a time; 0: any
-// number, or the service is not routed by request.
-func (r *Router) Places(id wire.InstanceID) int {
-	limits, _ := r.limits(id)
-	return limits.Places
 }

@@ -38,14 +38,14 @@ const (
 // errBacklog is that an instance answers others, and takes no more connections.
 var errBacklog = errors.New("it takes no more connections now")
 
-// dialSpot opens a connection to an instance here. One that does not take it, and has
+// dial opens a connection to an instance here. One that does not take it, and has
 // done something for others meanwhile, is tried for backlogWait, and some times at least,
 // and then called full.
-func (r *Router) dialSpot(ctx context.Context, x *spot, addr string) (net.Conn, error) {
-	began, patience := time.Now(), backlogTry
+func (x *spot) dial(ctx context.Context, addr string) (net.Conn, error) {
+	began, timeout := time.Now(), backlogTry
 	for tries := 1; ; tries++ {
-		try, cancel := context.WithTimeout(ctx, patience)
-		conn, err := r.localDialer.DialContext(try, "tcp", addr)
+		try, cancel := context.WithTimeout(ctx, timeout)
+		conn, err := x.all.opts.Dialer.DialContext(try, "tcp", addr)
 		cancel()
 		now := time.Now()
 		if err == nil {
@@ -60,14 +60,14 @@ func (r *Router) dialSpot(ctx context.Context, x *spot, addr string) (net.Conn, 
 			switch alive := x.alive(now); {
 			case waited < localTimeout, alive && (waited < backlogWait || tries < backlogTries):
 				continue
-			case alive && patience < backlogLast:
-				patience = backlogLast
+			case alive && timeout < backlogLast:
+				timeout = backlogLast
 				continue
 			case alive:
 				return nil, &failure.RefusedError{Why: failure.RefusedFull, Err: fmt.Errorf("%s: %w", x.id, errBacklog)}
 			}
 		}
-		return nil, &failure.OpenError{Blame: r.blameFor(ctx, failure.BlameEndpoint), Target: x.id, Err: err}
+		return nil, &failure.OpenError{Blame: failure.BlameFor(ctx, failure.BlameEndpoint), Target: x.id, Err: err}
 	}
 }
 

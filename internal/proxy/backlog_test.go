@@ -23,7 +23,7 @@ func TestBacklog(t *testing.T) {
 		defer func() { must(t, ln.Close()) }()
 		dial := func(x *spot, ctx context.Context, takes time.Duration, answers bool) (time.Duration, error) {
 			began := time.Now()
-			r := &Router{localDialer: &net.Dialer{ControlContext: func(ctx context.Context, _, _ string, _ syscall.RawConn) error {
+			x.all = &spots{opts: localOptions{Dialer: &net.Dialer{ControlContext: func(ctx context.Context, _, _ string, _ syscall.RawConn) error {
 				if answers {
 					x.seen.Store(counters.Stamp(time.Now()))
 				}
@@ -32,8 +32,8 @@ func TestBacklog(t *testing.T) {
 				}
 				<-ctx.Done() // as if the kernel dropped it
 				return ctx.Err()
-			}}}
-			c, err := r.dialSpot(ctx, x, ln.Addr().String())
+			}}}}
+			c, err := x.dial(ctx, ln.Addr().String())
 			took := time.Since(began)
 			if err == nil {
 				must(t, c.Close())
@@ -64,15 +64,15 @@ func TestBacklog(t *testing.T) {
 		// The machine stands still for longer than one with much to do is waited for.
 		stood, tries := fresh(), 0
 		stood.seen.Store(counters.Stamp(time.Now()))
-		r := &Router{localDialer: &net.Dialer{ControlContext: func(ctx context.Context, _, _ string, _ syscall.RawConn) error {
+		stood.all = &spots{opts: localOptions{Dialer: &net.Dialer{ControlContext: func(ctx context.Context, _, _ string, _ syscall.RawConn) error {
 			if tries++; tries > 1 {
 				return nil
 			}
 			time.Sleep(backlogWait + time.Second)
 			stood.seen.Store(counters.Stamp(time.Now()))
 			return ctx.Err()
-		}}}
-		c, err := r.dialSpot(t.Context(), stood, ln.Addr().String())
+		}}}}
+		c, err := stood.dial(t.Context(), ln.Addr().String())
 		if err != nil || tries != 2 {
 			t.Errorf("the machine stood still: %v after %d tries", err, tries)
 		} else {

@@ -42,11 +42,11 @@ type origin struct {
 // trusts says whether a connection is from a balancer in front.
 func (g *gateway) trusts(remote net.Addr) bool {
 	tcp, is := remote.(*net.TCPAddr)
-	if !is || len(g.r.opts.GatewayProxyFrom) == 0 {
+	if !is || len(g.opts.ProxyFrom) == 0 {
 		return false
 	}
 	a := tcp.AddrPort().Addr().Unmap()
-	for _, p := range g.r.opts.GatewayProxyFrom {
+	for _, p := range g.opts.ProxyFrom {
 		if p.Contains(a) {
 			return true
 		}
@@ -151,7 +151,7 @@ func (g *gateway) admit(ctx context.Context, c net.Conn) (v origin, release func
 	if err != nil {
 		g.conns.Give()
 		g.badProxy.Add(1)
-		g.r.log.Debug("a balancer's connection is refused", "from", c.RemoteAddr().String(), "why", err)
+		g.opts.Log.Debug("a balancer's connection is refused", "from", c.RemoteAddr().String(), "why", err)
 		netconn.Cut(c)
 		return v, nil, false
 	}

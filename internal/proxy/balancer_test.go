@@ -13,8 +13,6 @@ import (
 	"strings"
 	"testing"
 
-	// Both versions of the header, and what balancers make of them, are read and
-	// written by it without mistakes.
 	"github.com/pires/go-proxyproto"
 
 	"github.com/verge-edge/verge/api"
@@ -28,8 +26,8 @@ func proxyV2(t testing.TB, from, to string) string {
 	return string(b)
 }
 
-// behind is a gateway behind a balancer at 127.0.0.1, or at another address.
-func behind(t testing.TB, from string) *worker {
+// behindBalancer is a gateway behind a balancer at 127.0.0.1, or at another address.
+func behindBalancer(t testing.TB, from string) *worker {
 	t.Helper()
 	return gatewayWorker(t, func(o *Options) { o.GatewayProxyFrom = []netip.Prefix{netip.MustParsePrefix(from)} })
 }
@@ -74,7 +72,7 @@ func TestGatewayBehindABalancer(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			a := behind(t, c.from)
+			a := behindBalancer(t, c.from)
 			a.addHTTP(t, "app.web.0", saysWho)
 			a.SetRoutes([]wire.Route{publish("web", api.Ingress{Host: "app.test", TLS: api.IngressTLS{Mode: api.TLSSelfSigned}, Redirect: new(bool)}, a.endpoint("app.web.0"))})
 			plain := askRaw(t, a.GatewayAddr(), c.head, "app.test", nil)
@@ -97,7 +95,7 @@ func TestGatewayBehindABalancer(t *testing.T) {
 // TestGatewayLimitsBehindABalancer: limits are of each client, not of the balancer.
 func TestGatewayLimitsBehindABalancer(t *testing.T) {
 	t.Parallel()
-	a := behind(t, "127.0.0.1/32")
+	a := behindBalancer(t, "127.0.0.1/32")
 	a.addHTTP(t, "app.web.0", saysWho)
 	a.SetRoutes([]wire.Route{publish("web", api.Ingress{Host: "app.test", RateLimit: &api.RateLimit{Requests: 1}}, a.endpoint("app.web.0"))})
 	for n := range 20 {
@@ -118,7 +116,7 @@ func TestGatewayLimitsBehindABalancer(t *testing.T) {
 // balancer told.
 func TestGatewayPortBehindABalancer(t *testing.T) {
 	t.Parallel()
-	a := behind(t, "127.0.0.1/32")
+	a := behindBalancer(t, "127.0.0.1/32")
 	i := startInstance(t, "app.web.0", "", func(c net.Conn) {
 		line, _ := bufio.NewReader(c).ReadString('.')
 		_, _ = io.WriteString(c, line)
@@ -151,7 +149,7 @@ func TestGatewayPortBehindABalancer(t *testing.T) {
 // end.
 func TestGatewayDoesNotWaitForBalancers(t *testing.T) {
 	t.Parallel()
-	a := behind(t, "127.0.0.1/32")
+	a := behindBalancer(t, "127.0.0.1/32")
 	a.addHTTP(t, "app.web.0", saysWho)
 	a.SetRoutes([]wire.Route{publish("web", api.Ingress{Host: "app.test"}, a.endpoint("app.web.0"))})
 	for _, part := range []string{"", "P", "PROXY TCP4", signature, signature + "\x21\x11\x0f\xff"} {

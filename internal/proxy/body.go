@@ -26,11 +26,11 @@ var (
 // boundedBody is the body of a request as far as its ingress allows it.
 type boundedBody struct {
 	io.ReadCloser
-	left     int64         // bytes that may come; -1: any number
-	patience time.Duration // with a client that sends nothing; 0: for ever
-	control  *http.ResponseController
-	broken   atomic.Pointer[wire.Problem] // what the client did
-	ended    atomic.Bool                  // all of it was read
+	left    int64         // bytes that may come; -1: any number
+	timeout time.Duration // with a client that sends nothing; 0: for ever
+	control *http.ResponseController
+	broken  atomic.Pointer[wire.Problem] // what the client did
+	ended   atomic.Bool                  // all of it was read
 }
 
 // bounded puts the bounds of an ingress round a request; there are none round one
@@ -39,9 +39,9 @@ func bounded(w http.ResponseWriter, req *http.Request, i *api.Ingress) (_ http.R
 	if !httpmsg.HasBody(req) {
 		return w, req, nil, true
 	}
-	b := &boundedBody{ReadCloser: req.Body, left: -1, control: http.NewResponseController(w), patience: i.BodyTimeout.Std()}
-	if b.patience == 0 && (req.ContentLength >= 0 || req.ProtoMajor == 1) {
-		b.patience = api.DefaultBodyTimeout.Std()
+	b := &boundedBody{ReadCloser: req.Body, left: -1, control: http.NewResponseController(w), timeout: i.BodyTimeout.Std()}
+	if b.timeout == 0 && (req.ContentLength >= 0 || req.ProtoMajor == 1) {
+		b.timeout = api.DefaultBodyTimeout.Std()
 	}
 	if i.MaxBody > 0 {
 		if req.ContentLength > int64(i.MaxBody) {
@@ -76,17 +76,17 @@ func (b *limitedBody) Read(p []byte) (int, error) {
 	} else if b.left > 0 {
 		p = p[:min(b.left, int64(len(p)))]
 	}
-	if b.patience > 0 {
-		_ = b.control.SetReadDeadline(time.Now().Add(b.patience)) // a stream that is over says so when it is read
+	if b.timeout > 0 {
+		_ = b.control.SetReadDeadline(time.Now().Add(b.timeout)) // a stream that is over says so when it is read
 	}
 	n, err := b.ReadCloser.Read(p)
-	if b.patience > 0 {
+	if b.timeout > 0 {
 		// Streams of HTTP/2 end with their deadline, whether somebody reads or not.
 		_ = b.control.SetReadDeadline(time.Time{})
 	}
 	switch {
 	case err != nil && errors.Is(err, os.ErrDeadlineExceeded):
-		b.broken.CompareAndSwap(nil, slowBody(b.patience))
+		b.broken.CompareAndSwap(nil, slowBody(b.timeout))
 		return n, errSlowBody
 	case b.left == 0 && n > 0:
 		b.broken.CompareAndSwap(nil, tooLarge(b.ingress))
@@ -140,7 +140,7 @@ func (a *answerTo) finish() {
 	if a == nil || a.body.ended.Load() {
 		return
 	}
-	patience := lingering
+	timeout := lingering
 	if p := a.body.broken.Load(); p != nil {
 		if !a.begun {
 			// To who passes it on this is a client that has left.
@@ -150,10 +150,10 @@ func (a *answerTo) finish() {
 			a.WriteHeader(p.Status)
 		}
 		if p.Status == http.StatusRequestTimeout {
-			patience = -time.Second // it has had its time
+			timeout = -time.Second // it has had its time
 		}
 	}
-	_ = a.body.control.SetReadDeadline(time.Now().Add(patience)) // the connection may be gone
+	_ = a.body.control.SetReadDeadline(time.Now().Add(timeout)) // the connection may be gone
 }
 
 // Write implements http.ResponseWriter.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"syscall"
 
 	"github.com/verge-edge/verge/internal/atomicfile/book"
@@ -82,7 +83,7 @@ func (b *ports) allocate(k entryKey, inUse func(entryKey) bool, try func(number 
 	if len(b.Records()) >= b.count && !b.DropOldest(inUse) {
 		return fmt.Errorf("all %d loopback ports from %d on are in use: delete applications that this worker no longer needs", b.count, b.first)
 	}
-	start := int(seedOf(k.app, k.service, k.port) % uint64(b.count))
+	start := int(hashOf(k) % uint64(b.count))
 	var last error
 	for i := range b.count {
 		n := b.first + (start+i)%b.count
@@ -98,4 +99,13 @@ func (b *ports) allocate(k entryKey, inUse func(entryKey) bool, try func(number 
 		}
 	}
 	return fmt.Errorf("no free loopback port from %d to %d: %w", b.first, b.first+b.count-1, last)
+}
+
+// hashOf a key is the same after a restart.
+func hashOf(k entryKey) uint64 {
+	h := fnv.New64a()
+	for _, part := range []string{k.app, k.service, k.port} {
+		_, _ = h.Write(append([]byte(part), 0)) // a hash never fails
+	}
+	return h.Sum64()
 }

@@ -4,15 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"net/http"
-	"slices"
-	"strconv"
 	"time"
 
 	"github.com/verge-edge/verge/internal/orca"
 	"github.com/verge-edge/verge/internal/policy/route"
-	"github.com/verge-edge/verge/internal/policy/scale"
 	"github.com/verge-edge/verge/internal/proxy/counters"
 	"github.com/verge-edge/verge/internal/proxy/failure"
 	"github.com/verge-edge/verge/internal/proxy/httpmsg"
@@ -36,7 +32,7 @@ import (
 //
 // A call belongs to one goroutine.
 type call struct {
-	r       *Router
+	r       *services
 	service *service
 	port    string
 	began   time.Time
@@ -79,7 +75,7 @@ const maxFull = 3
 
 // begin starts a call for a port of a service. The deadline is the earlier one of the
 // service's timeout and of what the client said (zero: nothing).
-func (c *call) begin(ctx context.Context, r *Router, s *service, port string, client time.Time) error {
+func (c *call) begin(ctx context.Context, r *services, s *service, port string, client time.Time) error {
 	now := time.Now()
 	*c = call{r: r, service: s, port: port, began: now, last: failure.ErrNoEndpoint, body: -1, back: -1}
 	c.picker = picker{service: s, distances: r.opts.Distances, request: true}
@@ -118,12 +114,8 @@ func (c *call) next() (e *endpoint, more bool) {
 	}
 }
 
-// How long a call waits for newer routes, in steps, when all endpoints of those that are
-// here have said that they are not the ones to ask any more.
-const (
-	catchUpFor  = time.Second
-	catchUpStep = 50 * time.Millisecond
-)
+// catchUpStep is how long a call waits for newer routes at a time, up to catchUpFor.
+const catchUpStep = 50 * time.Millisecond
 
 // catchUp waits a moment where the routes are behind: every endpoint was asked, and each
 // is draining, not ready yet or gone, so that its successor is about to be in the
@@ -240,7 +232,7 @@ func (c *call) answered(status int, report *orca.Report, unread bool) (again boo
 	e, now := c.endpoint, time.Now()
 	failed := httpmsg.IsFailure(status)
 	if out := c.service.answeredBy(e, now, failed, report); out {
-		c.r.log.Info("endpoint out of rotation", "service", c.service.key, "instance", e.Instance, "worker", e.Worker,
+		c.r.opts.Log.Info("endpoint out of rotation", "service", c.service.key, "instance", e.Instance, "worker", e.Worker,
 			"why", fmt.Sprintf("%d answers in a row were errors, the last %d", route.OutlierAfter, status))
 	}
 	if !failed {
@@ -281,242 +273,5 @@ func (c *call) left() (time.Duration, bool) {
 	return time.Until(c.deadline), true
 }
 
-// Names of our metrics in load reports.
-const (
-	metricQueue      = "queue_length"
-	metricInFlight   = "in_flight"
-	metricRate       = "departure_rate"
-	metricConfidence = "confidence"
-	metricExec       = "exec_ms"
-	metricWork       = "work_ms"
-)
-
-// loadReport adds what a queue has measured to a report.
-func loadReport(r *orca.Report, s scale.Report) {
-	r.Set(metricQueue, float64(s.Queue))
-	r.Set(metricInFlight, float64(s.InFlight))
-	r.Set(metricRate, s.Rate)
-	r.Set(metricConfidence, s.Confidence)
-	r.Set(metricExec, float64(s.Exec)/1e6)
-	if s.Work < s.Exec { // seldom: only large bodies are waited for
-		r.Set(metricWork, float64(max(s.Work, time.Microsecond))/1e6)
-	} else {
-		r.Drop(metricWork) // not the instance's to say
-	}
-}
-
-// ours takes from a report what the queue of another router has measured; false where
-// it has not.
-func ours(r *orca.Report) (s scale.Report, ok bool) {
-	q, ok1 := r.Get(metricQueue)
-	in, ok2 := r.Get(metricInFlight)
-	rate, ok3 := r.Get(metricRate)
-	conf, ok4 := r.Get(metricConfidence)
-	exec, ok5 := r.Get(metricExec)
-	if !(ok1 && ok2 && ok3 && ok4 && ok5) || conf > 1 || q > math.MaxInt32 || in > math.MaxInt32 || exec > 1e9 {
-		return s, false
-	}
-	work, ok := r.Get(metricWork)
-	if !ok || work > exec {
-		work = exec
-	}
-	return scale.Report{
-		Queue: int(q), InFlight: int(in), Rate: rate, Confidence: conf, Exec: time.Duration(exec * 1e6), Work: time.Duration(work * 1e6),
-		CPU: r.CPU, Memory: r.Memory,
-	}, true
-}
-
-// request counts one in and returns the timeout of the service and its objective, 0 for
-// none.
-func (s *service) request(asked chan<- struct{}) (timeout, slo time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.budget = s.budget.Request()
-	s.demand.came(s.from.Requests.Count(), asked)
-	return s.from.Requests.Timeout.Std(), s.from.Requests.SLO.Std()
-}
-
-// over counts one out, and how large it and its answer were.
-func (s *service) over(refused bool, body, answer int64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.sizes.body.add(body)
-	s.sizes.answer.add(answer)
-	s.demand.open--
-	if refused {
-		s.demand.refused++
-	}
-}
-
-func (s *service) mayRetry() (ok bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.budget, ok = s.budget.Retry()
-	if ok {
-		s.retries++
-	} else {
-		s.retriesRefused++
-	}
-	return ok
-}
-
-// sleeps notes whether an endpoint of this worker does.
-func (s *service) sleeps(e *endpoint, asleep bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if e.load.Asleep != asleep {
-		e.load.Asleep = asleep
-		s.loadedLocked(e)
-	}
-}
-
-// began counts a request in the load of an endpoint.
-func (s *service) began(e *endpoint) route.Sent {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	defer s.loadedLocked(e)
-	return e.load.Began()
-}
-
-// took teaches how long an endpoint needs for an answer, from when it was asked to the
-// head, without the time in which the request's body was waited for there.
-func (s *service) took(e *endpoint, sent route.Sent, took time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if e.index >= 0 {
-		took -= s.view.Endpoints[e.index].Network(0)
-	}
-	e.load.Answered(sent, took)
-	s.loadedLocked(e)
-}
-
-// ended takes a request out of the load of an endpoint.
-func (s *service) ended(e *endpoint) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	e.load.Ended()
-	s.loadedLocked(e)
-}
-
-// loadedLocked puts the load of an endpoint into the view.
-func (s *service) loadedLocked(e *endpoint) {
-	if e.index >= 0 {
-		s.view.SetLoad(e.index, e.load)
-	}
-}
-
-// answeredBy learns from the head of an answer. It says whether the endpoint is out
-// now and was not before.
-func (s *service) answeredBy(e *endpoint, now time.Time, failed bool, report *orca.Report) (out bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	e.recent.add(now)
-	e.load.Asleep = false
-	if failed {
-		e.load.Failed = now
-	}
-	s.reportedLocked(e, now, report)
-	was := e.outlier
-	var ejects bool
-	if e.outlier, ejects = e.outlier.Answered(now, failed); !ejects || e.index < 0 {
-		return false
-	}
-	if !route.MayEject(len(s.endpoints), s.outLocked()) {
-		e.outlier = was // it is tried again: one more failure asks again
-		return false
-	}
-	s.outliers++
-	e.out = true
-	until, _ := e.outlier.Out(now)
-	if s.nextIn.IsZero() || until.Before(s.nextIn) {
-		s.nextIn = until
-	}
-	e.why = strconv.Itoa(route.OutlierAfter) + " answers in a row were errors"
-	s.seenLocked(e)
-	return true
-}
-
-// reportedLocked learns from a load report.
-func (s *service) reportedLocked(e *endpoint, now time.Time, report *orca.Report) {
-	if r, ok := ours(report); ok {
-		places := s.from.Requests.Places()
-		if e.capacity.Observe(r, places, now) {
-			e.load.Report(now, r.Queue, r.InFlight)
-			e.load.Exec, e.load.Concurrency = r.Work, places
-			e.load.Capacity, _ = e.capacity.RPS()
-			e.report = r
-		}
-	}
-	s.loadedLocked(e)
-}
-
-// outLocked are the endpoints that are ejected.
-func (s *service) outLocked() (n int) {
-	for i := range s.view.Endpoints {
-		if s.view.Endpoints[i].Ejected {
-			n++
-		}
-	}
-	return n
-}
-
-// seenLocked puts the health of an endpoint into the view.
-func (s *service) seenLocked(e *endpoint) {
-	if e.index < 0 {
-		return
-	}
-	v := s.view.Endpoints[e.index]
-	v.Ejected = e.health.Ejected() || e.out
-	s.view.Set(e.index, v)
-}
-
-// returnLocked takes back the outliers whose time is over.
-func (s *service) returnLocked(now time.Time) {
-	if s.nextIn.IsZero() || now.Before(s.nextIn) {
-		return
-	}
-	s.nextIn = time.Time{}
-	for _, e := range s.endpoints {
-		if !e.out {
-			continue
-		}
-		if until, out := e.outlier.Out(now); out {
-			if s.nextIn.IsZero() || until.Before(s.nextIn) {
-				s.nextIn = until
-			}
-			continue
-		}
-		e.out = false
-		s.seenLocked(e)
-	}
-}
-
-// pickFor is pick for a request, which counts in the load of the endpoint from here
-// on. Body is that of the call, back how many bytes of an answer are to be expected.
-func (s *service) pickFor(d Distances, tried []string, body int64) (e *endpoint, sent route.Sent, back int64, more bool) {
-	now := time.Now()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.lookLocked(d, now)
-	s.returnLocked(now)
-	s.agedLocked(now)
-	there, back := s.sizes.expect(body)
-	i, ok := s.policy.Pick(s.view, route.Request{Tried: tried, Bytes: there, Answer: back, Now: now})
-	if !ok {
-		return nil, sent, 0, false
-	}
-	e = s.endpoints[i]
-	sent = e.load.Began()
-	s.loadedLocked(e)
-	return e, sent, back, s.moreLocked(i, tried)
-}
-
-// moreLocked says whether there is another endpoint than i that was not tried.
-func (s *service) moreLocked(i int, tried []string) bool {
-	for k := range s.view.Endpoints {
-		if v := &s.view.Endpoints[k]; k != i && v.Ready && !slices.Contains(tried, v.ID) {
-			return true
-		}
-	}
-	return false
-}
+// reported learns from the load report in the trailers of an answer.
+func (c *call) reported(report *orca.Report) { c.service.reported(c.endpoint, report) }

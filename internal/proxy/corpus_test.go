@@ -232,7 +232,7 @@ func (o *outcome) accepted() bool {
 func (o *outcome) String() string {
 	whole := slices.DeleteFunc(slices.Clone(o.arrived), func(a arrival) bool { return !a.whole })
 	if o.h2 && len(whole) == 0 && (o.reset || len(o.statuses) > 0) {
-		return "refused" // the end of the stream may overtake the status
+		return "refused" // the end of the stream may cancelWaiters the status
 	}
 	return fmt.Sprint(o.statuses, " ", whole)
 }

@@ -5,13 +5,16 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/verge-edge/verge/internal/proxy/counters"
 	"github.com/verge-edge/verge/internal/proxy/failure"
 	"github.com/verge-edge/verge/internal/proxy/netconn"
+	"github.com/verge-edge/verge/internal/wire"
 )
 
 // maxHandshakes at the data port at a time: a handshake is the most expensive
@@ -20,7 +23,7 @@ const maxHandshakes = 64
 
 // dataPort accepts streams from other workers for instances of this one.
 type dataPort struct {
-	r          *Router
+	opts       dataOptions
 	handshakes chan struct{} // a slot per handshake
 	conns      netconn.Limiter
 
@@ -31,8 +34,47 @@ type dataPort struct {
 	traffic  counters.Bytes
 }
 
-// serve handles one connection.
-func (d *dataPort) serve(ctx context.Context, raw *net.TCPConn) {
+// dataOptions are what the data port of a worker serves with.
+type dataOptions struct {
+	Identity *identity
+	Paths    *paths
+	Locals   *spots
+	Log      *slog.Logger
+	// Protocols are what else peers may ask for, by the name in the handshake (ALPN).
+	Protocols map[string]func(ctx context.Context, conn *tls.Conn)
+	// Requests serves a stream of requests for a port of an instance, and calls release
+	// once when it has closed it.
+	Requests func(conn *tls.Conn, id wire.InstanceID, port string, release func(), t *counters.Bytes)
+	// Echo answers a worker that measures this one; nil says nothing.
+	Echo func(peer tls.ConnectionState, said []byte) []byte
+	// Draining says whether nothing new is accepted any more.
+	Draining func() bool
+	// MaxConns bounds the connections that are open at a time.
+	MaxConns int
+}
+
+func newDataPort(opts dataOptions) *dataPort {
+	d := &dataPort{opts: opts, handshakes: make(chan struct{}, maxHandshakes)}
+	d.conns.Max = int64(opts.MaxConns)
+	return d
+}
+
+// serve accepts streams from other workers until ctx ends.
+func (d *dataPort) serve(ctx context.Context, ln net.Listener) {
+	defer context.AfterFunc(ctx, func() { _ = ln.Close() })()
+	var conns sync.WaitGroup
+	defer conns.Wait()
+	wait := netconn.WaitOrDone(ctx)
+	netconn.AcceptAll(ln, func(t time.Duration) bool { return !d.opts.Draining() && wait(t) }, d.opts.Log, func(c *net.TCPConn) {
+		conns.Go(func() {
+			defer context.AfterFunc(ctx, func() { netconn.Cut(c) })()
+			d.serveConn(ctx, c)
+		})
+	})
+}
+
+// serveConn handles one connection.
+func (d *dataPort) serveConn(ctx context.Context, raw *net.TCPConn) {
 	d.accepted.Add(1)
 	if !d.conns.Take() {
 		d.rejected.Add(1)
@@ -49,13 +91,13 @@ func (d *dataPort) serve(ctx context.Context, raw *net.TCPConn) {
 	conn, p, other, err := d.admit(ctx, raw)
 	if other != nil {
 		d.served.Add(1)
-		defer d.r.paths.add(conn, "")()
+		defer d.opts.Paths.add(conn, "")()
 		other(ctx, conn)
 		return
 	}
 	if err != nil {
 		d.rejected.Add(1)
-		d.r.log.Debug("data port: connection rejected", "from", raw.RemoteAddr().String(), "why", err)
+		d.opts.Log.Debug("data port: connection rejected", "from", raw.RemoteAddr().String(), "why", err)
 		netconn.Cut(raw)
 		return
 	}
@@ -63,20 +105,20 @@ func (d *dataPort) serve(ctx context.Context, raw *net.TCPConn) {
 		held = !d.serveStream(conn, p)
 		return
 	}
-	defer d.r.paths.add(conn, "")()
+	defer d.opts.Paths.add(conn, "")()
 	if p.measure {
 		if d.answer(conn, statusOK, "") {
-			d.r.echo(conn)
+			d.echo(conn)
 		}
 		_ = conn.Close()
 		return
 	}
-	if p.probe && errors.Is(d.r.targetOf(p), ErrAsleep) {
+	if p.probe && errors.Is(d.opts.Locals.targetError(p.instance, p.port), ErrAsleep) {
 		d.answer(conn, statusOK, "") // it would be there
 		_ = conn.Close()
 		return
 	}
-	target, release, err := d.r.connectLocal(ctx, p.instance, p.port, p.datagrams, p.probe)
+	target, release, err := d.opts.Locals.connect(ctx, p.instance, p.port, p.datagrams, p.probe)
 	if err != nil {
 		d.refused.Add(1)
 		// The peer may belong to another operator: it is told what is wrong, not
@@ -103,16 +145,10 @@ func (d *dataPort) serve(ctx context.Context, raw *net.TCPConn) {
 	netconn.RelayUntil(ctx, conn, target, &d.traffic)
 }
 
-// targetOf says why nothing new may go to an instance, nil if it may.
-func (r *Router) targetOf(p preamble) error {
-	_, err := r.opts.Local.Target(p.instance, p.port)
-	return err
-}
-
 // serveStream gives a stream of requests to the HTTP server, which closes and releases
 // it; false: it is refused, and closed.
 func (d *dataPort) serveStream(conn *tls.Conn, p preamble) bool {
-	if err := d.r.streamStatus(p.instance, p.port); err != nil {
+	if err := d.opts.Locals.streamStatus(p.instance, p.port); err != nil {
 		d.refused.Add(1)
 		d.answer(conn, statusOf(err), err.Error())
 		_ = conn.Close()
@@ -123,11 +159,11 @@ func (d *dataPort) serveStream(conn *tls.Conn, p preamble) bool {
 		return false
 	}
 	d.served.Add(1)
-	done := d.r.paths.add(conn, "")
-	d.r.serveFast(conn, &frontConn{id: p.instance, port: p.port, release: func() {
+	done := d.opts.Paths.add(conn, "")
+	d.opts.Requests(conn, p.instance, p.port, func() {
 		done()
 		d.conns.Give()
-	}}, &d.traffic)
+	}, &d.traffic)
 	return true
 }
 
@@ -136,18 +172,18 @@ func (d *dataPort) serveStream(conn *tls.Conn, p preamble) bool {
 func (d *dataPort) admit(ctx context.Context, raw *net.TCPConn) (conn *tls.Conn, p preamble, other func(context.Context, *tls.Conn), err error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*pathTimeout) // over a bad line it takes long
 	defer cancel()
-	cfg, err := d.r.identity.server(time.Now())
+	cfg, err := d.opts.Identity.server(time.Now())
 	if err != nil {
 		return nil, preamble{}, nil, err
 	}
-	for name := range d.r.opts.Protocols {
+	for name := range d.opts.Protocols {
 		cfg.NextProtos = append(cfg.NextProtos, name)
 	}
 	conn = tls.Server(newStrictConn(raw), cfg)
 	if err := d.handshake(ctx, conn); err != nil {
 		return nil, preamble{}, nil, err
 	}
-	if other := d.r.opts.Protocols[conn.ConnectionState().NegotiatedProtocol]; other != nil {
+	if other := d.opts.Protocols[conn.ConnectionState().NegotiatedProtocol]; other != nil {
 		return conn, preamble{}, other, nil
 	}
 	if err := conn.SetDeadline(time.Now().Add(pathTimeout)); err != nil {
@@ -183,8 +219,19 @@ func (d *dataPort) handshake(ctx context.Context, conn *tls.Conn) error {
 // hold it up: the answer fits into any socket buffer.
 func (d *dataPort) answer(conn *tls.Conn, s status, reason string) bool {
 	if err := writeAnswer(conn, s, reason); err != nil {
-		d.r.log.Debug("data port: peer left", "from", conn.RemoteAddr().String(), "why", err)
+		d.opts.Log.Debug("data port: peer left", "from", conn.RemoteAddr().String(), "why", err)
 		return false
 	}
 	return true
 }
+
+// stats returns the counters.
+func (d *dataPort) stats() DataStats {
+	return DataStats{
+		Accepted: d.accepted.Load(), Served: d.served.Load(), Refused: d.refused.Load(),
+		Rejected: d.rejected.Load(), Open: d.conns.Open(), Traffic: d.traffic.Read(),
+	}
+}
+
+// shaking are the handshakes that are under way.
+func (d *dataPort) shaking() int { return len(d.handshakes) }

@@ -87,23 +87,23 @@ func (s *clientSessions) end(x *session) {
 
 // run serves a session until both sides are silent or the instance is gone.
 func (s *clientSessions) run(ctx context.Context, x *session) {
-	p, ok := s.g.r.table.Load().ports[s.key]
+	p, ok := s.g.routes.Load().ports[s.key]
 	if !ok {
 		return
 	}
-	p.service.connections.Add(1)
+	p.Service.connections.Add(1)
 	begin := time.Now()
-	err := s.g.r.arrive(ctx, p.service, begin)
+	err := s.g.opts.Services.arrive(ctx, p.Service, begin)
 	var upstream net.Conn
 	var release func()
 	var e *endpoint
 	if err == nil {
-		upstream, release, e, err = s.g.r.open(ctx, p.service, p.port)
+		upstream, release, e, err = s.g.opts.Services.open(ctx, p.Service, p.Port)
 	}
-	p.service.connects.Observe(time.Since(begin))
+	p.Service.connects.Observe(time.Since(begin))
 	if err != nil {
-		p.service.failures.Add(1)
-		s.g.r.log.Debug("datagrams refused", "service", p.service.key, "port", p.port, "why", err)
+		p.Service.failures.Add(1)
+		s.g.opts.Log.Debug("datagrams refused", "service", p.Service.key, "port", p.Port, "why", err)
 		return
 	}
 	defer release()
@@ -112,7 +112,7 @@ func (s *clientSessions) run(ctx context.Context, x *session) {
 	var head []byte
 	if p.ingress.ProxyProtocol {
 		if head, err = proxyHeader(net.UDPAddrFromAddrPort(x.client), s.pc.LocalAddr()); err != nil {
-			s.g.r.log.Error("the client's address cannot be told", "port", s.key.String(), "why", err)
+			s.g.opts.Log.Error("the client's address cannot be told", "port", s.key.String(), "why", err)
 			_ = upstream.Close()
 			return
 		}
@@ -120,7 +120,7 @@ func (s *clientSessions) run(ctx context.Context, x *session) {
 	gone := make(chan struct{})
 	s.wg.Go(func() {
 		defer close(gone)
-		s.back(x, upstream, &p.service.traffic)
+		s.back(x, upstream, &p.Service.traffic)
 	})
 	defer func() {
 		_ = upstream.Close()
@@ -133,7 +133,7 @@ func (s *clientSessions) run(ctx context.Context, x *session) {
 		case <-gone:
 			return
 		case datagram := <-x.in:
-			p.service.traffic.Received.Add(uint64(len(datagram)))
+			p.Service.traffic.Received.Add(uint64(len(datagram)))
 			// Both sides keep it alive.
 			_ = upstream.SetReadDeadline(time.Now().Add(s.idle))
 			if _, err := upstream.Write(append(head[:len(head):len(head)], datagram...)); err != nil {

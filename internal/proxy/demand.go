@@ -33,12 +33,12 @@ func (d *demand) came(counted bool, asked chan<- struct{}) {
 }
 
 // Asked receives when there is a demand again after there was none.
-func (r *Router) Asked() <-chan struct{} { return r.asked }
+func (r *services) Asked() <-chan struct{} { return r.asked }
 
 // Demand is what was asked for on this worker, of services that scale by their requests,
 // since it was called last: those to which requests came, or have some under way, by
 // application and service. It is for one caller.
-func (r *Router) Demand() []wire.ServiceDemand {
+func (r *services) Demand() []wire.ServiceDemand {
 	now := time.Now()
 	var out []wire.ServiceDemand
 	for _, s := range r.table.Load().services {
@@ -55,7 +55,7 @@ func (r *Router) Demand() []wire.ServiceDemand {
 	return out
 }
 
-func (s *service) demanded(r *Router, now time.Time) (d wire.ServiceDemand, any bool) {
+func (s *service) demanded(r *services, now time.Time) (d wire.ServiceDemand, any bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n := &s.demand
@@ -68,7 +68,7 @@ func (s *service) demanded(r *Router, now time.Time) (d wire.ServiceDemand, any 
 	for _, e := range s.endpoints {
 		d.InFlight += e.load.InFlight
 		report := e.report
-		if x := r.spots.get(e.Instance); e.local && x != nil {
+		if x := r.locals.get(e.Instance); e.local && x != nil {
 			report = x.queue.Report(now) // what there is now, whoever asked
 			e.capacity.Observe(report, s.from.Requests.Places(), now)
 		}

@@ -92,11 +92,9 @@ func TestARequestOutlivesAnEmptyRoute(t *testing.T) {
 	w.SetRoutes([]wire.Route{full})
 	w.SetRoutes([]wire.Route{empty})
 	answer := asks(c, w.request(t, "POST", host, "/", nil))
-	s := w.table.Load().services["app.web"]
+	s := w.services.find("app.web")
 	eventually(t, "it waits", func() bool {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		return s.newer != nil
+		return s.awaited()
 	})
 	w.SetRoutes([]wire.Route{full})
 	if got := <-answer; got != http.StatusOK {

@@ -3,7 +3,6 @@ package proxy
 import (
 	"context"
 	"net"
-	"net/http"
 	"time"
 )
 
@@ -40,11 +39,4 @@ func (r *Router) Drain(ctx context.Context) error {
 // Connections is how many are open, of clients here and of other routers.
 func (r *Router) Connections() int {
 	return r.entries.conns.Open() + r.data.conns.Open() + r.gateway.conns.Open()
-}
-
-// lastOf lets a client's connection end after the answer, if the router drains.
-func (r *Router) lastOf(w http.ResponseWriter) {
-	if r.draining.Load() {
-		w.Header().Set("Connection", "close") // over HTTP/2: GOAWAY
-	}
 }

@@ -103,13 +103,13 @@ func (k *echoConns) close() {
 // Measure measures the round trip to a worker over the data path. It says what is
 // given, at most MaxEcho bytes, and returns what the other side answers, nothing
 // where that is too old for it.
-func (r *Router) Measure(ctx context.Context, w Worker, say []byte) (rtt time.Duration, answer []byte, err error) {
+func (d *streamDialer) Measure(ctx context.Context, w Worker, say []byte) (rtt time.Duration, answer []byte, err error) {
 	if len(say) > MaxEcho {
 		return 0, nil, fmt.Errorf("measure: %d bytes to say, at most %d", len(say), MaxEcho)
 	}
-	if c := r.echoConns.take(w.Address); c != nil {
-		if rtt, answer, err = r.measureOn(ctx, c.conn, say); err == nil {
-			r.echoConns.keep(w.Address, c)
+	if c := d.measures.take(w.Address); c != nil {
+		if rtt, answer, err = d.measureOn(ctx, c.conn, say); err == nil {
+			d.measures.keep(w.Address, c)
 			return rtt, answer, nil
 		}
 		c.close() // the other side may have been restarted
@@ -117,26 +117,26 @@ func (r *Router) Measure(ctx context.Context, w Worker, say []byte) (rtt time.Du
 			return 0, nil, err
 		}
 	}
-	e := &endpoint{Endpoint: wire.Endpoint{Instance: echoInstance, Cluster: w.Cluster, Worker: w.Name, Address: w.Address}}
+	e := wire.Endpoint{Instance: echoInstance, Cluster: w.Cluster, Worker: w.Name, Address: w.Address}
 	begin := time.Now()
-	conn, err := r.connectRemote(ctx, e, preamble{instance: echoInstance, port: echoPort, measure: true})
+	conn, err := d.open(ctx, e, preamble{instance: echoInstance, port: echoPort, measure: true})
 	if err != nil {
 		if failure.NotNow(err) {
 			return 0, nil, fmt.Errorf("measure: worker %s is too old to be measured (its answer took %v with everything)", w.Name, time.Since(begin).Round(time.Millisecond))
 		}
 		return 0, nil, fmt.Errorf("measure: %w", err)
 	}
-	c := &echoConn{conn: conn, done: r.paths.add(conn, w.Address)}
-	if rtt, answer, err = r.measureOn(ctx, conn, say); err != nil {
+	c := &echoConn{conn: conn, done: d.paths.add(conn, w.Address)}
+	if rtt, answer, err = d.measureOn(ctx, conn, say); err != nil {
 		c.close()
 		return 0, nil, err
 	}
-	r.echoConns.keep(w.Address, c)
+	d.measures.keep(w.Address, c)
 	return rtt, answer, nil
 }
 
 // measureOn exchanges some frames and takes the least time.
-func (r *Router) measureOn(ctx context.Context, conn *tls.Conn, say []byte) (rtt time.Duration, answer []byte, err error) {
+func (d *streamDialer) measureOn(ctx context.Context, conn *tls.Conn, say []byte) (rtt time.Duration, answer []byte, err error) {
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
 	if err := conn.SetDeadline(time.Now().Add(pathTimeout)); err != nil {
@@ -164,7 +164,7 @@ func (r *Router) measureOn(ctx context.Context, conn *tls.Conn, say []byte) (rtt
 }
 
 // echo answers frames until the other side ends or rests too long.
-func (r *Router) echo(conn *tls.Conn) {
+func (d *dataPort) echo(conn *tls.Conn) {
 	peer := conn.ConnectionState()
 	for {
 		if conn.SetDeadline(time.Now().Add(echoIdle)) != nil {
@@ -175,8 +175,8 @@ func (r *Router) echo(conn *tls.Conn) {
 			return
 		}
 		var answer []byte
-		if len(said) > 0 && r.opts.Echo != nil {
-			answer = r.opts.Echo(peer, said)
+		if len(said) > 0 && d.opts.Echo != nil {
+			answer = d.opts.Echo(peer, said)
 		}
 		if len(answer) > MaxEcho {
 			answer = nil

@@ -12,7 +12,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/proxy/failure"
 	"github.com/verge-edge/verge/internal/proxy/netconn"
 )
@@ -23,18 +22,30 @@ const (
 	rebindMax   = 10 * time.Second
 )
 
+// entriesOptions are what entries are opened and served with.
+type entriesOptions struct {
+	Host string // where they listen
+	// Listen is what opens a socket under a name.
+	Listen func(lc net.ListenConfig, name string) netconn.Listener
+	Log    *slog.Logger
+	// Spawn runs a goroutine; false before the router starts and after it is closed.
+	Spawn func(func(context.Context)) bool
+	// Requests takes a connection to a port that is routed by request, and calls release
+	// once when it has closed it; false: the port is routed by connection.
+	Requests func(k entryKey, c *net.TCPConn, release func()) bool
+	// Connection serves a connection to a port that is routed by connection.
+	Connection func(context.Context, entryKey, *net.TCPConn)
+	// MaxConns bounds the connections of all entries together.
+	MaxConns int
+	Book     *ports
+}
+
 // entries owns the loopback listeners and the book of their ports.
 type entries struct {
-	host   string
-	listen func(lc net.ListenConfig, name string) netconn.Listener
-	log    *slog.Logger
-	spawn  func(func(context.Context)) bool // false before Start and after Close
-	handle func(context.Context, entryKey, *net.TCPConn)
-	takes  func(k entryKey, c *net.TCPConn, release func()) bool // routed by request
-	conns  netconn.Limiter
+	opts  entriesOptions
+	conns netconn.Limiter
 
-	mu   sync.Mutex // guards below; held while listening and storing
-	book *ports
+	mu   sync.Mutex // guards below, and the book; held while listening and storing
 	open map[entryKey]*entry
 	told bool // the routes are known, so entries without one or a promise are not wanted
 	over bool // nothing is opened any more
@@ -108,11 +119,17 @@ func (e *entry) wait(d time.Duration) bool {
 	}
 }
 
+func newEntries(opts entriesOptions) *entries {
+	s := &entries{opts: opts, open: map[entryKey]*entry{}}
+	s.conns.Max = int64(opts.MaxConns)
+	return s
+}
+
 func (s *entries) newEntry(k entryKey, number int) *entry {
 	// No keep-alive: both ends are on this machine, and nothing periodic should
 	// come from connections that rest.
-	opens := s.listen(net.ListenConfig{KeepAlive: -1}, "entry")
-	return &entry{key: k, addr: net.JoinHostPort(s.host, strconv.Itoa(number)), opens: opens, done: make(chan struct{})}
+	opens := s.opts.Listen(net.ListenConfig{KeepAlive: -1}, "entry")
+	return &entry{key: k, addr: net.JoinHostPort(s.opts.Host, strconv.Itoa(number)), opens: opens, done: make(chan struct{})}
 }
 
 // ensureLocked returns the open entry for k, with the number it always had or a
@@ -125,12 +142,12 @@ func (s *entries) ensureLocked(k entryKey) (*entry, error) {
 		return nil, failure.ErrClosed
 	}
 	var e *entry
-	if n, known := s.book.Get(k); known {
+	if n, known := s.opts.Book.Get(k); known {
 		e = s.newEntry(k, n)
 		if err := e.listen(); err != nil {
 			// The address is promised to running instances: it is not exchanged
 			// for another one but tried again.
-			s.log.Error("loopback address cannot be listened on, trying again", "service", k.app+"."+k.service,
+			s.opts.Log.Error("loopback address cannot be listened on, trying again", "service", k.app+"."+k.service,
 				"port", k.port, "addr", e.addr, "why", err)
 		}
 	} else {
@@ -139,7 +156,7 @@ func (s *entries) ensureLocked(k entryKey) (*entry, error) {
 			e = s.newEntry(k, n)
 			return e.listen()
 		}
-		if err := s.book.allocate(k, inUse, try); err != nil {
+		if err := s.opts.Book.allocate(k, inUse, try); err != nil {
 			return nil, fmt.Errorf("loopback address for %s: %w", k, err)
 		}
 	}
@@ -151,7 +168,7 @@ func (s *entries) ensureLocked(k entryKey) (*entry, error) {
 // startLocked gives the entry its goroutine, if the router runs.
 func (s *entries) startLocked(e *entry) {
 	if !e.serving {
-		e.serving = s.spawn(func(ctx context.Context) { s.serve(ctx, e) })
+		e.serving = s.opts.Spawn(func(ctx context.Context) { s.serve(ctx, e) })
 	}
 }
 
@@ -166,7 +183,7 @@ func (s *entries) start() {
 	if s.told {
 		return
 	}
-	for _, rec := range slices.Clone(s.book.Records()) {
+	for _, rec := range slices.Clone(s.opts.Book.Records()) {
 		if _, err := s.ensureLocked(rec.key()); err != nil {
 			return // closed meanwhile: the numbers are all known
 		}
@@ -192,26 +209,23 @@ func (s *entries) set(routed []entryKey) {
 	for _, k := range routed {
 		e, err := s.ensureLocked(k)
 		if err != nil {
-			s.log.Error("service has no loopback address", "service", k.app+"."+k.service, "port", k.port, "why", err)
+			s.opts.Log.Error("service has no loopback address", "service", k.app+"."+k.service, "port", k.port, "why", err)
 			continue
 		}
 		e.routed = true
 	}
-	if err := s.book.Save(); err != nil {
-		s.log.Error("loopback addresses are not durable", "why", err)
+	if err := s.opts.Book.Save(); err != nil {
+		s.opts.Log.Error("loopback addresses are not durable", "why", err)
 	}
 }
 
 // reserve opens and durably notes the entries of a service.
-func (s *entries) reserve(app, service string, ports []api.Port) (map[string]string, error) {
+func (s *entries) reserve(app, service string, ports []string) (map[string]string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	addrs := make(map[string]string, len(ports))
 	for _, p := range ports {
-		if p.Protocol == api.UDP {
-			continue // the router carries connections alone
-		}
-		k := entryKey{app, service, portName(p)}
+		k := entryKey{app: app, service: service, port: p}
 		e, err := s.ensureLocked(k)
 		if err != nil {
 			return nil, err
@@ -219,7 +233,7 @@ func (s *entries) reserve(app, service string, ports []api.Port) (map[string]str
 		e.reserved = true
 		addrs[k.port] = e.addr
 	}
-	if err := s.book.Save(); err != nil {
+	if err := s.opts.Book.Save(); err != nil {
 		return nil, err
 	}
 	return addrs, nil
@@ -256,27 +270,13 @@ func (s *entries) list() []Entry {
 // it accepted.
 func (s *entries) serve(ctx context.Context, e *entry) {
 	defer context.AfterFunc(ctx, e.close)()
-	var conns sync.WaitGroup
-	defer conns.Wait()
 	for delay := rebindFirst; ; delay = min(2*delay, rebindMax) {
 		ln, open := e.listener()
 		if !open {
 			return
 		}
 		if ln != nil {
-			netconn.AcceptAll(ln, e.wait, s.log, func(c *net.TCPConn) {
-				if !s.conns.Take() {
-					netconn.Cut(c)
-					return
-				}
-				if s.takes(e.key, c, s.conns.Give) {
-					return
-				}
-				conns.Go(func() {
-					defer s.conns.Give()
-					s.handle(ctx, e.key, c)
-				})
-			})
+			s.accept(ctx, ln, e.key, e.wait)
 			return
 		}
 		// Half to all of the delay: several workers of one machine may want
@@ -285,7 +285,7 @@ func (s *entries) serve(ctx context.Context, e *entry) {
 			return
 		}
 		if e.listen() == nil {
-			s.log.Info("loopback address is listened on", "service", e.key.app+"."+e.key.service, "port", e.key.port, "addr", e.addr)
+			s.opts.Log.Info("loopback address is listened on", "service", e.key.app+"."+e.key.service, "port", e.key.port, "addr", e.addr)
 		}
 	}
 }

@@ -208,7 +208,7 @@ func TestBook(t *testing.T) {
 		}
 		used := map[entryKey]bool{}
 		for range rapid.IntRange(0, 20).Draw(t, "steps") {
-			k := entryKey{"a", fmt.Sprint(rapid.IntRange(0, 11).Draw(t, "service")), "p"}
+			k := entryKey{app: "a", service: fmt.Sprint(rapid.IntRange(0, 11).Draw(t, "service")), port: "p"}
 			if used[k] && rapid.Bool().Draw(t, "release") {
 				delete(used, k)
 				continue

@@ -13,7 +13,7 @@ import (
 func (c *call) answer(w http.ResponseWriter, req *http.Request, err error) int {
 	s := c.service
 	s.failures.Add(1)
-	c.r.log.Debug("request failed", "service", s.key, "port", c.port, "why", err)
+	c.r.opts.Log.Debug("request failed", "service", s.key, "port", c.port, "why", err)
 	const again = "try again in a moment"
 	look := "; \"verge describe application/" + s.app + "\" says what is missing"
 	var re *failure.RefusedError
@@ -56,37 +56,4 @@ func (c *call) answer(w http.ResponseWriter, req *http.Request, err error) int {
 	httpmsg.Fail(w, req, http.StatusBadGateway, "upstream-failed", "try again; \"verge logs\" of the instances says more",
 		"service "+s.key+": its instances refused or broke the connection")
 	return http.StatusBadGateway
-}
-
-// waitEstimate is how long a queue of the service takes to become empty, as far as that
-// is known: the shortest of them.
-func (s *service) waitEstimate() time.Duration {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	least := time.Duration(0)
-	for _, e := range s.endpoints {
-		if rps, ok := e.capacity.RPS(); ok && rps > 0 {
-			if w := time.Duration(float64(e.report.Queue+1) / rps * float64(time.Second)); least == 0 || w < least {
-				least = w
-			}
-		}
-	}
-	return least
-}
-
-// lacking is why there is none, as far as that is known, to be put behind that.
-func (s *service) lacking() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.from.Lacks == "" || len(s.endpoints) > 0 {
-		return ""
-	}
-	return ": " + s.from.Lacks
-}
-
-// count adds one to a counter of the service that is guarded by its lock.
-func (s *service) count(n *uint64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	*n++
 }

@@ -124,7 +124,7 @@ func (s *service) used(e *endpoint) {
 }
 
 // Route is how a service is routed here now; false where it is not.
-func (r *Router) Route(key string) (wire.RouteReport, bool) {
+func (r *services) Route(key string) (wire.RouteReport, bool) {
 	s := r.table.Load().services[key]
 	if s == nil {
 		return wire.RouteReport{}, false
@@ -167,7 +167,7 @@ func (r *Router) Route(key string) (wire.RouteReport, bool) {
 }
 
 // Workers are the other workers behind a service, or behind all where key is "".
-func (r *Router) Workers(key string) []Worker {
+func (r *services) Workers(key string) []Worker {
 	seen := map[Worker]bool{}
 	out := []Worker{}
 	for name, s := range r.table.Load().services {

@@ -2,9 +2,11 @@ package proxy
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
+	"log/slog"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -29,12 +31,13 @@ import (
 // place (package http1), for one connection. What is more than that goes to the driver
 // that knows all of HTTP, with the connection.
 type fast struct {
-	r    *Router
+	d    *fastDriver
+	r    *services
 	conn *http1.Conn
 	to   frontConn // what it is for, without a connection
 	name string    // of the service
 
-	gate    *visitor        // of a client of the gateway; else nil
+	site    site            // of a client of the gateway; else nil
 	quiet   bool            // the load report is not for the client
 	traffic *counters.Bytes // nil where it is counted elsewhere
 	marks   http1.Marks
@@ -59,10 +62,48 @@ type fast struct {
 // foreign is what to do where something else is spoken.
 const foreign = "the port of the service is declared with protocol http or grpc: declare it with protocol: tcp, and its connections are passed on as they are"
 
-// serveFast serves a connection until it or the Router ends, and releases it. It returns
+// site is what decides about the requests of a connection in place of its entry: which
+// service they are for, and whether they are served here.
+type site interface {
+	// Serve serves a request by fast.forward; false leaves it to the driver for all of HTTP.
+	Serve(ctx context.Context, f *fast, x *http1.Exchange) bool
+}
+
+// fastDriver serves connections on the fast path.
+type fastDriver struct {
+	Services *services
+	Front    *front // takes over what is more
+	Log      *slog.Logger
+	Reports  *httpmsg.LoadReports
+	Flooded  *atomic.Uint64 // connections of HTTP/2 that were cut for it
+	Spawn    func(func(context.Context)) bool
+	Draining func() bool
+	// HeaderTimeout is how long a header block of HTTP/2 may take.
+	HeaderTimeout time.Duration
+}
+
+// serveRequests gives a client's connection to the fast path if the port is routed by
+// request; false: it is routed by connection.
+func (d *fastDriver) serveRequests(k entryKey, c *net.TCPConn, release func()) bool {
+	s := d.Services.find(k.app + "." + k.service)
+	if s == nil || !s.byRequest(k.port) {
+		return false
+	}
+	s.connections.Add(1)
+	d.serveEntry(c, &frontConn{key: k, release: release}, &s.traffic)
+	return true
+}
+
+// serveStream serves a stream of another router for an instance of this worker, and calls
+// release once when it has closed it.
+func (d *fastDriver) serveStream(c *tls.Conn, id wire.InstanceID, port string, release func(), t *counters.Bytes) {
+	d.serveEntry(c, &frontConn{id: id, port: port, release: release}, t)
+}
+
+// serveEntry serves a connection until it or the router ends, and releases it. It returns
 // at once.
-func (r *Router) serveFast(c net.Conn, to *frontConn, t *counters.Bytes) {
-	f := &fast{r: r, to: frontConn{key: to.key, id: to.id, port: to.port}, traffic: t, made: -1}
+func (d *fastDriver) serveEntry(c net.Conn, to *frontConn, t *counters.Bytes) {
+	f := &fast{d: d, r: d.Services, to: frontConn{key: to.key, id: to.id, port: to.port}, traffic: t, made: -1}
 	f.conn = http1.NewConn(c, to.release)
 	if to.id == "" {
 		f.name = to.key.app + "." + to.key.service
@@ -73,13 +114,22 @@ func (r *Router) serveFast(c net.Conn, to *frontConn, t *counters.Bytes) {
 		f.marks = http1.Marks{Client: []byte(host), Proto: "http"}
 	}
 	f.wait.taken = f.taken
-	ok := r.spawn(func(ctx context.Context) {
+	ok := d.Spawn(func(ctx context.Context) {
 		defer context.AfterFunc(ctx, f.conn.Cut)()
-		http1.Serve(ctx, f.conn, http1.Limits{Header: headerTimeout, Idle: clientIdle, Foreign: foreign}, f, f.handOver, r.draining.Load)
+		http1.Serve(ctx, f.conn, http1.Limits{Header: headerTimeout, Idle: clientIdle, Foreign: foreign}, f, f.handOver, d.Draining)
 	})
 	if !ok {
 		f.conn.Cut() // the Router is closed
 	}
+}
+
+// serveSite serves the requests of a client for a site, until the connection or ctx ends.
+// handOver takes over what is more than plain HTTP/1.1.
+func (d *fastDriver) serveSite(ctx context.Context, conn *http1.Conn, v site, marks http1.Marks, t *counters.Bytes, limits http1.Limits, handOver func(net.Conn)) {
+	f := &fast{d: d, r: d.Services, conn: conn, site: v, marks: marks, traffic: t}
+	f.wait.taken = f.taken
+	defer context.AfterFunc(ctx, f.conn.Cut)()
+	http1.Serve(ctx, f.conn, limits, f, handOver, d.Draining)
 }
 
 // handOver gives the connection to the driver for all of HTTP.
@@ -87,9 +137,9 @@ func (f *fast) handOver(c net.Conn) {
 	h2 := http1.IsHTTP2(c)
 	c = &netconn.CountedConn{Conn: c, Traffic: f.traffic}
 	if h2 && f.to.id == "" { // other routers are trusted
-		c = h2guard.Client(c, f.r.opts.HeaderTimeout, &f.r.flooded)
+		c = h2guard.Client(c, f.d.HeaderTimeout, f.d.Flooded)
 	}
-	f.r.front.give(&frontConn{Conn: c, key: f.to.key, id: f.to.id, port: f.to.port, release: func() {}})
+	f.d.Front.give(&frontConn{Conn: c, key: f.to.key, id: f.to.id, port: f.to.port, release: func() {}})
 }
 
 // Serve implements http1.Backend. A fault of ours ends this connection and no other, as
@@ -98,21 +148,21 @@ func (f *fast) Serve(ctx context.Context, x *http1.Exchange) (served bool) {
 	defer f.count()
 	defer func() {
 		if what := recover(); what != nil {
-			f.r.log.Error("a request made the router panic, please report this", "what", what, "stack", string(debug.Stack()))
+			f.d.Log.Error("a request made the router panic, please report this", "what", what, "stack", string(debug.Stack()))
 			f.leave(false)
 			f.call.release()
 			x.Abandon()
 			served = true
 		}
 	}()
-	if f.gate != nil {
-		return f.serveGate(ctx, x)
+	if f.site != nil {
+		return f.site.Serve(ctx, f, x)
 	}
 	if f.to.id != "" {
 		f.serveStream(ctx, x)
 		return true
 	}
-	s := f.r.table.Load().services[f.name]
+	s := f.r.find(f.name)
 	if s == nil || s.speaksH2(f.to.key.port) || x.Request.Get(lowTimeLeft) != nil || x.Request.Get(lowGRPCTimeout) != nil {
 		return false
 	}
@@ -138,7 +188,7 @@ const (
 	lowRetryAfter  = "retry-after"
 )
 
-// forward is Router.forward.
+// forward passes a request on to an instance of a service, as front.forward does.
 func (f *fast) forward(ctx context.Context, x *http1.Exchange, s *service, port string) int {
 	c := &f.call
 	x.Gather()
@@ -159,7 +209,7 @@ func (f *fast) forward(ctx context.Context, x *http1.Exchange, s *service, port 
 	if err != nil {
 		status, w := 0, &reply{h: http.Header{}}
 		switch {
-		case ctx.Err() == nil && f.gate != nil && errors.Is(err, http1.ErrSlow):
+		case ctx.Err() == nil && f.site != nil && errors.Is(err, http1.ErrSlow):
 			httpmsg.WriteProblem(w, slowBody(api.DefaultBodyTimeout.Std()))
 			status = w.status
 		case errors.Is(err, http1.ErrClient) || ctx.Err() != nil:
@@ -268,7 +318,7 @@ func (f *fast) idle(x *http1.Exchange) {
 // askHere asks an instance of this worker: exchange.askHere.
 func (f *fast) askHere(ctx context.Context, x *http1.Exchange, id wire.InstanceID, port string, deadline time.Time) error {
 	f.gone = leaving{Context: ctx, conn: f.conn}
-	err := f.r.enter(&f.gone, &f.place, id, port, deadline)
+	err := f.r.locals.enter(&f.gone, &f.place, id, port, deadline)
 	if left := f.gone.stop(); left && err != nil {
 		return http1.ErrClient
 	}
@@ -294,7 +344,7 @@ func (f *fast) askHere(ctx context.Context, x *http1.Exchange, id wire.InstanceI
 			break
 		}
 	}
-	f.place.outcome(ctx, f.r, x.Response.Status, err)
+	f.place.outcome(ctx, x.Response.Status, err)
 	if err != nil {
 		f.leave(false)
 		return err
@@ -303,10 +353,6 @@ func (f *fast) askHere(ctx context.Context, x *http1.Exchange, id wire.InstanceI
 	loadReport(&f.report, f.place.report())
 	return nil
 }
-
-// maxKept connections are tried for a request before one is opened for it: who serves
-// may end a kept one whenever it likes, and that says nothing about it.
-const maxKept = 2
 
 // kept is a connection of f.pool for the next try, nil where one is to be opened. After
 // one that had ended the others are looked at, however lately they were used.
@@ -323,7 +369,7 @@ func (f *fast) dialHere(ctx context.Context, deadline time.Time) (*http1.Conn, e
 		ctx, cancel = context.WithDeadlineCause(ctx, deadline, failure.ErrLate)
 		defer cancel()
 	}
-	conn, err := f.r.dialSpot(ctx, f.place.spot, f.place.addr)
+	conn, err := f.place.spot.dial(ctx, f.place.addr)
 	if err != nil {
 		return nil, err
 	}
@@ -342,7 +388,7 @@ func (f *fast) sent(x *http1.Exchange) error {
 		}
 		return err
 	}
-	f.report = f.r.reports.FromResponse(&x.Response)
+	f.report = f.d.Reports.FromResponse(&x.Response)
 	return nil
 }
 
@@ -378,7 +424,7 @@ func isEvents(contentType []byte) bool {
 	return len(contentType) >= len(events) && string(contentType[:len(events)]) == events
 }
 
-// serveStream is Router.serveStream: another router asks for an instance of this
+// serveStream is front.serveStream: another router asks for an instance of this
 // worker.
 func (f *fast) serveStream(ctx context.Context, x *http1.Exchange) {
 	x.Own, x.Strict = lowRefused, true

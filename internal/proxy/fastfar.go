@@ -92,7 +92,7 @@ func (f *fast) askThere(ctx context.Context, x *http1.Exchange, e *endpoint, mor
 		switch {
 		case errors.Is(err, http1.ErrClient) || errors.Is(err, failure.ErrLate) || ctx.Err() != nil:
 			return false, err
-		case state == overtaken && x.Repeatable() && errors.Is(err, failure.ErrSlowWorker):
+		case state == waitCanceled && x.Repeatable() && errors.Is(err, failure.ErrSlowWorker):
 			f.call.picker.again(e)
 			return true, nil // no connection had taken it
 		case errors.Is(err, failure.ErrAbandoned):
@@ -108,7 +108,7 @@ func (f *fast) askThere(ctx context.Context, x *http1.Exchange, e *endpoint, mor
 	if h.waited > 0 || h.bps > 0 {
 		f.call.uploaded(h, x.Request.Length, x.Uploaded(sentMoment).Waited)
 	}
-	f.r.downloaded(e, h, f.up.Last)
+	f.call.downloaded(h, f.up.Last)
 	f.up.Last = http1.Flow{}
 	return false, nil
 }
@@ -149,7 +149,7 @@ func (f *fast) stream(ctx context.Context, x *http1.Exchange, e *endpoint, try i
 	result, pool := make(chan opened, 1), f.pool
 	wanted, done := context.WithCancel(ctx)
 	defer done()
-	ok := f.r.spawn(func(ctx context.Context) {
+	ok := f.d.Spawn(func(ctx context.Context) {
 		conn, release, err := f.r.openStream(ctx, wanted, e, port)
 		if err != nil {
 			result <- opened{err: err}
@@ -198,65 +198,4 @@ func (f *fast) stream(ctx context.Context, x *http1.Exchange, e *endpoint, try i
 			left = nil // its connection is about to come
 		}
 	}
-}
-
-// await notes that a request waits for the endpoint, until awaited.
-func (e *endpoint) await(w *waiter) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.waiting == nil {
-		e.waiting = map[*waiter]struct{}{}
-	}
-	e.waiting[w] = struct{}{}
-}
-
-func (e *endpoint) awaited(w *waiter) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	delete(e.waiting, w)
-}
-
-// newPool keeps connections as newTransport does.
-func newPool() *http1.Pool { return &http1.Pool{Max: 256, Idle: upstreamIdle} }
-
-// pool keeps the streams to a port of an endpoint of another worker; nil where none is
-// to be kept.
-func (e *endpoint) pool(port string) *http1.Pool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.retired || e.parked {
-		return nil
-	}
-	p := e.pools[port]
-	if p == nil {
-		p = newPool()
-		if e.pools == nil {
-			e.pools = map[string]*http1.Pool{}
-		}
-		e.pools[port] = p
-	}
-	return p
-}
-
-// pool keeps the connections to a port of the instance, which listens at addr.
-func (x *spot) pool(port, addr string) *http1.Pool {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if k := x.kept[port]; k != nil && k.addr == addr {
-		return k.pool
-	} else if k != nil {
-		k.pool.Close()
-	}
-	if x.kept == nil {
-		x.kept = map[string]*keptTo{}
-	}
-	p := newPool()
-	x.kept[port] = &keptTo{addr, p}
-	return p
-}
-
-// keptTo are the connections to an address.
-type keptTo struct {
-	addr string
-	pool *http1.Pool
 }

@@ -39,29 +39,29 @@ type forwarding struct {
 // forward passes one request of a client on to an instance of a service: the driver of
 // a call for all of HTTP. It returns the status where this router answered itself, as no
 // instance did, else 0.
-func (r *Router) forward(w http.ResponseWriter, req *http.Request, t hostTarget, f forwarding) int {
+func (f *front) forward(w http.ResponseWriter, req *http.Request, t target, how forwarding) int {
 	var c call
 	if httpmsg.RefuseMethod(w, req) {
 		return http.StatusMethodNotAllowed
 	}
-	if err := c.begin(req.Context(), r, t.service, t.port, httpmsg.ClientDeadline(req.Header, time.Now())); err != nil {
-		t.service.failures.Add(1)
+	if err := c.begin(req.Context(), f.opts.Services, t.Service, t.Port, httpmsg.ClientDeadline(req.Header, time.Now())); err != nil {
+		t.Service.failures.Add(1)
 		w.Header().Set("Retry-After", "1")
 		httpmsg.Fail(w, req, http.StatusServiceUnavailable, "not-told", "try again in a moment; \"verge get clusters\" says whether it answers",
-			"service "+t.service.key+": "+err.Error())
+			"service "+t.Service.key+": "+err.Error())
 		c.end(req.Method, http.StatusServiceUnavailable, false)
 		return http.StatusServiceUnavailable
 	}
 	// gRPC is nothing else than HTTP/2, whatever the port is declared as.
-	h2 := t.service.speaksH2(t.port) || req.ProtoMajor == 2 && httpmsg.IsGRPC(req.Header)
-	x := newExchange(r, w, req, t.service.key, h2)
-	httpmsg.AddForwarded(x.out.Header, req, f.strangers)
-	if f.strangers && x.body != nil && len(req.Trailer) > 0 {
+	h2 := t.Service.speaksH2(t.Port) || req.ProtoMajor == 2 && httpmsg.IsGRPC(req.Header)
+	x := newExchange(f, w, req, t.Service.key, h2)
+	httpmsg.AddForwarded(x.out.Header, req, how.strangers)
+	if how.strangers && x.body != nil && len(req.Trailer) > 0 {
 		httpmsg.DropForwarded(req.Trailer) // what is announced, and then what has come
 		x.body.atEnd = func() { httpmsg.DropForwarded(req.Trailer) }
 	}
-	if f.prefix != "" {
-		x.out.Header["X-Forwarded-Prefix"] = []string{f.prefix}
+	if how.prefix != "" {
+		x.out.Header["X-Forwarded-Prefix"] = []string{how.prefix}
 	}
 	httpmsg.AddTraceparent(x.out.Header)
 	c.repeat = x.body == nil && httpmsg.Idempotent(req.Method)
@@ -96,7 +96,7 @@ func (r *Router) forward(w http.ResponseWriter, req *http.Request, t hostTarget,
 		c.back = x.received
 		c.end(req.Method, x.res.StatusCode, true)
 	}()
-	answered = x.pass(f.report)
+	answered = x.pass(how.report)
 	if x.trailed {
 		c.reported(&x.report)
 	}
@@ -105,8 +105,8 @@ func (r *Router) forward(w http.ResponseWriter, req *http.Request, t hostTarget,
 
 // serveStream serves a request that another router sends for an instance of this
 // worker: the queue, and the instance.
-func (r *Router) serveStream(w http.ResponseWriter, req *http.Request, from *frontConn) {
-	x := newExchange(r, w, req, from.id, req.ProtoMajor == 2)
+func (f *front) serveStream(w http.ResponseWriter, req *http.Request, from *frontConn) {
+	x := newExchange(f, w, req, from.id, req.ProtoMajor == 2)
 	x.asked100 = x.body != nil && req.Header.Get(httpmsg.HeaderHold) != ""
 	defer x.close()
 	refuse := func(status int, why, detail string, again time.Duration) {
@@ -154,7 +154,8 @@ func (r *Router) serveStream(w http.ResponseWriter, req *http.Request, from *fro
 
 // exchange is a request and its answer on their way through this router.
 type exchange struct {
-	r    *Router
+	r    *services
+	f    *front
 	w    http.ResponseWriter
 	req  *http.Request
 	out  *http.Request // what is sent; its context ends with the exchange
@@ -186,8 +187,8 @@ type exchange struct {
 	open, broke bool
 }
 
-func newExchange(r *Router, w http.ResponseWriter, req *http.Request, host string, h2 bool) *exchange {
-	x := &exchange{r: r, w: w, req: req, h2: h2}
+func newExchange(f *front, w http.ResponseWriter, req *http.Request, host string, h2 bool) *exchange {
+	x := &exchange{f: f, r: f.opts.Services, w: w, req: req, h2: h2}
 	// As it came: nothing here reads the query or changes the path.
 	target := &url.URL{
 		Scheme: "http", Host: host, // of no meaning: transports are per instance
@@ -306,7 +307,7 @@ func (x *exchange) try(ctx context.Context) *http.Request {
 // askHere asks an instance of this worker. Without an error the exchange has a place
 // there.
 func (x *exchange) askHere(id wire.InstanceID, port string, deadline time.Time) error {
-	if err := x.r.enter(x.out.Context(), &x.place, id, port, deadline); err != nil {
+	if err := x.r.locals.enter(x.out.Context(), &x.place, id, port, deadline); err != nil {
 		return err
 	}
 	x.held = true
@@ -314,14 +315,14 @@ func (x *exchange) askHere(id wire.InstanceID, port string, deadline time.Time) 
 		x.asked100 = false
 		x.w.WriteHeader(http.StatusContinue)
 	}
-	t := x.place.spot.transport(x.r, port, x.place.addr, x.h2)
+	t := x.place.spot.transport(port, x.place.addr, x.h2)
 	res, err := x.roundTrip(x.out.Context(), t, nil) //nolint:bodyclose // pass or the next try closes it
 	if err != nil {
 		if cause := context.Cause(x.out.Context()); cause != nil {
 			err = cause
 		}
 		if !x.body.failed() {
-			x.place.outcome(x.req.Context(), x.r, 0, err)
+			x.place.outcome(x.req.Context(), 0, err)
 		}
 		x.leave(false)
 		return err
@@ -339,7 +340,7 @@ func (x *exchange) askHere(id wire.InstanceID, port string, deadline time.Time) 
 //
 //go:noinline
 func (x *exchange) reportHere() {
-	x.report, _ = x.r.reports.FromHeader(x.res.Header)
+	x.report, _ = x.f.opts.Reports.FromHeader(x.res.Header)
 	takeHop(&x.report) // not the instance's to say
 	loadReport(&x.report, x.place.report())
 }
@@ -354,7 +355,7 @@ func (x *exchange) askThere(c *call, e *endpoint, more bool) (moved bool, _ erro
 		switch {
 		case context.Cause(x.out.Context()) != nil:
 			return false, context.Cause(x.out.Context())
-		case waits.state.Load() == overtaken && x.body.unread():
+		case waits.state.Load() == waitCanceled && x.body.unread():
 			c.picker.again(e)
 			return true, nil // no connection had taken it
 		case failure.Abandoned(sent):
@@ -367,7 +368,7 @@ func (x *exchange) askThere(c *call, e *endpoint, more bool) (moved bool, _ erro
 		return false, x.refusal(e, res, why)
 	}
 	x.res = res
-	x.report, _ = x.r.reports.FromHeader(res.Header)
+	x.report, _ = x.f.opts.Reports.FromHeader(res.Header)
 	h, up := takeHop(&x.report), x.body.came()
 	c.uploaded(h, up.Bytes, up.Waited)
 	return false, nil
@@ -389,7 +390,7 @@ func (x *exchange) refusal(e *endpoint, res *http.Response, why string) error {
 	return &failure.RefusedError{Why: why, Err: err, Again: httpmsg.ParseRetryAfter(res.Header.Get("Retry-After"))}
 }
 
-// roundTrip sends the request under ctx, for w where it can be overtaken. An
+// roundTrip sends the request under ctx, for w where it can be waitCanceled. An
 // unsentError says that nothing of it was sent.
 func (x *exchange) roundTrip(ctx context.Context, t *transport, w *waiter) (res *http.Response, err error) {
 	for range maxKept {
@@ -418,7 +419,7 @@ func (x *exchange) oneTrip(ctx context.Context, t *transport, w *waiter) (*http.
 			if ok {
 				on, before = c, c.writes.Load()
 			}
-			if w != nil && !w.state.CompareAndSwap(waitsForConn, hasConn) && w.state.Load() == overtaken && ok {
+			if w != nil && !w.state.CompareAndSwap(waitsForConn, hasConn) && w.state.Load() == waitCanceled && ok {
 				c.barred.Store(true) // it is being asked elsewhere
 			}
 		},
@@ -464,7 +465,7 @@ func (x *exchange) overH2(ctx context.Context, cl *h2client.Client, w *waiter) (
 	defer sent()
 	res, err := cl.Do(out, h2client.Hooks{
 		GotConn: func() bool {
-			return w == nil || w.state.CompareAndSwap(waitsForConn, hasConn) || w.state.Load() != overtaken
+			return w == nil || w.state.CompareAndSwap(waitsForConn, hasConn) || w.state.Load() != waitCanceled
 		},
 		Interim: x.interim,
 	})

@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"net"
 	"net/http"
@@ -59,31 +58,42 @@ func (c *frontConn) CloseWrite() error {
 // frontKey is where a request's context has its frontConn.
 type frontKey struct{}
 
-// front is the HTTP server of a Router: what is accepted elsewhere is given to it.
+// frontOptions are what requests are served with.
+type frontOptions struct {
+	Services *services
+	Log      *slog.Logger
+	Reports  *httpmsg.LoadReports
+	// HeaderTimeout is how long the head of a request may take.
+	HeaderTimeout time.Duration
+	// Draining says whether each answer is to be the last of its connection.
+	Draining func() bool
+}
+
+// front is the HTTP server of a router: what is accepted elsewhere is given to it.
 type front struct {
-	r     *Router
+	opts  frontOptions
 	conns chan net.Conn
 	over  chan struct{} // closed when nothing is taken any more
 	end   func()        // closes it
 	busy  inflight      // requests, under the name ""
 }
 
-func newFront(r *Router) *front {
-	f := &front{r: r, conns: make(chan net.Conn), over: make(chan struct{}), busy: newInflight()}
+func newFront(opts frontOptions) *front {
+	f := &front{opts: opts, conns: make(chan net.Conn), over: make(chan struct{}), busy: newInflight()}
 	f.end = sync.OnceFunc(func() { close(f.over) })
 	return f
 }
 
 // serve serves until ctx ends.
 func (f *front) serve(ctx context.Context) {
-	srv := f.r.httpServer(ctx, f)
+	srv := f.httpServer(ctx, f)
 	srv.ConnContext = func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, frontKey{}, c) }
 	defer context.AfterFunc(ctx, func() {
 		f.end()
 		_ = srv.Close()
 	})()
 	if err := srv.Serve(f); err != nil && ctx.Err() == nil {
-		f.r.log.Error("requests of services are not served any more", "why", err)
+		f.opts.Log.Error("requests of services are not served any more", "why", err)
 	}
 	f.end()
 	<-f.busy.drained("")
@@ -91,13 +101,13 @@ func (f *front) serve(ctx context.Context) {
 
 // httpServer is one with the limits that hold for all clients, for HTTP/1.1 and, as
 // clients of gRPC speak it without TLS, for HTTP/2.
-func (r *Router) httpServer(ctx context.Context, h http.Handler) *http.Server {
+func (f *front) httpServer(ctx context.Context, h http.Handler) *http.Server {
 	srv := &http.Server{
 		Handler:           h,
-		ReadHeaderTimeout: r.opts.HeaderTimeout,
+		ReadHeaderTimeout: f.opts.HeaderTimeout,
 		IdleTimeout:       clientIdle,
 		MaxHeaderBytes:    maxRequestHeader,
-		ErrorLog:          slog.NewLogLogger(r.log.Handler(), slog.LevelDebug),
+		ErrorLog:          slog.NewLogLogger(f.opts.Log.Handler(), slog.LevelDebug),
 		BaseContext:       func(net.Listener) context.Context { return ctx },
 		Protocols:         new(http.Protocols),
 		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: maxStreams},
@@ -140,7 +150,7 @@ func (f *front) Addr() net.Addr { return &net.TCPAddr{} }
 // ServeHTTP serves a request of a client or of another router.
 func (f *front) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	defer f.busy.add("")()
-	f.r.lastOf(w)
+	f.lastOf(w)
 	c, ok := req.Context().Value(frontKey{}).(*frontConn)
 	if req.Method != http.MethodConnect && httpmsg.RefuseMalformed(w, req) {
 		return
@@ -149,64 +159,27 @@ func (f *front) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	case !ok:
 		httpmsg.Fail(w, req, http.StatusInternalServerError, "no-connection", "try again", "this request belongs to no connection")
 	case c.id != "":
-		f.r.serveStream(w, req, c)
+		f.serveStream(w, req, c)
 	default:
-		f.r.serveRequest(w, req, c.key)
+		f.serveRequest(w, req, c.key)
 	}
 }
 
 // serveRequest serves a request for a port of a service.
-func (r *Router) serveRequest(w http.ResponseWriter, req *http.Request, k entryKey) {
-	s := r.table.Load().services[k.app+"."+k.service]
+func (f *front) serveRequest(w http.ResponseWriter, req *http.Request, k entryKey) {
+	s := f.opts.Services.find(k.app + "." + k.service)
 	if s == nil {
-		r.noRoute.Add(1)
+		f.opts.Services.noRoute.Add(1)
 		httpmsg.Fail(w, req, http.StatusServiceUnavailable, "no-service", "\"verge get services\" says what there is",
 			"service "+k.app+"."+k.service+" is not there any more")
 		return
 	}
-	r.forward(w, req, hostTarget{s, k.port}, forwarding{report: true})
+	f.forward(w, req, target{Service: s, Port: k.port}, forwarding{report: true})
 }
 
-// takesRequests gives a client's connection to the HTTP server if the port is routed by
-// request; false: it is routed by connection.
-func (r *Router) takesRequests(k entryKey, c *net.TCPConn, release func()) bool {
-	s := r.table.Load().services[k.app+"."+k.service]
-	if s == nil || !s.byRequest(k.port) {
-		return false
+// lastOf lets a client's connection end after the answer, if the router drains.
+func (f *front) lastOf(w http.ResponseWriter) {
+	if f.opts.Draining() {
+		w.Header().Set("Connection", "close") // over HTTP/2: GOAWAY
 	}
-	s.connections.Add(1)
-	r.serveFast(c, &frontConn{key: k, release: release}, &s.traffic)
-	return true
-}
-
-// byRequest says whether a port is routed by request.
-func (s *service) byRequest(port string) bool {
-	if s.limits.Load() == nil {
-		return false // no port is
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.from.ByRequestAt(port)
-}
-
-// speaksH2 says whether instances speak HTTP/2 on a port.
-func (s *service) speaksH2(port string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for i := range s.ports {
-		if portName(s.ports[i]) == port {
-			return s.ports[i].Protocol == "grpc"
-		}
-	}
-	return false
-}
-
-// streamStatus is what a router that wants to send requests to an instance is told: one
-// that sleeps will be there, and why one does not start is said to the request.
-func (r *Router) streamStatus(id wire.InstanceID, port string) error {
-	_, err := r.opts.Local.Target(id, port)
-	if errors.Is(err, ErrAsleep) || errors.As(err, new(*StartError)) {
-		return nil
-	}
-	return err
 }

@@ -37,7 +37,7 @@ func (d *door) open(c net.Conn) {
 		}
 		return
 	}
-	if !d.g.r.spawn(func(ctx context.Context) {
+	if !d.g.opts.Spawn(func(ctx context.Context) {
 		if who, release, ok := d.g.admit(ctx, c); ok {
 			d.enter(c, who, release)
 		}
@@ -49,26 +49,26 @@ func (d *door) open(c net.Conn) {
 // enter serves a connection that was admitted. It returns at once; release is called
 // once when the connection has been closed.
 func (d *door) enter(c net.Conn, who origin, release func()) {
-	r := d.g.r
-	ok := r.spawn(func(ctx context.Context) {
-		f := &fast{r: r, gate: &visitor{door: d, from: who.client}, traffic: &d.g.traffic}
+	g := d.g
+	ok := g.opts.Spawn(func(ctx context.Context) {
+		var conn *http1.Conn
+		traffic := &g.traffic
 		if d.tls == nil {
-			f.conn = http1.NewConn(c, release)
+			conn = http1.NewConn(c, release)
 		} else {
-			conn := d.handshake(ctx, c, who, release)
-			if conn == nil {
+			secured := d.handshake(ctx, c, who, release)
+			if secured == nil {
 				return
 			}
-			f.conn, f.traffic = http1.NewConn(conn, nil), nil // it is counted below TLS
+			conn, traffic = http1.NewConn(secured, nil), nil // it is counted below TLS
 		}
-		f.conn.SetPatience(gatewayWriteTimeout)
-		f.gate.begin(&f.marks, d.tls != nil)
-		f.wait.taken = f.taken
-		defer context.AfterFunc(ctx, f.conn.Cut)()
-		http1.Serve(ctx, f.conn, http1.Limits{Header: r.opts.HeaderTimeout, Idle: clientIdle}, f, f.leaveGate, r.draining.Load)
+		conn.SetPatience(gatewayWriteTimeout)
+		v := &visitor{door: d, from: who.client}
+		limits := http1.Limits{Header: g.opts.HeaderTimeout, Idle: clientIdle}
+		g.opts.Fast.serveSite(ctx, conn, v, v.marks(d.tls != nil), traffic, limits, v.handOver)
 	})
 	if !ok {
-		netconn.Cut(c) // the Router is closed
+		netconn.Cut(c) // the router is closed
 		release()
 	}
 }
@@ -81,10 +81,10 @@ func (d *door) handshake(ctx context.Context, c net.Conn, who origin, release fu
 	}
 	held := &netconn.HeldConn{Conn: &netconn.CountedConn{Conn: c, Traffic: &d.g.traffic, Timeout: gatewayWriteTimeout}, Client: who.client, Release: release}
 	conn := tls.Server(held, d.tls)
-	ctx, cancel := context.WithTimeout(ctx, d.g.r.opts.HeaderTimeout)
+	ctx, cancel := context.WithTimeout(ctx, d.g.opts.HeaderTimeout)
 	defer cancel()
 	if err := conn.HandshakeContext(ctx); err != nil {
-		d.g.r.log.Debug("gateway: no handshake", "from", who.client.String(), "why", err)
+		d.g.opts.Log.Debug("gateway: no handshake", "from", who.client.String(), "why", err)
 		var record tls.RecordHeaderError
 		if errors.As(err, &record) && record.Conn != nil && http1.LooksLike(record.RecordHeader[:]) {
 			_, _ = io.WriteString(record.Conn, "HTTP/1.0 400 Bad Request\r\n\r\nThis port speaks HTTPS, and this request came without TLS.\n") // it may have gone
@@ -96,22 +96,22 @@ func (d *door) handshake(ctx context.Context, c net.Conn, who origin, release fu
 	case "", "http/1.1":
 		return conn
 	}
-	d.rest.Give(h2guard.Client(conn, d.g.r.opts.HeaderTimeout, &d.g.r.flooded))
+	d.rest.Give(h2guard.Client(conn, d.g.opts.HeaderTimeout, d.g.opts.Flooded))
 	return nil
 }
 
-// leaveGate gives the connection to the driver for all of HTTP.
-func (f *fast) leaveGate(c net.Conn) {
-	d := f.gate.door
+// handOver gives the connection to the driver for all of HTTP.
+func (v *visitor) handOver(c net.Conn) {
+	d := v.door
 	h2 := http1.IsHTTP2(c)
 	if d.tls == nil {
 		c = &netconn.HeldConn{
 			Conn:   &netconn.CountedConn{Conn: c, Traffic: &d.g.traffic, Timeout: gatewayWriteTimeout},
-			Client: f.gate.from, Release: func() {}, // http1 does
+			Client: v.from, Release: func() {}, // http1 does
 		}
 	}
 	if h2 {
-		c = h2guard.Client(c, d.g.r.opts.HeaderTimeout, &d.g.r.flooded)
+		c = h2guard.Client(c, d.g.opts.HeaderTimeout, d.g.opts.Flooded)
 	}
 	d.rest.Give(c)
 }
@@ -148,8 +148,8 @@ type visitor struct {
 	target []byte // without the prefix
 }
 
-// begin notes who it is.
-func (v *visitor) begin(m *http1.Marks, secure bool) {
+// marks notes who it is, and returns what requests are marked with.
+func (v *visitor) marks(secure bool) http1.Marks {
 	remote := v.from.String()
 	if a, err := netip.ParseAddrPort(remote); err == nil {
 		v.addr, v.known = accept.Client(a.Addr()), true
@@ -158,22 +158,23 @@ func (v *visitor) begin(m *http1.Marks, secure bool) {
 	if err != nil {
 		host = remote
 	}
-	*m = http1.Marks{Client: []byte(host), Proto: "http", Strangers: true}
+	m := http1.Marks{Client: []byte(host), Proto: "http", Strangers: true}
 	if secure {
 		m.Proto = "https"
 	}
+	return m
 }
 
-// serveGate is gateway.ServeHTTP for what is plainly for an instance. All else, and all
+// Serve is gateway.ServeHTTP for what is plainly for an instance. All else, and all
 // that is to be refused, it leaves to that (false).
-func (f *fast) serveGate(ctx context.Context, x *http1.Exchange) bool {
-	v, g, req := f.gate, f.gate.door.g, &x.Request
-	p, prefix, ok := v.published(g.r.table.Load(), req)
+func (v *visitor) Serve(ctx context.Context, f *fast, x *http1.Exchange) bool {
+	g, req := v.door.g, &x.Request
+	p, prefix, ok := v.published(g.routes.Load(), req)
 	if !ok || v.door.tls == nil && (p.ingress.Redirects() || bytes.HasPrefix(req.Target(), []byte("/.well-known/acme-challenge/"))) {
 		return false
 	}
-	s := p.service
-	if s.speaksH2(p.port) || req.Get(lowTimeLeft) != nil || req.Get(lowGRPCTimeout) != nil {
+	s := p.Service
+	if s.speaksH2(p.Port) || req.Get(lowTimeLeft) != nil || req.Get(lowGRPCTimeout) != nil {
 		return false
 	}
 	if i := p.ingress; req.Length > 0 && (i.MaxBody > 0 && req.Length > int64(i.MaxBody) ||
@@ -192,7 +193,7 @@ func (f *fast) serveGate(ctx context.Context, x *http1.Exchange) bool {
 	}
 	g.requests.Add(1)
 	f.quiet = !p.ingress.LoadReport
-	switch status := f.forward(ctx, x, s, p.port); {
+	switch status := f.forward(ctx, x, s, p.Port); {
 	case status == http.StatusServiceUnavailable:
 		g.noEndpoint.Add(1)
 	case status > http.StatusInternalServerError:
@@ -203,7 +204,7 @@ func (f *fast) serveGate(ctx context.Context, x *http1.Exchange) bool {
 
 // published is where a request belongs, and the prefix of its path by which that was
 // found.
-func (v *visitor) published(t *table, req *http1.Request) (*published, string, bool) {
+func (v *visitor) published(t *gatewayRoutes, req *http1.Request) (*published, string, bool) {
 	if host := req.Host(); v.name == "" || !bytes.Equal(host, v.host) {
 		v.host = append(v.host[:0], host...)
 		v.name = ingress.CanonicalHost(string(host))

@@ -73,13 +73,13 @@ func (g *gatePorts) set(want map[gatePort]published) {
 		if g.open[k] != nil {
 			continue
 		}
-		l := &portListener{key: k, addr: net.JoinHostPort(g.gate.r.gatewayHost(), strconv.Itoa(k.number)), done: make(chan struct{})}
-		if why := g.gate.r.forbidden(k); why != "" {
+		l := &portListener{key: k, addr: net.JoinHostPort(g.gate.host(), strconv.Itoa(k.number)), done: make(chan struct{})}
+		if why := g.gate.forbidden(k); why != "" {
 			l.problem = why
 			g.open[k] = l
 			continue
 		}
-		if g.gate.r.spawn(func(ctx context.Context) { g.gate.listenPort(ctx, l) }) {
+		if g.gate.opts.Spawn(func(ctx context.Context) { g.gate.listenPort(ctx, l) }) {
 			g.open[k] = l
 		}
 	}
@@ -102,7 +102,7 @@ func (g *gatePorts) list() []GatewayPortState {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	out := make([]GatewayPortState, 0, len(g.open))
-	table := g.gate.r.table.Load()
+	table := g.gate.routes.Load()
 	for _, k := range slices.SortedFunc(maps.Keys(g.open), func(a, b gatePort) int {
 		return 2*(a.number-b.number) + order(a.udp) - order(b.udp)
 	}) {
@@ -111,7 +111,7 @@ func (g *gatePorts) list() []GatewayPortState {
 		st := GatewayPortState{Port: k.number, UDP: k.udp, Open: l.ln != nil, Problem: l.problem}
 		l.mu.Unlock()
 		if p, ok := table.ports[k]; ok {
-			st.Service = p.service.key
+			st.Service = p.Service.key
 		}
 		out = append(out, st)
 	}
@@ -125,9 +125,9 @@ func order(b bool) int {
 	return 0
 }
 
-// gatewayHost is the host at which the gateway listens, "" for all addresses.
-func (r *Router) gatewayHost() string {
-	for _, addr := range []string{r.opts.GatewayAddr, r.opts.GatewayTLSAddr} {
+// host is the host at which the gateway listens, "" for all addresses.
+func (g *gateway) host() string {
+	for _, addr := range []string{g.opts.Addr, g.opts.TLSAddr} {
 		if host, _, err := net.SplitHostPort(addr); err == nil {
 			return host
 		}
@@ -136,8 +136,8 @@ func (r *Router) gatewayHost() string {
 }
 
 // forbidden says why a port may not be published here, "" if it may.
-func (r *Router) forbidden(k gatePort) string {
-	from, to := r.opts.GatewayPorts[0], r.opts.GatewayPorts[1]
+func (g *gateway) forbidden(k gatePort) string {
+	from, to := g.opts.Ports[0], g.opts.Ports[1]
 	if to == 0 {
 		from, to = 1, 65535
 	}
@@ -191,7 +191,7 @@ func (g *gateway) listenPort(ctx context.Context, l *portListener) {
 		var err error
 		if l.key.udp {
 			var pc net.PacketConn
-			err = g.r.opens.InPublic(func() (err error) {
+			err = g.opts.Opener.InPublic(func() (err error) {
 				pc, err = lc.ListenPacket(ctx, "udp", l.addr)
 				return err
 			})
@@ -202,8 +202,8 @@ func (g *gateway) listenPort(ctx context.Context, l *portListener) {
 			}
 		} else {
 			var ln net.Listener
-			err = g.r.opens.InPublic(func() (err error) {
-				ln, err = g.r.opens.Listener(lc, "port").Listen(ctx, "tcp", l.addr)
+			err = g.opts.Opener.InPublic(func() (err error) {
+				ln, err = g.opts.Opener.Listener(lc, "port").Listen(ctx, "tcp", l.addr)
 				return err
 			})
 			if err == nil && l.set(ln, "") {
@@ -235,8 +235,8 @@ func portWhy(k gatePort, err error) string {
 
 // changed says that Gateway may say something else.
 func (g *gateway) changed() {
-	if g.r.opts.GatewayChanged != nil {
-		g.r.opts.GatewayChanged()
+	if g.opts.Changed != nil {
+		g.opts.Changed()
 	}
 }
 
@@ -244,7 +244,7 @@ func (g *gateway) changed() {
 func (g *gateway) serveConns(ctx context.Context, l *portListener, ln net.Listener) {
 	var conns sync.WaitGroup
 	defer conns.Wait()
-	netconn.AcceptAll(ln, l.wait, g.r.log, func(c *net.TCPConn) {
+	netconn.AcceptAll(ln, l.wait, g.opts.Log, func(c *net.TCPConn) {
 		if g.trusts(c.RemoteAddr()) {
 			conns.Go(func() { // it says first who the client is
 				if v, release, ok := g.admit(ctx, c); ok {
@@ -266,7 +266,7 @@ func (g *gateway) serveConns(ctx context.Context, l *portListener, ln net.Listen
 }
 
 func (g *gateway) serveConn(ctx context.Context, key gatePort, c *net.TCPConn, v origin) {
-	p, ok := g.r.table.Load().ports[key]
+	p, ok := g.routes.Load().ports[key]
 	if !ok {
 		netconn.Cut(c)
 		return
@@ -281,12 +281,12 @@ func (g *gateway) serveConn(ctx context.Context, key gatePort, c *net.TCPConn, v
 	if p.ingress.ProxyProtocol {
 		var err error
 		if head, err = proxyHeader(v.client, v.here); err != nil {
-			g.r.log.Error("the client's address cannot be told", "port", key.String(), "why", err)
+			g.opts.Log.Error("the client's address cannot be told", "port", key.String(), "why", err)
 			netconn.Cut(c)
 			return
 		}
 	}
-	g.r.serveClient(ctx, p.service, p.port, c, head)
+	g.opts.Services.serveClient(ctx, p.Service, p.Port, c, head)
 }
 
 // proxyHeader tells who the client is, by the PROXY protocol, version 2.

@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"crypto/tls"
+	"log/slog"
 	"math"
 	"net"
 	"net/http"
@@ -32,7 +33,8 @@ const gatewayWriteTimeout = 60 * time.Second
 // gateway is what users meet at a gateway: listeners and certificates, which service a
 // request is for, and how much a client may send.
 type gateway struct {
-	r       *Router
+	opts    gatewayOptions
+	routes  atomic.Pointer[gatewayRoutes] // replaced as a whole
 	certs   *certs.Store
 	conns   netconn.Limiter
 	clients clients
@@ -50,30 +52,66 @@ type gateway struct {
 	traffic    counters.Bytes
 }
 
+// gatewayOptions are what a gateway listens at and serves with.
+type gatewayOptions struct {
+	Services *services
+	Front    *front
+	Fast     *fastDriver
+	Opener   *netconn.Opener
+	Log      *slog.Logger
+	Spawn    func(func(context.Context)) bool
+	Draining func() bool
+	Flooded  *atomic.Uint64 // connections of HTTP/2 that were cut for it
+	// Addr is where it listens for HTTP ("" nowhere), TLSAddr where for HTTP with TLS, and
+	// Listens where it does now, with the actual port numbers.
+	Addr, TLSAddr string
+	Listens       func() (plain, secure string)
+	// Ports are the first and the last port that may be published; zero: any from 1 on.
+	Ports [2]int
+	// ProxyFrom are the balancers in front.
+	ProxyFrom []netip.Prefix
+	Certs     certs.Options
+	// SelfSigned: each host has TLS.
+	SelfSigned bool
+	// Changed is called when state may say something else; may be nil.
+	Changed       func()
+	HeaderTimeout time.Duration
+	MaxConns      int
+}
+
+// gatewayRoutes are what a gateway publishes: by host and path, of which ingress finds the
+// index in published, and by port.
+type gatewayRoutes struct {
+	ingress   *ingress.Table
+	published []published
+	ports     map[gatePort]published
+}
+
 // published is a port with an ingress.
 type published struct {
-	hostTarget
+	target
 	namespace string
 	ingress   *api.Ingress
 	limit     *ingress.Limit // nil where there is none
 }
 
-// hostTarget is the port of a service that clients are led to.
-type hostTarget struct {
-	service *service
-	port    string
-}
-
-func newGateway(r *Router) *gateway {
-	g := &gateway{r: r, busy: newInflight()}
-	g.conns.Max = int64(r.opts.MaxConns)
-	g.clients = clients{most: max(1, r.opts.MaxConns/2), all: r.opts.MaxConns, open: map[netip.Addr]int{}}
+func newGateway(opts gatewayOptions) *gateway {
+	g := &gateway{opts: opts, busy: newInflight()}
+	g.conns.Max = int64(opts.MaxConns)
+	g.clients = clients{most: max(1, opts.MaxConns/2), all: opts.MaxConns, open: map[netip.Addr]int{}}
 	g.ports = gatePorts{gate: g, open: map[gatePort]*portListener{}}
-	g.certs = certs.New(certs.Options{
-		Dir: r.opts.CertDir, Secrets: r.opts.Secrets, ACME: r.opts.ACME, Above: r.opts.CertsAbove, Log: r.log, Changed: r.opts.GatewayChanged,
-	})
+	g.certs = certs.New(opts.Certs)
+	none := &gatewayRoutes{}
+	none.ingress, _ = ingress.New(nil)
+	g.routes.Store(none)
 	return g
 }
+
+// enabled says whether users are to come here.
+func (g *gateway) enabled() bool { return g.opts.Addr != "" || g.opts.TLSAddr != "" }
+
+// close ends what it does by itself.
+func (g *gateway) close() { g.certs.Close() }
 
 // serve serves HTTP without TLS until ctx ends and waits for the requests that it cut
 // off then.
@@ -90,7 +128,7 @@ func (g *gateway) serveTLS(ctx context.Context, ln net.Listener) {
 }
 
 func (g *gateway) serveHTTP(ctx context.Context, ln net.Listener, cfg *tls.Config) {
-	srv := g.r.httpServer(ctx, g)
+	srv := g.opts.Front.httpServer(ctx, g)
 	if srv.TLSConfig = cfg; cfg != nil {
 		srv.Protocols.SetHTTP2(true)
 	}
@@ -107,10 +145,10 @@ func (g *gateway) serveHTTP(ctx context.Context, ln net.Listener, cfg *tls.Confi
 	}()
 	// It is given no connection by that, but waits where the system has none to give.
 	err := srv.Serve(&boundedListener{Listener: ln, door: d})
-	if g.r.draining.Load() {
+	if g.opts.Draining() {
 		<-ctx.Done() // what was accepted is served
 	} else if err != nil && ctx.Err() == nil {
-		g.r.log.Error("gateway ended", "addr", ln.Addr().String(), "why", err)
+		g.opts.Log.Error("gateway ended", "addr", ln.Addr().String(), "why", err)
 	}
 	_ = ln.Close() // closed already, unless Serve ended by itself
 	_ = d.rest.Close()
@@ -120,14 +158,14 @@ func (g *gateway) serveHTTP(ctx context.Context, ln net.Listener, cfg *tls.Confi
 
 // opened tells who gets certificates where the gateway listens.
 func (g *gateway) opened() {
-	g.certs.Listen(g.r.GatewayAddr(), g.r.GatewayTLSAddr())
+	g.certs.Listen(g.opts.Listens())
 }
 
 // ServeHTTP finds the service of a request.
 func (g *gateway) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	defer g.busy.add("")()
 	g.requests.Add(1)
-	g.r.lastOf(w)
+	g.opts.Front.lastOf(w)
 	if state, ok := req.Context().Value(overTLS{}).(*tls.ConnectionState); ok && req.TLS == nil {
 		req.TLS = state
 	}
@@ -137,7 +175,7 @@ func (g *gateway) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	if req.TLS == nil && g.certs.ServeChallenge(w, req) {
 		return
 	}
-	t := g.r.table.Load()
+	t := g.routes.Load()
 	host, path := ingress.CanonicalHost(req.Host), ingress.Path(req.URL.EscapedPath())
 	n, prefix, found := t.ingress.Find(host, path)
 	if found != ingress.Match {
@@ -170,7 +208,7 @@ func (g *gateway) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 	if w, req, body, ok := bounded(w, req, p.ingress); ok {
 		defer body.finish()
-		switch status := g.r.forward(w, req, p.hostTarget, how); {
+		switch status := g.opts.Front.forward(w, req, p.target, how); {
 		case status == http.StatusServiceUnavailable:
 			g.noEndpoint.Add(1)
 		case status > http.StatusInternalServerError:
@@ -209,7 +247,7 @@ func notPublished(why ingress.Found, host string) *wire.Problem {
 
 // redirect sends a client to the same address with TLS.
 func (g *gateway) redirect(w http.ResponseWriter, req *http.Request, host string) {
-	own := g.r.GatewayTLSAddr()
+	_, own := g.opts.Listens()
 	if own == "" {
 		httpmsg.Refuse(w, req, wire.Problemf(http.StatusServiceUnavailable, "no-tls", "start the worker with --gateway-tls :8443, or write \"redirect: false\"",
 			"this gateway has no port for TLS", "%.255q is published with TLS", host))
@@ -245,58 +283,59 @@ func strip(req *http.Request, path, prefix string) (*http.Request, error) {
 	return &out, nil
 }
 
-// publish makes the part of a table that is about gateways. Limits go on with what
-// they know of clients.
-func (g *gateway) publish(t *table, before *table, ports []publishedPort) {
+// publish replaces what is published. Limits go on with what they know of clients.
+func (g *gateway) publish(ports []publishedPort) {
+	before, next := g.routes.Load(), &gatewayRoutes{ports: map[gatePort]published{}}
 	var rules []ingress.Rule
 	var wants []certs.Want
 	withTLS := map[string]string{} // key of the service, by host
-	own := map[gatePort]published{}
-	for _, p := range ports {
+	for _, given := range ports {
+		p := published{target: given.Target, namespace: given.Namespace, ingress: given.Ingress}
 		i := p.ingress
-		p.limit = before.limitOf(&p.published)
+		p.limit = before.limitOf(&p)
 		if i.Port != 0 {
-			key := gatePort{p.udp, i.Port}
-			if other, twice := own[key]; twice {
-				g.r.log.Warn("a port of the gateways is published twice", "port", key.String(), "served", other.service.key, "ignored", p.service.key)
+			key := gatePort{given.UDP, i.Port}
+			if other, twice := next.ports[key]; twice {
+				g.opts.Log.Warn("a port of the gateways is published twice", "port", key.String(), "served", other.Service.key, "ignored", p.Service.key)
 				continue
 			}
-			own[key] = p.published
+			next.ports[key] = p
 			continue
 		}
 		host := ingress.CanonicalHost(i.Host)
-		t.published = append(t.published, p.published)
+		next.published = append(next.published, p)
 		rules = append(rules, ingress.Rule{Host: host, Prefixes: i.Prefixes()})
-		if w, ok := g.want(&p.published, host); ok && withTLS[host] == "" {
-			withTLS[host] = p.service.key
+		if w, ok := g.want(&p, host); ok && withTLS[host] == "" {
+			withTLS[host] = p.Service.key
 			wants = append(wants, w)
 		}
 	}
 	var twice []ingress.Conflict
-	t.ingress, twice = ingress.New(rules)
+	next.ingress, twice = ingress.New(rules)
 	for _, c := range twice {
-		g.r.log.Warn("a host is published twice", "host", c.Host+c.Prefix, "served", t.published[c.First].service.key, "ignored", t.published[c.Other].service.key)
+		g.opts.Log.Warn("a host is published twice", "host", c.Host+c.Prefix, "served", next.published[c.First].Service.key, "ignored", next.published[c.Other].Service.key)
 	}
-	t.ports = own
-	if g.r.isGateway() {
+	g.routes.Store(next)
+	if g.enabled() {
 		g.certs.Set(wants)
 	}
 }
 
-// publishedPort is one with what tells it from others.
-type publishedPort struct {
-	published
-	udp bool
+// open opens the listeners of what is published and closes the others.
+func (g *gateway) open() {
+	if g.enabled() {
+		g.ports.set(g.routes.Load().ports)
+	}
 }
 
 // want is the certificate that a host needs; false if none.
 func (g *gateway) want(p *published, host string) (certs.Want, bool) {
-	selfSigned := g.r.opts.SelfSigned
+	selfSigned := g.opts.SelfSigned
 	w := certs.Want{Host: host}
 	switch t := p.ingress.TLS; {
 	case t.Secret != "":
 		w.Source, w.Namespace, w.Secret = certs.Given, p.namespace, t.Secret
-	case t.Mode == api.TLSACME && (!selfSigned || g.r.opts.ACME.Directory != ""):
+	case t.Mode == api.TLSACME && (!selfSigned || g.opts.Certs.ACME.Directory != ""):
 		w.Source = certs.ACME
 	case t.Mode == api.TLSSelfSigned, selfSigned:
 		w.Source = certs.SelfSigned
@@ -307,13 +346,13 @@ func (g *gateway) want(p *published, host string) (certs.Want, bool) {
 }
 
 // limitOf is the Limit of a port, the one of before where nothing has changed.
-func (t *table) limitOf(p *published) *ingress.Limit {
+func (t *gatewayRoutes) limitOf(p *published) *ingress.Limit {
 	l := p.ingress.RateLimit
 	if l == nil {
 		return nil
 	}
 	same := func(o *published) bool {
-		return o.limit != nil && o.service == p.service && o.port == p.port && o.ingress.RateLimit != nil && *o.ingress.RateLimit == *l
+		return o.limit != nil && o.Service == p.Service && o.Port == p.Port && o.ingress.RateLimit != nil && *o.ingress.RateLimit == *l
 	}
 	if i := slices.IndexFunc(t.published, func(o published) bool { return same(&o) }); i >= 0 {
 		return t.published[i].limit

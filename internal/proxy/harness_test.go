@@ -177,10 +177,8 @@ func newWorker(t testing.TB, ca *authority, name string, change func(*Options)) 
 // patient has it wait longer for connections to the others, as if they usually took
 // long: on a busy machine it would go on elsewhere.
 func (w *worker) patient() {
-	for _, list := range w.table.Load().byAddress {
-		for _, e := range list {
-			e.took.Store(int64(mostPatience))
-		}
+	for _, e := range w.services.find("app.web").all() {
+		e.opened(maxHedgeAfter)
 	}
 }
 

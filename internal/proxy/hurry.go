@@ -19,17 +19,17 @@ import (
 // longer than it usually takes goes on elsewhere, and the first that opens wins.
 // The slow one is not given up: it finds out whether the endpoint is there.
 const (
-	// leastPatience with a connection to another worker, and mostPatience where it
+	// minHedgeAfter with a connection to another worker, and maxHedgeAfter where it
 	// usually takes long.
-	leastPatience = 250 * time.Millisecond
-	mostPatience  = 2 * time.Second
-	// patienceFactor is how many times the usual is too long.
-	patienceFactor = 3
+	minHedgeAfter = 250 * time.Millisecond
+	maxHedgeAfter = 2 * time.Second
+	// hedgeFactor is how many times the usual is too long.
+	hedgeFactor = 3
 )
 
-// patience is how long a connection to e may take until others are tried.
-func (e *endpoint) patience() time.Duration {
-	return min(max(patienceFactor*time.Duration(e.took.Load()), leastPatience), mostPatience)
+// hedgeAfter is how long a connection to e may take until others are tried.
+func (e *endpoint) hedgeAfter() time.Duration {
+	return min(max(hedgeFactor*time.Duration(e.took.Load()), minHedgeAfter), maxHedgeAfter)
 }
 
 // opened notes how long a connection took: an average in which the last four or so
@@ -41,14 +41,14 @@ func (e *endpoint) opened(took time.Duration) {
 	e.took.Store(int64(max(took, 1)))
 }
 
-// hurry watches over a connection that is being opened to an endpoint of another
+// hedge watches over a connection that is being opened to an endpoint of another
 // worker. When it takes too long, all endpoints behind its address are late, and
 // who waits for one of them goes on. done ends that.
-func (r *Router) hurry(e *endpoint) (done func()) {
+func (r *services) hedge(e *endpoint) (done func()) {
 	var mu sync.Mutex // guards below
 	var late []*endpoint
 	var over bool
-	t := time.AfterFunc(e.patience(), func() {
+	t := time.AfterFunc(e.hedgeAfter(), func() {
 		mu.Lock()
 		defer mu.Unlock()
 		if over {
@@ -60,7 +60,7 @@ func (r *Router) hurry(e *endpoint) (done func()) {
 		}
 		for _, x := range late {
 			x.late.Add(1)
-			x.overtake()
+			x.cancelWaiters()
 		}
 	})
 	return func() {
@@ -76,13 +76,28 @@ func (r *Router) hurry(e *endpoint) (done func()) {
 	}
 }
 
-// overtake takes back the requests that wait for a connection to the endpoint and
-// can go elsewhere.
-func (e *endpoint) overtake() {
+// isLate says whether connections to the endpoint take too long to open now.
+func (e *endpoint) isLate() bool { return e.late.Load() > 0 }
+
+// cancelAll takes back all requests that wait for the endpoint, whether or not they have a
+// connection, and returns how many there were.
+func (e *endpoint) cancelAll(why error) int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for w := range e.waiting {
-		if w.elsewhere && w.state.CompareAndSwap(waitsForConn, overtaken) {
+		w.state.Store(waitCanceled)
+		w.abandon(why)
+	}
+	return len(e.waiting)
+}
+
+// cancelWaiters takes back the requests that wait for a connection to the endpoint and
+// can go elsewhere.
+func (e *endpoint) cancelWaiters() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for w := range e.waiting {
+		if w.elsewhere && w.state.CompareAndSwap(waitsForConn, waitCanceled) {
 			w.abandon(failure.ErrSlowWorker)
 		}
 	}
@@ -110,7 +125,7 @@ func (p *picker) next() (e *endpoint, more bool) {
 			break
 		}
 		p.tried = append(p.tried, e.id)
-		if e.late.Load() == 0 {
+		if !e.isLate() {
 			return e, more || len(p.later) > 0
 		}
 		p.later = append(p.later, e)
@@ -204,7 +219,7 @@ func (a attempt) drop() {
 }
 
 // open picks endpoints until one takes the connection.
-func (r *Router) open(ctx context.Context, s *service, port string) (net.Conn, func(), *endpoint, error) {
+func (r *services) open(ctx context.Context, s *service, port string) (net.Conn, func(), *endpoint, error) {
 	ctx, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
 	p := picker{service: s, distances: r.opts.Distances}
@@ -233,7 +248,7 @@ func (r *Router) open(ctx context.Context, s *service, port string) (net.Conn, f
 			}
 			// It goes on when the client has another, so that it is known what
 			// becomes of it; the Router waits for its end.
-			if !r.spawn(func(ctx context.Context) {
+			if !r.opts.Spawn(func(ctx context.Context) {
 				conn, release, err := r.dial(ctx, e, port, forBytes)
 				x.report(attempt{conn, release, e, err})
 			}) {
@@ -241,7 +256,7 @@ func (r *Router) open(ctx context.Context, s *service, port string) (net.Conn, f
 			}
 			running++
 			if more {
-				t := time.NewTimer(e.patience())
+				t := time.NewTimer(e.hedgeAfter())
 				defer t.Stop() // few turns, and most have none
 				tooLong = t.C
 			}

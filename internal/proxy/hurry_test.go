@@ -24,11 +24,9 @@ func farWorker(t *testing.T, ca *authority, name string, id wire.InstanceID) (*w
 }
 
 func (w *worker) endpointOf(id wire.InstanceID) *endpoint {
-	for _, s := range w.table.Load().services {
-		for _, e := range s.all() {
-			if e.Instance == id {
-				return e
-			}
+	for _, e := range w.services.find("app.web").all() {
+		if e.Instance == id {
+			return e
 		}
 	}
 	return nil
@@ -58,7 +56,7 @@ func TestSilentWorkersAreOvertaken(t *testing.T) {
 		must(t, c.Close())
 	}
 	// Two are waited for once each; a dial that hangs takes five seconds.
-	if took := time.Since(begin); took < 2*leastPatience || took > 2*leastPatience+2*time.Second {
+	if took := time.Since(begin); took < 2*minHedgeAfter || took > 2*minHedgeAfter+2*time.Second {
 		t.Errorf("six connections took %s", took)
 	}
 	eventually(t, "both are found to be gone", func() bool {
@@ -117,7 +115,7 @@ func TestRequestsOvertakeSilentWorkers(t *testing.T) {
 }
 
 // One that is only slow is waited for where there is nobody else, is not blamed,
-// and has more patience the next time. What it opens too late is closed.
+// and has more time the next time. What it opens too late is closed.
 func TestSlowWorkersAreWaitedFor(t *testing.T) {
 	t.Parallel()
 	ca := newAuthority(t)
@@ -141,15 +139,15 @@ func TestSlowWorkersAreWaitedFor(t *testing.T) {
 		t.Cleanup(release)
 		return release
 	}
-	late := func() bool { return a.endpointOf("app.web.1").late.Load() > 0 }
+	late := func() bool { return a.endpointOf("app.web.1").isLate() }
 
 	release := slow()
 	go greet("app.web.1")
 	eventually(t, "it is late", late)
 	release()
 	must(t, <-greeted)
-	if e := a.endpointOf("app.web.1"); e.patience() <= leastPatience || a.state("app.web.1") != EndpointOK {
-		t.Errorf("after a slow one there is a patience of %s, and it is %s", e.patience(), a.state("app.web.1"))
+	if e := a.endpointOf("app.web.1"); e.hedgeAfter() <= minHedgeAfter || a.state("app.web.1") != EndpointOK {
+		t.Errorf("after a slow one there is a timeout of %s, and it is %s", e.hedgeAfter(), a.state("app.web.1"))
 	}
 
 	a.addGreeter(t, "app.web.0")
@@ -187,7 +185,7 @@ func TestSlowWorkersAreWaitedForByRequests(t *testing.T) {
 		_, body := fetch(t, client(t), a.request(t, "POST", host, "/", strings.NewReader("x")))
 		answered <- body
 	}()
-	eventually(t, "it is late", func() bool { return a.endpointOf("app.web.1").late.Load() > 0 })
+	eventually(t, "it is late", func() bool { return a.endpointOf("app.web.1").isLate() })
 	release()
 	if body := <-answered; body != "b" {
 		t.Errorf("answered: %s", body)

@@ -90,33 +90,33 @@ func (f *inflight) drained(id wire.InstanceID) <-chan struct{} {
 
 // InFlight returns how many proxied connections an instance of this worker has,
 // including those that a gateway keeps open between requests.
-func (r *Router) InFlight(id wire.InstanceID) int { return r.inflight.count(id) }
+func (s *spots) InFlight(id wire.InstanceID) int { return s.inflight.count(id) }
 
 // LastRequest returns when an instance of this worker was used last: now while it
 // is, zero if it never was or if that is not known any more. Where requests are looked
 // at, they are what uses it, and what a request opened that has no end (an upgraded
 // connection, a stream); a connection that is kept for the next request does not.
 // Elsewhere it is connections.
-func (r *Router) LastRequest(id wire.InstanceID) time.Time {
-	r.inflight.mu.Lock()
-	defer r.inflight.mu.Unlock()
-	if l := r.inflight.by[id]; l != nil && l.n > l.probes {
+func (s *spots) LastRequest(id wire.InstanceID) time.Time {
+	s.inflight.mu.Lock()
+	defer s.inflight.mu.Unlock()
+	if l := s.inflight.by[id]; l != nil && l.n > l.probes {
 		return time.Now()
 	}
-	return r.inflight.last[id]
+	return s.inflight.last[id]
 }
 
 // Drained returns a channel that is closed once no proxied connection to the
 // instance is left; it is closed already if there is none. Let Local.Target
 // refuse the instance first, then call LocalChanged and Drained.
-func (r *Router) Drained(id wire.InstanceID) <-chan struct{} { return r.inflight.drained(id) }
+func (s *spots) Drained(id wire.InstanceID) <-chan struct{} { return s.inflight.drained(id) }
 
 // WaitIdle waits until the instance has no proxied connection, or ctx ends.
-func (r *Router) WaitIdle(ctx context.Context, id wire.InstanceID) error {
+func (s *spots) WaitIdle(ctx context.Context, id wire.InstanceID) error {
 	select {
-	case <-r.Drained(id):
+	case <-s.Drained(id):
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("wait for the %d connections of %s to end: %w", r.InFlight(id), id, ctx.Err())
+		return fmt.Errorf("wait for the %d connections of %s to end: %w", s.InFlight(id), id, ctx.Err())
 	}
 }

@@ -55,7 +55,7 @@ func TestWhatKeepsAwake(t *testing.T) {
 	}
 	last := a.LastRequest(id)
 	for _, w := range []*worker{a, b} {
-		conn, release, err := w.dial(t.Context(), w.table.Load().services["app.web"].all()[0], "http", forProbe)
+		conn, release, err := w.services.dial(t.Context(), w.services.find("app.web").all()[0], "http", forProbe)
 		must(t, err)
 		must(t, conn.Close())
 		release()

@@ -78,3 +78,7 @@ func (c *keptConn) ended(fresh bool) bool {
 	}
 	return !errors.Is(err, syscall.EAGAIN)
 }
+
+// maxKept connections are tried for a request before one is opened for it: who serves
+// may end a kept one whenever it likes, and that says nothing about it.
+const maxKept = 2

@@ -89,15 +89,6 @@ func lineScene(t *testing.T, there, back int) (here *worker, thin *endpoint) {
 	return here, here.endpointOf("app.web.0")
 }
 
-// knows is what is known of an endpoint: the bandwidth of the line to it and from it, and
-// how long it works.
-func (e *endpoint) knows() (there, back float64, exec time.Duration) {
-	e.service.mu.Lock()
-	defer e.service.mu.Unlock()
-	l := e.service.view.Endpoints[e.index].Load
-	return l.Bandwidth, l.Back, l.Exec
-}
-
 // ask sends a body and asks for so many bytes, and says who answered.
 func askFor(t *testing.T, c *http.Client, w *worker, size, more int) string {
 	t.Helper()
@@ -126,7 +117,7 @@ func TestLargeBodiesTakeTheWideLine(t *testing.T) {
 			if got := askFor(t, c, here, size, 0); got != "thin" {
 				t.Fatalf("nothing is known of the lines, and a large body went to %s", got)
 			}
-			there, _, _ := thin.knows()
+			there, _, _ := thin.learnt()
 			// A busy machine makes the line thinner, and nothing makes it wider.
 			if there <= 0 || there > 1.25*line {
 				t.Fatalf("the line carries %v bytes a second, and %v was found", line, there)
@@ -141,7 +132,7 @@ func TestLargeBodiesTakeTheWideLine(t *testing.T) {
 					t.Fatalf("a small body went to %s: %+v", got, rep)
 				}
 			}
-			if _, _, exec := thin.knows(); exec.Seconds() > 0.5*size/there {
+			if _, _, exec := thin.learnt(); exec.Seconds() > 0.5*size/there {
 				t.Errorf("the instance is said to work for %v: that is the way of a body", exec)
 			}
 		})
@@ -161,7 +152,7 @@ func TestLargeAnswersTakeTheWideLine(t *testing.T) {
 			t.Fatalf("large answers come over the thin line: %+v", rep)
 		}
 	}
-	if _, back, _ := thin.knows(); asked == 0 || back <= 0 || back > 1.25*line {
+	if _, back, _ := thin.learnt(); asked == 0 || back <= 0 || back > 1.25*line {
 		t.Fatalf("the line carries %v bytes a second, and %v was found by %d answers", line, back, asked)
 	}
 	for range 5 {
@@ -214,11 +205,11 @@ func TestWhoDawdlesIsNoThinLine(t *testing.T) {
 	req.ContentLength = pieces * size
 	fetch(t, c, req)
 	took := time.Since(began)
-	up, back, _ := e.knows()
+	up, back, _ := e.learnt()
 	if up != 0 || back != 0 {
 		t.Errorf("the line is said to carry %v and %v bytes a second", up, back)
 	}
-	q := there.spots.get("app.web.0").queue.Report(time.Now())
+	q := there.services.locals.get("app.web.0").queue.Report(time.Now())
 	if q.Exec-q.Work < took/(2*3) { // a mean of three requests
 		t.Errorf("of %v, in which most was waited for the client, %v is said to be work", q.Exec, q.Work)
 	}
@@ -228,32 +219,31 @@ func TestWhoDawdlesIsNoThinLine(t *testing.T) {
 // forgotten: a line that was thin once is tried again.
 func TestWidthsOfLinesAge(t *testing.T) {
 	t.Parallel()
-	ca := newAuthority(t)
-	a, b := newWorker(t, ca, "a", nil), newWorker(t, ca, "b", nil)
-	rt := requestRoute("http", wire.RequestRules{}, b.endpoint("app.web.0"))
-	a.SetRoutes([]wire.Route{rt})
-	first := a.endpointOf("app.web.0")
+	a := testServices(t)
+	rt := testRoute(behind("app.web.0", "b", "127.0.0.1:1"))
+	testRoutes(a, []wire.Route{rt})
+	first := endpointOf(a, "app.web.0")
 	a.crossed(first, false, route.LargeBody-1, 5e5, true) // small ones teach nothing
 	a.crossed(first, false, route.LargeBody, math.Inf(1), true)
 	a.crossed(first, false, route.LargeBody, 1e6, true)
 	a.crossed(first, true, route.LargeBody, 2e6, true)
-	if there, back, _ := first.knows(); there != 1e6 || back != 2e6 {
+	if there, back, _ := first.learnt(); there != 1e6 || back != 2e6 {
 		t.Fatalf("%v there, %v back", there, back)
 	}
-	rt.Endpoints = []wire.Endpoint{b.endpoint("app.web.1")}
-	a.SetRoutes([]wire.Route{rt})
-	next := a.endpointOf("app.web.1")
-	if there, back, _ := next.knows(); there != 1e6 || back != 2e6 {
+	rt.Endpoints = []wire.Endpoint{behind("app.web.1", "b", "127.0.0.1:1")}
+	testRoutes(a, []wire.Route{rt})
+	next := endpointOf(a, "app.web.1")
+	if there, back, _ := next.learnt(); there != 1e6 || back != 2e6 {
 		t.Fatalf("a new instance there: %v there, %v back", there, back)
 	}
-	if l := a.Stats().Lines; len(l) != 1 || l[0].Name != "b" || l[0].There != 1e6 || l[0].Back != 2e6 {
+	if l := a.lines.known(time.Now()); len(l) != 1 || l[0].Name != "b" || l[0].There != 1e6 || l[0].Back != 2e6 {
 		t.Errorf("lines %+v", l)
 	}
 	aged := func(d time.Duration) float64 {
 		next.service.mu.Lock()
 		next.service.agedLocked(time.Now().Add(d))
 		next.service.mu.Unlock()
-		there, _, _ := next.knows()
+		there, _, _ := next.learnt()
 		return there
 	}
 	if aged(route.LineAge-time.Minute) == 0 {
@@ -269,10 +259,9 @@ func TestWidthsOfLinesAge(t *testing.T) {
 // again by one, and what was known holds for the others.
 func TestOneBodyTriesALine(t *testing.T) {
 	t.Parallel()
-	ca := newAuthority(t)
-	a, b := newWorker(t, ca, "a", nil), newWorker(t, ca, "b", nil)
-	a.SetRoutes([]wire.Route{requestRoute("http", wire.RequestRules{}, b.endpoint("app.web.0"), b.endpoint("app.web.1"))})
-	first, second := a.endpointOf("app.web.0"), a.endpointOf("app.web.1")
+	a := testServices(t)
+	testRoutes(a, []wire.Route{testRoute(behind("app.web.0", "b", "127.0.0.1:1"), behind("app.web.1", "b", "127.0.0.1:1"))})
+	first, second := endpointOf(a, "app.web.0"), endpointOf(a, "app.web.1")
 	trial := func(e *endpoint) int64 {
 		e.service.mu.Lock()
 		defer e.service.mu.Unlock()
@@ -288,7 +277,7 @@ func TestOneBodyTriesALine(t *testing.T) {
 		t.Error("it is tried without end")
 	}
 	a.crossed(first, false, route.BoundBody, 1e9, false)
-	if there, _, _ := first.knows(); there != 0 || a.tries(first, route.LargeBody, 0) {
+	if there, _, _ := first.learnt(); there != 0 || a.tries(first, route.LargeBody, 0) {
 		t.Errorf("the line was not what held a body up, and %v is taken for what it carries", there)
 	}
 	a.crossed(first, false, route.BoundBody, 1e6, true)
@@ -306,13 +295,13 @@ func TestOneBodyTriesALine(t *testing.T) {
 	if later(); a.tries(first, route.LargeBody-1, 0) {
 		t.Error("a small body tries a line")
 	}
-	if there, back, _ := second.knows(); there != 0 || back != 0 {
+	if there, back, _ := second.learnt(); there != 0 || back != 0 {
 		t.Fatalf("too old: %v and %v", there, back)
 	}
 	if a.tries(first, route.LargeBody, route.LargeBody) || trial(first) != 0 {
 		t.Error("what was known is not enough")
 	}
-	if there, back, _ := second.knows(); there != 1e6 || back != 2e6 {
+	if there, back, _ := second.learnt(); there != 1e6 || back != 2e6 {
 		t.Errorf("while one tries the line the others see %v and %v", there, back)
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/verge-edge/verge/internal/wire"
 )
 
-// Requests that are taken back open no streams: only those that have their turn do, and
+// Requests that are taken back open no streams: only those that have their slots do, and
 // however many come at once, no more than maxOpening are opened at a time.
 func TestStreamsAreOpenedForThoseWhoWait(t *testing.T) {
 	t.Parallel()
@@ -18,17 +18,17 @@ func TestStreamsAreOpenedForThoseWhoWait(t *testing.T) {
 	rt := requestRoute("http", wire.RequestRules{}, b.endpoint("app.web.0"))
 	a.SetRoutes([]wire.Route{rt})
 	b.SetRoutes([]wire.Route{rt})
-	e := a.table.Load().services["app.web"].all()[0]
-	turn := e.turn()
+	e := a.services.find("app.web").all()[0]
+	slots := e.slots()
 	for range maxOpening {
-		turn <- struct{}{}
+		slots <- struct{}{}
 	}
 	taken, takeBack := context.WithCancel(t.Context())
 	const waiting = 1000
 	result := make(chan error, waiting)
 	for range waiting {
 		go func() {
-			_, _, err := a.openStream(t.Context(), taken, e, "http")
+			_, _, err := a.services.openStream(t.Context(), taken, e, "http")
 			result <- err
 		}()
 	}
@@ -38,18 +38,18 @@ func TestStreamsAreOpenedForThoseWhoWait(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	<-turn
-	if _, _, err := a.openStream(t.Context(), taken, e, "http"); !errors.Is(err, errNotWanted) {
-		t.Errorf("with its turn: %v", err)
+	<-slots
+	if _, _, err := a.services.openStream(t.Context(), taken, e, "http"); !errors.Is(err, errNotWanted) {
+		t.Errorf("with its slots: %v", err)
 	}
 	if n := b.Stats().Data.Accepted; n != 0 {
 		t.Errorf("%d streams were opened for nobody", n)
 	}
-	conn, release, err := a.openStream(t.Context(), t.Context(), e, "http")
+	conn, release, err := a.services.openStream(t.Context(), t.Context(), e, "http")
 	must(t, err)
 	must(t, conn.Close())
 	release()
-	if len(turn) != maxOpening-1 {
-		t.Errorf("%d have their turn still", len(turn))
+	if len(slots) != maxOpening-1 {
+		t.Errorf("%d have their slots still", len(slots))
 	}
 }

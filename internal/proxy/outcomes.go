@@ -16,8 +16,8 @@ import (
 // outcome counts how an instance of this worker has answered a request, whichever worker it
 // came from: status, or err where there was no answer. What its client has taken back says
 // nothing about it.
-func (p *place) outcome(ctx context.Context, r *Router, status int, err error) {
-	p.count(ctx, r, httpmsg.IsFailure(status), err)
+func (p *place) outcome(ctx context.Context, status int, err error) {
+	p.count(ctx, httpmsg.IsFailure(status), err)
 }
 
 // headOutcome counts an answer whose head has come. One of gRPC is counted when its status
@@ -31,10 +31,10 @@ func (x *exchange) headOutcome() {
 		x.open = true
 		return
 	} else if httpmsg.IsCall(x.res) {
-		x.place.count(x.req.Context(), x.r, httpmsg.CallFailed[status[0]], nil)
+		x.place.count(x.req.Context(), httpmsg.CallFailed[status[0]], nil)
 		return
 	}
-	x.place.outcome(x.req.Context(), x.r, x.res.StatusCode, nil)
+	x.place.outcome(x.req.Context(), x.res.StatusCode, nil)
 }
 
 // callOutcome counts an answer of gRPC that has ended: by its trailers, or as a failure where
@@ -47,16 +47,16 @@ func (x *exchange) callOutcome(done bool) {
 	x.open = false
 	switch {
 	case !done && x.late():
-		x.place.count(x.req.Context(), x.r, true, failure.ErrLate)
+		x.place.count(x.req.Context(), true, failure.ErrLate)
 	case !done && x.broke:
-		x.place.count(x.req.Context(), x.r, true, io.ErrUnexpectedEOF)
+		x.place.count(x.req.Context(), true, io.ErrUnexpectedEOF)
 	case done:
-		x.place.count(x.req.Context(), x.r, httpmsg.CallFailed[x.res.Trailer.Get("Grpc-Status")], nil)
+		x.place.count(x.req.Context(), httpmsg.CallFailed[x.res.Trailer.Get("Grpc-Status")], nil)
 	}
 }
 
 // count counts a request that was answered, or came to err.
-func (p *place) count(ctx context.Context, r *Router, failed bool, err error) {
+func (p *place) count(ctx context.Context, failed bool, err error) {
 	if !p.counted {
 		return
 	}
@@ -73,15 +73,15 @@ func (p *place) count(ctx context.Context, r *Router, failed bool, err error) {
 		return
 	}
 	select {
-	case r.asked <- struct{}{}: // somebody waits for the first
+	case p.spot.all.opts.Asked <- struct{}{}: // somebody waits for the first
 	default:
 	}
 }
 
 // Answers are how the instances of this worker have answered since it was called last, of
 // services whose requests are counted, by their ids. It is for one caller.
-func (r *Router) Answers() (out []wire.InstanceAnswers) {
-	for _, x := range r.spots.all() {
+func (s *spots) Answers() (out []wire.InstanceAnswers) {
+	for _, x := range s.all() {
 		// Failed first: what comes in between is in the next.
 		failed := x.failed.Swap(0)
 		if n := x.answered.Swap(0); n > 0 || failed > 0 {

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,6 +13,8 @@ import (
 	"github.com/verge-edge/verge/internal/proxy/counters"
 	"github.com/verge-edge/verge/internal/proxy/failure"
 	"github.com/verge-edge/verge/internal/proxy/h2guard"
+	"github.com/verge-edge/verge/internal/proxy/http1"
+	"github.com/verge-edge/verge/internal/proxy/netconn"
 	"github.com/verge-edge/verge/internal/proxy/queue"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -70,6 +72,7 @@ func refusal(id wire.InstanceID, err error) error {
 type spot struct {
 	id    wire.InstanceID
 	port  string // one of it
+	all   *spots
 	queue *queue.Queue
 	seen  atomic.Int64 // when it answered or took a connection last, a stamp
 	// answered and failed are the requests that Answers has not told yet, see outcome.
@@ -88,9 +91,27 @@ type spotPort struct {
 
 // spots are those of this worker.
 type spots struct {
+	opts     localOptions
+	inflight inflight
+
 	mu sync.Mutex // guards below
 	by map[wire.InstanceID]*spot
 }
+
+// localOptions are what the instances of this worker are asked and limited by.
+type localOptions struct {
+	Local  Local
+	Dialer netconn.Dialer
+	Log    *slog.Logger
+	// Limits of the queue of an instance. counted: how it answers is to be counted.
+	Limits func(id wire.InstanceID) (_ queue.Limits, counted bool)
+	// Asked receives when the first answer since Answers was called has been counted.
+	Asked chan<- struct{}
+	// HeaderTimeout is how long a header block of HTTP/2 of an instance may take.
+	HeaderTimeout time.Duration
+}
+
+func newSpots(opts localOptions) *spots { return &spots{opts: opts, inflight: newInflight()} }
 
 // of is the spot of an instance, which is made if need be.
 func (s *spots) of(id wire.InstanceID, port string, limits queue.Limits) *spot {
@@ -98,7 +119,7 @@ func (s *spots) of(id wire.InstanceID, port string, limits queue.Limits) *spot {
 	defer s.mu.Unlock()
 	x := s.by[id]
 	if x == nil {
-		x = &spot{id: id, port: port, queue: queue.New(limits, time.Now()), to: map[transportKey]*spotPort{}}
+		x = &spot{id: id, port: port, all: s, queue: queue.New(limits, time.Now()), to: map[transportKey]*spotPort{}}
 		if s.by == nil {
 			s.by = map[wire.InstanceID]*spot{}
 		}
@@ -144,45 +165,45 @@ type place struct {
 // from the first moment on, so that an engine that says "draining" and then waits for
 // none misses nobody; who waits already is let through all the same. Without an error
 // p.leave is to be called once.
-func (r *Router) enter(ctx context.Context, p *place, id wire.InstanceID, port string, deadline time.Time) error {
-	limits, counted := r.limits(id)
-	done := r.inflight.add(id)
+func (s *spots) enter(ctx context.Context, p *place, id wire.InstanceID, port string, deadline time.Time) error {
+	limits, counted := s.opts.Limits(id)
+	done := s.inflight.add(id)
 	in := false
 	defer func() {
 		if !in {
 			done()
 		}
 	}()
-	addr, err := r.opts.Local.Target(id, port)
+	addr, err := s.opts.Local.Target(id, port)
 	asleep := errors.Is(err, ErrAsleep)
 	if err != nil && !asleep {
 		return refusal(id, err)
 	}
-	x := r.spots.of(id, port, limits)
+	x := s.of(id, port, limits)
 	x.queue.SetLimits(limits)
-	patience := time.Duration(0)
+	timeout := time.Duration(0)
 	if asleep {
 		x.queue.Close()
 		now := time.Now()
 		deadline = wakeBefore(now, deadline)
-		patience = deadline.Sub(now)
-		r.opts.Local.Wake(id)
+		timeout = deadline.Sub(now)
+		s.opts.Local.Wake(id)
 		// It may have been ready before the queue was closed.
-		r.settle(x)
+		s.settle(x)
 	}
 	p.spot, p.done, p.counted = x, done, counted
 	var queued func()
 	if asleep {
-		queued = func() { r.settle(x) } // or have failed before this request was one of those who wait
+		queued = func() { s.settle(x) } // or have failed before this request was one of those who wait
 	}
 	if err := x.queue.EnterThen(ctx, &p.ticket, deadline, queued); err != nil {
 		if asleep && errors.Is(err, queue.ErrLate) && x.queue.State().Closed {
-			err = &StartError{Why: "it did not become ready within " + patience.Round(time.Millisecond).String()}
+			err = &StartError{Why: "it did not become ready within " + timeout.Round(time.Millisecond).String()}
 		}
 		return refusal(id, err)
 	}
 	if asleep {
-		if addr, err = r.opts.Local.Target(id, port); err != nil {
+		if addr, err = s.opts.Local.Target(id, port); err != nil {
 			p.ticket.Done(false)
 			return refusal(id, err)
 		}
@@ -207,36 +228,12 @@ func (p *place) rest() { p.ticket.Done(false) }
 // report is what the queue has measured.
 func (p *place) report() scale.Report { return p.ticket.Report() }
 
-// limits of the queue of an instance of this worker. What is routed by connection has
-// none: only a gateway asks it by request. counted: how it answers is to be counted.
-func (r *Router) limits(id wire.InstanceID) (_ queue.Limits, counted bool) {
-	key := id[:max(0, strings.LastIndexByte(id, '.'))]
-	s := r.table.Load().services[key]
-	if s == nil {
-		return queue.Limits{}, false
-	}
-	if l := s.limits.Load(); l != nil {
-		return *l, s.counted.Load()
-	}
-	return queue.Limits{}, s.counted.Load()
-}
-
-// limitsOf the queues in front of the instances of a service; nil: none.
-func limitsOf(rt *wire.Route) *queue.Limits {
-	for i := range rt.Ports {
-		if rt.ByRequest(&rt.Ports[i]) {
-			return &queue.Limits{Places: rt.Requests.Places(), Waiting: rt.Requests.MayWait()}
-		}
-	}
-	return nil
-}
-
 // settle opens or fails the queue if it was closed when its instance slept.
-func (r *Router) settle(x *spot) {
+func (s *spots) settle(x *spot) {
 	if !x.queue.State().Closed {
 		return
 	}
-	switch _, err := r.opts.Local.Target(x.id, x.port); {
+	switch _, err := s.opts.Local.Target(x.id, x.port); {
 	case err == nil:
 		x.queue.Open()
 	case !errors.Is(err, ErrAsleep):
@@ -245,40 +242,40 @@ func (r *Router) settle(x *spot) {
 }
 
 // settleSpots looks at all queues after instances of this worker have changed.
-func (r *Router) settleSpots() {
-	for _, x := range r.spots.all() {
-		r.settle(x)
-		_, err := r.opts.Local.Target(x.id, x.port)
+func (s *spots) settleSpots() {
+	for _, x := range s.all() {
+		s.settle(x)
+		_, err := s.opts.Local.Target(x.id, x.port)
 		if err == nil || errors.Is(err, ErrAsleep) {
 			continue
 		}
 		x.closeIdle()
 		if st := x.queue.State(); errors.Is(err, ErrNoInstance) && st.Waiting == 0 && st.Running == 0 {
-			r.spots.drop(x.id)
+			s.drop(x.id)
 		}
 	}
 }
 
 // transport for requests to a port of the instance, which listens at addr.
-func (x *spot) transport(r *Router, port, addr string, h2 bool) *transport {
+func (x *spot) transport(port, addr string, h2 bool) *transport {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	key := transportKey{port, h2}
+	key := transportKey{port: port, h2: h2}
 	if p := x.to[key]; p != nil && p.addr == addr {
 		return p.transport
 	} else if p != nil {
 		p.transport.CloseIdleConnections()
 	}
 	t := newTransport(func(ctx context.Context) (*keptConn, error) {
-		conn, err := r.dialSpot(ctx, x, addr)
+		conn, err := x.dial(ctx, addr)
 		if err != nil {
 			return nil, err
 		}
 		if h2 {
-			conn = h2guard.Server(conn, r.opts.HeaderTimeout)
+			conn = h2guard.Server(conn, x.all.opts.HeaderTimeout)
 		}
 		return newKeptConn(conn, func() {}), nil
-	}, h2, false, r.log)
+	}, h2, false, x.all.opts.Log)
 	x.to[key] = &spotPort{addr, t}
 	return t
 }
@@ -292,4 +289,27 @@ func (x *spot) closeIdle() {
 	for _, k := range x.kept {
 		k.pool.CloseIdle()
 	}
+}
+
+// pool keeps the connections to a port of the instance, which listens at addr.
+func (x *spot) pool(port, addr string) *http1.Pool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if k := x.kept[port]; k != nil && k.addr == addr {
+		return k.pool
+	} else if k != nil {
+		k.pool.Close()
+	}
+	if x.kept == nil {
+		x.kept = map[string]*keptTo{}
+	}
+	p := newPool()
+	x.kept[port] = &keptTo{addr, p}
+	return p
+}
+
+// keptTo are the connections to an address.
+type keptTo struct {
+	addr string
+	pool *http1.Pool
 }

@@ -18,7 +18,7 @@ const maxProbes = 8
 //
 // A round may take long where many workers are gone; what is ready again on this
 // one does not wait for it.
-func (r *Router) runProber(ctx context.Context) {
+func (r *services) runProber(ctx context.Context) {
 	var rounds sync.WaitGroup
 	defer rounds.Wait()
 	var round chan struct{} // closed when the round under way is over; nil: none is
@@ -31,7 +31,7 @@ func (r *Router) runProber(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-r.localChanged:
-			r.settleSpots()
+			r.locals.settleSpots()
 			r.askLocal()
 			r.probeDue(ctx, true)
 		case <-r.probe:
@@ -50,7 +50,7 @@ func (r *Router) runProber(ctx context.Context) {
 }
 
 // nextProbe returns the earliest time at which a probe is due.
-func (r *Router) nextProbe() (first time.Time, any bool) {
+func (r *services) nextProbe() (first time.Time, any bool) {
 	for _, s := range r.table.Load().services {
 		s.mu.Lock()
 		for _, e := range s.endpoints {
@@ -65,7 +65,7 @@ func (r *Router) nextProbe() (first time.Time, any bool) {
 
 // askLocal takes local instances that are not ready out of the rotation, and has
 // those probed at once that are.
-func (r *Router) askLocal() {
+func (r *services) askLocal() {
 	for _, s := range r.table.Load().services {
 		port := s.firstPort()
 		if port == "" {
@@ -75,7 +75,7 @@ func (r *Router) askLocal() {
 			if !e.local {
 				continue
 			}
-			_, err := r.opts.Local.Target(e.Instance, port)
+			_, err := r.locals.opts.Local.Target(e.Instance, port)
 			asleep := errors.Is(err, ErrAsleep)
 			s.sleeps(e, asleep)
 			if err != nil && !asleep {
@@ -91,7 +91,7 @@ func (r *Router) askLocal() {
 
 // probeDue probes what is due, or only what of it is on this worker. Endpoints behind the same address share the fate
 // of its first probe if the address itself does not answer.
-func (r *Router) probeDue(ctx context.Context, localOnly bool) {
+func (r *services) probeDue(ctx context.Context, localOnly bool) {
 	groups := map[string][]*endpoint{}
 	now := time.Now()
 	for _, s := range r.table.Load().services {
@@ -122,7 +122,7 @@ func (r *Router) probeDue(ctx context.Context, localOnly bool) {
 	wg.Wait()
 }
 
-func (r *Router) probeGroup(ctx context.Context, group []*endpoint) {
+func (r *services) probeGroup(ctx context.Context, group []*endpoint) {
 	for _, e := range group {
 		err := r.probeOne(ctx, e)
 		var oe *failure.OpenError
@@ -141,7 +141,7 @@ func (r *Router) probeGroup(ctx context.Context, group []*endpoint) {
 	}
 }
 
-func (r *Router) probeOne(ctx context.Context, e *endpoint) error {
+func (r *services) probeOne(ctx context.Context, e *endpoint) error {
 	conn, release, err := r.connect(ctx, e, e.service.firstPort(), forProbe)
 	if err != nil {
 		return err

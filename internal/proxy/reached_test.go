@@ -22,15 +22,15 @@ func TestTooLateIsNotGone(t *testing.T) {
 	rt := requestRoute("http", wire.RequestRules{}, b.endpoint("app.web.0"), b.endpoint("app.web.1"))
 	a.SetRoutes([]wire.Route{rt})
 	b.SetRoutes([]wire.Route{rt})
-	all := a.table.Load().services["app.web"].all()
+	all := a.services.find("app.web").all()
 	_, connecting := (&net.Dialer{Deadline: time.Unix(1, 0)}).DialContext(t.Context(), "tcp", b.DataAddr())
 	late := func(began time.Time) {
 		for _, err := range []error{os.ErrDeadlineExceeded, fmt.Errorf("reach its data port: %w", connecting)} {
-			a.judge(all[0], &failure.OpenError{Blame: failure.BlameWorker, Err: err, Began: began})
+			a.services.judge(all[0], &failure.OpenError{Blame: failure.BlameWorker, Err: err, Began: began})
 		}
 	}
 	before := time.Now()
-	conn, release, err := a.openStream(t.Context(), t.Context(), all[1], "http")
+	conn, release, err := a.services.openStream(t.Context(), t.Context(), all[1], "http")
 	must(t, err)
 	defer release()
 	defer func() { _ = conn.Close() }()

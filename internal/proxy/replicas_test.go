@@ -343,9 +343,7 @@ func TestDemand(t *testing.T) {
 	var d []wire.ServiceDemand
 	eventually(t, "none is under way", func() bool {
 		d = append(d, a.Demand()...)
-		a.table.Load().services["app.web"].mu.Lock()
-		defer a.table.Load().services["app.web"].mu.Unlock()
-		return a.table.Load().services["app.web"].demand.open == 0
+		return a.services.find("app.web").underWay() == 0
 	})
 	var n, refused uint64
 	for _, x := range append(d, a.Demand()...) {
@@ -460,11 +458,9 @@ func TestRoutesThatAreBehind(t *testing.T) {
 		_, text := get(t, c, a.entryURL(t, "http", "/"))
 		body <- text
 	}()
-	s := a.table.Load().services["app.web"]
+	s := a.services.find("app.web")
 	eventually(t, "it waits", func() bool {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		return s.newer != nil
+		return s.awaited()
 	})
 	a.SetRoutes([]wire.Route{requestRoute("http", wire.RequestRules{}, b.endpoint("app.web.1"))})
 	if got := <-body; got != "new" {

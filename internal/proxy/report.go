@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"net/http"
-	"time"
 
 	"github.com/verge-edge/verge/internal/orca"
 	"github.com/verge-edge/verge/internal/proxy/httpmsg"
@@ -32,7 +31,7 @@ func (x *exchange) tell(h http.Header, report bool) (trailers bool) {
 // tellLast takes the load report out of the trailers of an answer and, where the client
 // expects one there, puts in what it was complemented to.
 func (x *exchange) tellLast(h http.Header, report bool) {
-	last, ok := x.r.reports.FromHeader(x.res.Trailer)
+	last, ok := x.f.opts.Reports.FromHeader(x.res.Trailer)
 	httpmsg.DropReports(x.res.Trailer)
 	if ok {
 		takeHop(&last)
@@ -44,12 +43,4 @@ func (x *exchange) tellLast(h http.Header, report bool) {
 	if report {
 		h[http.TrailerPrefix+orca.Trailer] = []string{string(x.report.AppendBinary(nil))}
 	}
-}
-
-// reported learns from the load report in the trailers of an answer.
-func (c *call) reported(report *orca.Report) {
-	s := c.service
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.reportedLocked(c.endpoint, time.Now(), report)
 }

@@ -141,10 +141,8 @@ func TestGRPCLoadReport(t *testing.T) {
 				}
 			}
 			// What the trailers said is what the router knows.
-			s := a.table.Load().services["app.web"]
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			if got := s.endpoints[0].report.CPU; got != c.cpu {
+			s := a.services.find("app.web")
+			if got := s.reportOf(s.all()[0]).CPU; got != c.cpu {
 				t.Errorf("the router has learnt %g", got)
 			}
 		})

@@ -1,24 +1,19 @@
 package proxy
 
 import (
-	"cmp"
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
-	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/atomicfile/statefile"
+	"github.com/verge-edge/verge/internal/proxy/certs"
 	"github.com/verge-edge/verge/internal/proxy/failure"
 	"github.com/verge-edge/verge/internal/proxy/httpmsg"
-	"github.com/verge-edge/verge/internal/proxy/ingress"
 	"github.com/verge-edge/verge/internal/proxy/netconn"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -28,42 +23,27 @@ const defaultMaxConns = 10_000
 // Router connects clients on this worker with instances anywhere. Its methods
 // may be called from any goroutine.
 type Router struct {
-	opts         Options
-	log          *slog.Logger
-	identity     *identity
-	opens        netconn.Opener
-	localDialer  netconn.Dialer
-	remoteDialer netconn.Dialer
-	asked        chan struct{} // see Asked
-	draining     atomic.Bool   // see Drain
-	inflight     inflight
-	paths        paths
-	echoConns    echoConns
-	entries      *entries
-	data         *dataPort
-	gateway      *gateway
-	front        *front
-	spots        spots
-	noRoute      atomic.Uint64 // connections to entries without a route
-	flooded      atomic.Uint64 // connections of HTTP/2 that were cut for it
-	reports      httpmsg.LoadReports
+	opts     Options
+	log      *slog.Logger
+	opener   netconn.Opener
+	paths    paths
+	streams  *streamDialer
+	services *services
+	entries  *entries
+	data     *dataPort
+	front    *front
+	gateway  *gateway
+	reports  httpmsg.LoadReports
+	flooded  atomic.Uint64 // connections of HTTP/2 that were cut for it
+	draining atomic.Bool   // see Drain
 
-	// table is what connections and requests look at; replaced as a whole.
-	table atomic.Pointer[table]
-	// setting serialises SetRoutes. Lock order: setting, entries.mu, mu,
-	// service.mu, endpoint.mu.
-	setting sync.Mutex
+	setting sync.Mutex // serialises SetRoutes
 	opening sync.Mutex // serialises Open; taken before mu
-	// probe tells the prober that there is something new; localChanged that
-	// local instances are to be asked again.
-	probe        chan struct{}
-	localChanged chan struct{}
 
 	mu      sync.Mutex // guards below
 	state   runState
 	spawned func(func(context.Context)) // set by Start
 	cancel  context.CancelFunc          // set by Start
-	lines   lines
 	dataLn  net.Listener
 	gateLn  net.Listener
 	tlsLn   net.Listener
@@ -77,24 +57,6 @@ const (
 	running
 	closed
 )
-
-// table is the routes as the data path needs them.
-type table struct {
-	services  map[string]*service // by key
-	byAddress map[string][]*endpoint
-
-	// What gateways publish: by host and path, of which ingress finds the index in
-	// published, and by port.
-	ingress   *ingress.Table
-	published []published
-	ports     map[gatePort]published
-}
-
-func newTable(size int) *table {
-	t := &table{services: make(map[string]*service, size), byAddress: map[string][]*endpoint{}}
-	t.ingress, _ = ingress.New(nil)
-	return t
-}
 
 // New makes a Router and reads its StateFile; it opens nothing yet.
 func New(opts Options) (*Router, error) {
@@ -127,32 +89,49 @@ func New(opts Options) (*Router, error) {
 	if err != nil {
 		opts.Log.Error("loopback addresses may change", "why", err)
 	}
-	r := &Router{
-		opts:         opts,
-		log:          opts.Log,
-		identity:     &identity{source: opts.TLS, away: opts.Away, allowed: opts.PeerAllowed, cache: tls.NewLRUClientSessionCache(sessions)},
-		localDialer:  &net.Dialer{KeepAlive: -1},
-		remoteDialer: &net.Dialer{Timeout: dialTimeout},
-		opens:        netconn.Opener{Sockets: opts.Sockets, Listeners: opts.Listeners, Public: opts.Public},
-		asked:        make(chan struct{}, 1),
-		inflight:     newInflight(),
-		probe:        make(chan struct{}, 1),
-		localChanged: make(chan struct{}, 1),
-	}
-	if opts.Sockets != nil {
-		r.localDialer, r.remoteDialer = opts.Sockets, netconn.DialWithin(opts.Sockets, dialTimeout)
-	}
-	r.entries = &entries{
-		host: opts.EntryHost, listen: r.opens.Listener, log: r.log, spawn: r.spawn, handle: r.serveEntry, takes: r.takesRequests,
-		book: book, open: map[entryKey]*entry{},
-	}
-	r.entries.conns.Max = int64(opts.MaxConns)
-	r.data = &dataPort{r: r, handshakes: make(chan struct{}, maxHandshakes)}
-	r.data.conns.Max = int64(opts.MaxConns)
-	r.front = newFront(r)
-	r.gateway = newGateway(r)
-	r.table.Store(newTable(0))
+	r := &Router{opts: opts, log: opts.Log, opener: netconn.Opener{Sockets: opts.Sockets, Listeners: opts.Listeners, Public: opts.Public}}
+	r.compose(book)
 	return r, nil
+}
+
+// compose makes the parts of the router and connects them, those first that others use.
+func (r *Router) compose(book *ports) {
+	opts, draining := &r.opts, r.draining.Load
+	var local, remote netconn.Dialer = &net.Dialer{KeepAlive: -1}, &net.Dialer{Timeout: dialTimeout}
+	if opts.Sockets != nil {
+		local, remote = opts.Sockets, netconn.DialWithin(opts.Sockets, dialTimeout)
+	}
+	id := newIdentity(opts.TLS, opts.Away, opts.PeerAllowed)
+	r.streams = newStreamDialer(opts.Cluster, id, remote, opts.PeerName, &r.paths)
+	r.services = newServices(servicesOptions{
+		Worker: opts.Worker, Cluster: opts.Cluster, Log: r.log, Distances: opts.Distances, Ask: opts.Ask, Spawn: r.spawn,
+		Local: opts.Local, LocalDialer: local, HeaderTimeout: opts.HeaderTimeout, Dialer: r.streams,
+	})
+	r.front = newFront(frontOptions{
+		Services: r.services, Log: r.log, Reports: &r.reports, HeaderTimeout: opts.HeaderTimeout, Draining: draining,
+	})
+	fastPath := &fastDriver{
+		Services: r.services, Front: r.front, Log: r.log, Reports: &r.reports, Flooded: &r.flooded,
+		Spawn: r.spawn, Draining: draining, HeaderTimeout: opts.HeaderTimeout,
+	}
+	r.entries = newEntries(entriesOptions{
+		Host: opts.EntryHost, Listen: r.opener.Listener, Log: r.log, Spawn: r.spawn,
+		Requests: fastPath.serveRequests, Connection: r.services.serveEntry, MaxConns: opts.MaxConns, Book: book,
+	})
+	r.data = newDataPort(dataOptions{
+		Identity: id, Paths: &r.paths, Locals: r.services.locals, Log: r.log, Protocols: opts.Protocols,
+		Requests: fastPath.serveStream, Echo: opts.Echo, Draining: draining, MaxConns: opts.MaxConns,
+	})
+	r.gateway = newGateway(gatewayOptions{
+		Services: r.services, Front: r.front, Fast: fastPath, Opener: &r.opener, Log: r.log, Spawn: r.spawn, Draining: draining,
+		Flooded: &r.flooded, Addr: opts.GatewayAddr, TLSAddr: opts.GatewayTLSAddr,
+		Listens: func() (plain, secure string) { return r.GatewayAddr(), r.GatewayTLSAddr() },
+		Ports:   opts.GatewayPorts, ProxyFrom: opts.GatewayProxyFrom, SelfSigned: opts.SelfSigned, Changed: opts.GatewayChanged,
+		Certs: certs.Options{
+			Dir: opts.CertDir, Secrets: opts.Secrets, ACME: opts.ACME, Above: opts.CertsAbove, Log: r.log, Changed: opts.GatewayChanged,
+		},
+		HeaderTimeout: opts.HeaderTimeout, MaxConns: opts.MaxConns,
+	})
 }
 
 // Start serves the entries until ctx ends or Close is called (which is to be
@@ -171,7 +150,7 @@ func (r *Router) Start(ctx context.Context) error {
 	r.state = running
 	r.mu.Unlock()
 
-	r.spawn(r.runProber)
+	r.spawn(r.services.runProber)
 	r.spawn(r.front.serve)
 	r.entries.start()
 	return nil
@@ -213,7 +192,7 @@ func (r *Router) Open(ctx context.Context) []*PortError {
 			failed = append(failed, &PortError{Port: port, Addr: addr, Err: err})
 		}
 	}
-	open(DataPort, r.opts.DataAddr, &r.dataLn, r.serveData)
+	open(DataPort, r.opts.DataAddr, &r.dataLn, r.data.serve)
 	open(GatewayPort, r.opts.GatewayAddr, &r.gateLn, r.gateway.serve)
 	open(GatewayTLSPort, r.opts.GatewayTLSAddr, &r.tlsLn, r.gateway.serveTLS)
 	r.gateway.opened()
@@ -228,10 +207,10 @@ func (r *Router) listen(ctx context.Context, name, addr string, ln *net.Listener
 	// Without r.mu: a name as host may take long to look up.
 	var opened net.Listener
 	open := func() (err error) {
-		opened, err = r.opens.Listener(net.ListenConfig{}, name).Listen(ctx, "tcp", addr)
+		opened, err = r.opener.Listener(net.ListenConfig{}, name).Listen(ctx, "tcp", addr)
 		return err
 	}
-	where := r.opens.InPublic
+	where := r.opener.InPublic
 	if name == DataPort {
 		where = func(open func() error) error { return open() }
 	}
@@ -261,17 +240,10 @@ func (r *Router) Close() {
 	r.entries.close()
 	r.front.end()
 	r.gateway.ports.close()
-	r.echoConns.close()
+	r.streams.close()
 	r.wg.Wait()
-	for _, x := range r.spots.all() {
-		x.closeIdle()
-	}
-	r.gateway.certs.Close()
-	for _, s := range r.table.Load().services {
-		for _, e := range s.all() {
-			e.retire()
-		}
-	}
+	r.services.close()
+	r.gateway.close()
 }
 
 // spawn runs f in a goroutine that Close waits for; false unless the Router
@@ -297,9 +269,6 @@ func (r *Router) GatewayAddr() string { return r.listenAddr(&r.gateLn) }
 // GatewayTLSAddr is the same for HTTP with TLS.
 func (r *Router) GatewayTLSAddr() string { return r.listenAddr(&r.tlsLn) }
 
-// isGateway says whether users are to come here.
-func (r *Router) isGateway() bool { return r.opts.GatewayAddr != "" || r.opts.GatewayTLSAddr != "" }
-
 func (r *Router) listenAddr(ln *net.Listener) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -319,7 +288,13 @@ func (r *Router) Entries() []Entry { return r.entries.list() }
 // returns and stay the same for as long as StateFile lives. It works before
 // Start; connections are served from then on.
 func (r *Router) Reserve(app, service string, ports []api.Port) (map[string]string, error) {
-	return r.entries.reserve(app, service, ports)
+	var names []string
+	for _, p := range ports {
+		if p.Protocol != api.UDP { // entries carry connections alone
+			names = append(names, portName(p))
+		}
+	}
+	return r.entries.reserve(app, service, names)
 }
 
 // SetRoutes replaces all routes, of which nobody changes anything any more. Entries of
@@ -329,146 +304,15 @@ func (r *Router) Reserve(app, service string, ports []api.Port) (map[string]stri
 func (r *Router) SetRoutes(routes []wire.Route) {
 	r.setting.Lock()
 	defer r.setting.Unlock()
-	before := r.table.Load()
-	next := newTable(len(routes))
-	var keys []entryKey
-	var gate []publishedPort
-	var gone []*endpoint
-	for _, k := range byKey(routes) {
-		rt, key := k.route, k.key
-		if next.services[key] != nil {
-			r.log.Warn("a second route for a service is ignored", "service", key)
-			continue
-		}
-		s := before.services[key]
-		if s == nil {
-			s = &service{app: rt.App, name: rt.Service, key: key, seed: seedOf(r.opts.Cluster, r.opts.Worker, key)}
-		}
-		next.services[key] = s
-		gone = append(gone, s.update(rt, r.isLocal, func(err error) {
-			r.log.Warn("service is routed by round robin instead", "service", key, "why", err)
-		})...)
-		for _, e := range s.all() {
-			if !e.local && e.Address != "" {
-				next.byAddress[e.Address] = append(next.byAddress[e.Address], e)
-			}
-		}
-		for _, p := range rt.Ports {
-			if p.Ingress != nil {
-				to := published{hostTarget: hostTarget{s, portName(p)}, namespace: cmp.Or(rt.Namespace, api.DefaultNamespace), ingress: p.Ingress}
-				gate = append(gate, publishedPort{to, p.Protocol == api.UDP})
-			}
-			if p.Protocol == api.UDP {
-				continue // entries carry connections alone
-			}
-			keys = append(keys, entryKey{rt.App, rt.Service, portName(p)})
-		}
-	}
-	r.gateway.publish(next, before, gate)
-	r.table.Store(next)
-	r.relined()
-	for key, s := range before.services {
-		if next.services[key] == nil {
-			gone = append(gone, s.all()...)
-		}
-	}
-	// What is in flight to them ends by itself; the connections are then closed
-	// instead of kept.
-	for _, e := range gone {
-		e.retire()
-		r.doubt(e, true)
-	}
-	for _, s := range next.services {
-		for _, e := range s.all() {
-			if s.isSuspect(e) {
-				r.doubt(e, false)
-			}
-		}
-	}
+	keys := r.services.set(routes, r.gateway.publish)
 	r.entries.set(keys)
-	if r.isGateway() {
-		r.gateway.ports.set(next.ports)
-	}
+	r.gateway.open()
 	r.LocalChanged()
 }
 
-type keyed struct {
-	key   string
-	route *wire.Route
-}
-
-// byKey are routes in order: of two with the same host the first wins, on every worker.
-func byKey(routes []wire.Route) []keyed {
-	out := make([]keyed, len(routes))
-	for i := range routes {
-		out[i] = keyed{routes[i].Key(), &routes[i]}
-	}
-	slices.SortStableFunc(out, func(a, b keyed) int { return strings.Compare(a.key, b.key) })
-	return out
-}
-
-func (r *Router) isLocal(e wire.Endpoint) bool {
-	return e.Worker == r.opts.Worker && (r.opts.Cluster == "" || e.Cluster == r.opts.Cluster)
-}
-
-// LocalChanged tells the Router that readiness or ports of instances of this
-// worker may have changed. It asks Local about them soon, from a goroutine of
-// its own.
-func (r *Router) LocalChanged() { netconn.Wake(r.localChanged) }
-
-func (r *Router) wakeProber() { netconn.Wake(r.probe) }
-
-// serveEntry connects one client of an entry with an endpoint.
-func (r *Router) serveEntry(ctx context.Context, k entryKey, client *net.TCPConn) {
-	s := r.table.Load().services[k.app+"."+k.service]
-	if s == nil {
-		r.noRoute.Add(1)
-		netconn.Cut(client)
-		return
-	}
-	r.serveClient(ctx, s, k.port, client, nil)
-}
-
-// serveClient connects a client with an endpoint, which is sent head first.
-func (r *Router) serveClient(ctx context.Context, s *service, port string, client *net.TCPConn, head []byte) {
-	s.connections.Add(1)
-	begin := time.Now()
-	if err := r.arrive(ctx, s, begin); err != nil {
-		s.failures.Add(1)
-		r.log.Debug("connection refused", "service", s.key, "port", port, "why", err)
-		netconn.Cut(client)
-		return
-	}
-	upstream, release, e, err := r.open(ctx, s, port)
-	s.connects.Observe(time.Since(begin))
-	if err != nil {
-		s.failures.Add(1)
-		r.log.Debug("connection refused", "service", s.key, "port", port, "why", err)
-		netconn.Cut(client)
-		return
-	}
-	defer release()
-	e.active.Add(1)
-	defer e.active.Add(-1)
-	if len(head) > 0 {
-		_, _ = upstream.Write(head) // one that is gone is found out by the relay
-	}
-	if netconn.RelayUntil(ctx, client, upstream, &s.traffic) {
-		e.failures.Add(1)
-		r.eject(e, "connection was reset before an answer")
-	}
-}
-
-// serveData accepts streams from other workers.
-func (r *Router) serveData(ctx context.Context, ln net.Listener) {
-	defer context.AfterFunc(ctx, func() { _ = ln.Close() })()
-	var conns sync.WaitGroup
-	defer conns.Wait()
-	wait := netconn.WaitOrDone(ctx)
-	netconn.AcceptAll(ln, func(d time.Duration) bool { return !r.draining.Load() && wait(d) }, r.log, func(c *net.TCPConn) {
-		conns.Go(func() {
-			defer context.AfterFunc(ctx, func() { netconn.Cut(c) })()
-			r.data.serve(ctx, c)
-		})
-	})
+// Serve takes connections that ln accepts as connections to a port of a service, as
+// those to its loopback entry are, until ln is closed or the Router is. It returns
+// at once.
+func (r *Router) Serve(ln net.Listener, app, service, port string) {
+	r.entries.serveListener(ln, entryKey{app: app, service: service, port: port})
 }

@@ -85,7 +85,7 @@ type endpoint struct {
 	took        atomic.Int64 // ns to open a connection, usually; 0 is not known
 	lost        atomic.Bool  // its worker could not be reached when that was tried last
 	reached     atomic.Int64 // when a stream to it was opened or it answered last, a stamp; see reachedSince
-	late        atomic.Int32 // connections that take too long to open now; see hurry
+	late        atomic.Int32 // connections that take too long to open now; see hedge
 
 	// Guarded by service.mu.
 	index  int // in service.endpoints; -1 once it is gone
@@ -251,6 +251,40 @@ func (s *service) news() <-chan struct{} {
 	return s.newer
 }
 
+// awaited says whether somebody waits for news.
+func (s *service) awaited() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.newer != nil
+}
+
+// underWay is how many requests have not ended.
+func (s *service) underWay() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.demand.open
+}
+
+// reportOf is the newest report of an endpoint's queue.
+func (s *service) reportOf(e *endpoint) scale.Report {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return e.report
+}
+
+// catchUpFor is how long a request waits for newer routes at most when all endpoints of those
+// that are here have said that they are not the ones to ask any more.
+const catchUpFor = time.Second
+
+// learnt is what is known of an endpoint: the bandwidth of the line to it and from it, and
+// how long it works on a request.
+func (e *endpoint) learnt() (there, back float64, exec time.Duration) {
+	e.service.mu.Lock()
+	defer e.service.mu.Unlock()
+	l := e.service.view.Endpoints[e.index].Load
+	return l.Bandwidth, l.Back, l.Exec
+}
+
 // justLost says whether the last endpoint went so lately that another one may be about to
 // come: all of them may have been slow to answer their checks at the same time.
 func (s *service) justLost(now time.Time) bool {
@@ -271,7 +305,7 @@ func shared[T any](a, b []T) bool {
 }
 
 // arrive notes that a client came, and sees to it that the endpoints are here.
-func (r *Router) arrive(ctx context.Context, s *service, now time.Time) error {
+func (r *services) arrive(ctx context.Context, s *service, now time.Time) error {
 	s.came.Store(counters.Stamp(now))
 	if !s.unasked.Load() || r.opts.Ask == nil {
 		return nil
@@ -281,7 +315,7 @@ func (r *Router) arrive(ctx context.Context, s *service, now time.Time) error {
 
 // LastUse is when a client of a service came last, now where one is there; zero if
 // there was none.
-func (r *Router) LastUse(key string) time.Time {
+func (r *services) LastUse(key string) time.Time {
 	s := r.table.Load().services[key]
 	if s == nil {
 		return time.Time{}
@@ -370,20 +404,20 @@ func (s *service) setHealthIfEjected(e *endpoint, next func(route.Health) route.
 }
 
 // eject takes an endpoint out of the rotation until a probe succeeds.
-func (r *Router) eject(e *endpoint, why string) {
+func (r *services) eject(e *endpoint, why string) {
 	was := e.service.setHealth(e, why, func(h route.Health) route.Health { return h.Failed(time.Now(), e.seed) })
 	if !was {
-		r.log.Info("endpoint out of rotation", "service", e.service.key, "instance", e.Instance, "worker", e.Worker, "why", why)
+		r.opts.Log.Info("endpoint out of rotation", "service", e.service.key, "instance", e.Instance, "worker", e.Worker, "why", why)
 	}
 	r.wakeProber()
 }
 
 // readmit takes an endpoint back into the rotation.
-func (r *Router) readmit(e *endpoint) {
+func (r *services) readmit(e *endpoint) {
 	e.park(false)
 	e.lost.Store(false)
 	if e.service.setHealth(e, "", route.Health.Succeeded) {
-		r.log.Info("endpoint back in rotation", "service", e.service.key, "instance", e.Instance, "worker", e.Worker)
+		r.opts.Log.Info("endpoint back in rotation", "service", e.service.key, "instance", e.Instance, "worker", e.Worker)
 	}
 }
 

@@ -5,39 +5,43 @@ import (
 	"errors"
 	"net"
 	"sync"
+	"time"
 
 	"github.com/verge-edge/verge/internal/proxy/netconn"
 )
 
-// Serve takes connections that ln accepts as connections to a port of a service, as
-// those to its loopback entry are, until ln is closed or the Router is. It returns
-// at once.
-func (r *Router) Serve(ln net.Listener, app, service, port string) {
-	ok := r.spawn(func(ctx context.Context) {
-		// Open listens; what was accepted goes on when it ends, as long as the Router.
+// serveListener takes connections that ln accepts as those to a port's entry, until ln is
+// closed or the router is. It returns at once.
+func (s *entries) serveListener(ln net.Listener, k entryKey) {
+	ok := s.opts.Spawn(func(ctx context.Context) {
+		// Open listens; what was accepted goes on when it ends, as long as the router.
 		open, end := context.WithCancel(ctx)
 		defer end()
 		defer context.AfterFunc(ctx, func() { _ = ln.Close() })()
-		var conns sync.WaitGroup
-		defer conns.Wait()
-		netconn.AcceptAll(ending{ln, end}, netconn.WaitOrDone(open), r.log, func(c *net.TCPConn) {
-			if !r.entries.conns.Take() {
-				netconn.Cut(c)
-				return
-			}
-			k := entryKey{app, service, port}
-			if r.takesRequests(k, c, r.entries.conns.Give) {
-				return
-			}
-			conns.Go(func() {
-				defer r.entries.conns.Give()
-				r.serveEntry(ctx, k, c)
-			})
-		})
+		s.accept(ctx, ending{ln, end}, k, netconn.WaitOrDone(open))
 	})
 	if !ok {
 		_ = ln.Close() // nobody serves it
 	}
+}
+
+// accept serves what ln accepts until wait says that it is over, and waits for that.
+func (s *entries) accept(ctx context.Context, ln net.Listener, k entryKey, wait func(time.Duration) bool) {
+	var conns sync.WaitGroup
+	defer conns.Wait()
+	netconn.AcceptAll(ln, wait, s.opts.Log, func(c *net.TCPConn) {
+		if !s.conns.Take() {
+			netconn.Cut(c)
+			return
+		}
+		if s.opts.Requests(k, c, s.conns.Give) {
+			return
+		}
+		conns.Go(func() {
+			defer s.conns.Give()
+			s.opts.Connection(ctx, k, c)
+		})
+	})
 }
 
 // ending says when its listener was closed.

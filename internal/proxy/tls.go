@@ -36,6 +36,10 @@ type identity struct {
 	keysAt time.Time
 }
 
+func newIdentity(source, away func() (*tls.Config, error), allowed func(tls.ConnectionState) error) *identity {
+	return &identity{source: source, away: away, allowed: allowed, cache: tls.NewLRUClientSessionCache(sessions)}
+}
+
 var errNoDataPath = errors.New("this worker has no data path to others (no TLS identity)")
 
 // base is what both directions have in common.

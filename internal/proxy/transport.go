@@ -68,11 +68,11 @@ func newTransport(dial func(context.Context) (*keptConn, error), h2, once bool, 
 
 // transport returns the connections that are kept to a port of an endpoint of another
 // worker. For one that is about to end none are kept.
-func (r *Router) transport(e *endpoint, port string, h2 bool) *transport {
+func (r *services) transport(e *endpoint, port string, h2 bool) *transport {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	ending := e.retired || e.parked
-	key := transportKey{port, h2}
+	key := transportKey{port: port, h2: h2}
 	if t := e.transports[key]; t != nil && !ending {
 		return t
 	}
@@ -86,7 +86,7 @@ func (r *Router) transport(e *endpoint, port string, h2 bool) *transport {
 			return nil, err
 		}
 		return newKeptConn(conn, release), nil
-	}, h2, ending, r.log)
+	}, h2, ending, r.opts.Log)
 	if ending {
 		return t
 	}
@@ -110,26 +110,26 @@ type wantedBy struct{}
 // errNotWanted is why a stream was not opened.
 var errNotWanted = errors.New("the request that it was for was taken back")
 
-// openStream is dial for requests. It waits for its turn, and when that comes and
+// openStream is dial for requests. It waits for its slots, and when that comes and
 // wanted has ended, nothing is opened.
-func (r *Router) openStream(ctx, wanted context.Context, e *endpoint, port string) (net.Conn, func(), error) {
-	turn := e.turn()
+func (r *services) openStream(ctx, wanted context.Context, e *endpoint, port string) (net.Conn, func(), error) {
+	slots := e.slots()
 	select {
-	case turn <- struct{}{}:
+	case slots <- struct{}{}:
 	case <-wanted.Done():
 		return nil, nil, errNotWanted
 	case <-ctx.Done():
 		return nil, nil, ctx.Err()
 	}
-	defer func() { <-turn }()
+	defer func() { <-slots }()
 	if wanted.Err() != nil {
 		return nil, nil, errNotWanted
 	}
 	return r.dial(ctx, e, port, forRequests)
 }
 
-// turn has a place for each stream that is being opened.
-func (e *endpoint) turn() chan struct{} {
+// slots has a place for each stream that is being opened.
+func (e *endpoint) slots() chan struct{} {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.opening == nil {

@@ -186,7 +186,7 @@ func TestOverflowWhileItWakes(t *testing.T) {
 			}
 			// A place is given back a moment after the answer has gone.
 			eventually(t, "its queue is empty", func() bool {
-				x := home.spots.get("app.web.0").queue.State()
+				x := home.services.locals.get("app.web.0").queue.State()
 				return x.Waiting == 0 && x.Running == 0
 			})
 		})

@@ -35,19 +35,19 @@ type waiter struct {
 	look      *time.Timer
 }
 
-// States of a waiter. Only one that waits for a connection can be overtaken, and
-// what was overtaken never gets one.
+// States of a waiter. Only one that waits for a connection can be waitCanceled, and
+// what was waitCanceled never gets one.
 const (
 	waitsForConn int32 = iota
 	hasConn
-	overtaken
+	waitCanceled
 )
 
 // withdraw says that the request waits for a connection no longer; false: it has just
 // got one. It is true also where another has withdrawn it before, for its own reason:
 // then no connection comes, and who waited on would wait for ever.
 func (w *waiter) withdraw() bool {
-	return w.state.CompareAndSwap(waitsForConn, overtaken) || w.state.Load() == overtaken
+	return w.state.CompareAndSwap(waitsForConn, waitCanceled) || w.state.Load() == waitCanceled
 }
 
 // wait notes that a request with this context is about to wait for an endpoint of
@@ -55,7 +55,7 @@ func (w *waiter) withdraw() bool {
 // elsewhere: before that. The returned context is the one to send it with, and done is
 // called when it waits no longer. It lasts until that of the request ends, since the
 // body of the answer is read under it.
-func (r *Router) wait(ctx context.Context, e *endpoint, repeat, elsewhere bool) (_ context.Context, w *waiter, done func()) {
+func (r *services) wait(ctx context.Context, e *endpoint, repeat, elsewhere bool) (_ context.Context, w *waiter, done func()) {
 	w = &waiter{repeat: repeat, elsewhere: elsewhere}
 	if repeat || elsewhere {
 		ctx, w.abandon = context.WithCancelCause(ctx)
@@ -76,7 +76,7 @@ func (r *Router) wait(ctx context.Context, e *endpoint, repeat, elsewhere bool) 
 }
 
 // lookFor looks at the endpoint that a request waits for, each lookAfter.
-func (r *Router) lookFor(w *waiter, e *endpoint) {
+func (r *services) lookFor(w *waiter, e *endpoint) {
 	r.look(e)
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -87,7 +87,7 @@ func (r *Router) lookFor(w *waiter, e *endpoint) {
 
 // look makes sure that an endpoint can still be reached, where that is not known by what
 // has just come from its worker.
-func (r *Router) look(e *endpoint) {
+func (r *services) look(e *endpoint) {
 	if e.service.isEjected(e) {
 		return // it is known, or being found out
 	}
@@ -111,7 +111,7 @@ func (r *Router) look(e *endpoint) {
 		defer e.mu.Unlock()
 		e.looked, e.looking = time.Now(), false
 	}
-	if !r.spawn(func(ctx context.Context) {
+	if !r.opts.Spawn(func(ctx context.Context) {
 		defer looked()
 		if err := r.probeOne(ctx, e); err != nil {
 			r.judge(e, err)

@@ -145,14 +145,7 @@ func TestGatewayTakesBackWhatWaitsForASilentWorker(t *testing.T) {
 		body, err := io.ReadAll(res.Body)
 		return string(body), err
 	}
-	waiting := func() (n int) {
-		for _, e := range a.table.Load().byAddress[remote.Address] {
-			e.mu.Lock()
-			n += len(e.waiting)
-			e.mu.Unlock()
-		}
-		return n
-	}
+	waiting := func() int { return a.Stats().Waiting }
 	var posted sync.WaitGroup
 	posted.Go(func() {
 		if got, err := ask("POST", 4*time.Second); err == nil {
@@ -193,15 +186,9 @@ func TestTakenBackTwice(t *testing.T) {
 	a.SetRoutes([]wire.Route{requestRoute("http", wire.RequestRules{}, last, remote)})
 	b.SetRoutes([]wire.Route{requestRoute("http", wire.RequestRules{}, last, remote)})
 	answer := ask(t, client(t), a.entryURL(t, "http", "/"), 1)
-	e := a.table.Load().byAddress[remote.Address][0]
+	e := a.endpointOf("app.web.1")
 	eventually(t, "it is taken back", func() bool {
-		e.mu.Lock()
-		defer e.mu.Unlock()
-		for w := range e.waiting {
-			w.state.Store(overtaken)
-			w.abandon(failure.ErrAbandoned)
-		}
-		return len(e.waiting) > 0
+		return e.cancelAll(failure.ErrAbandoned) > 0
 	})
 	release()
 	select {
@@ -218,20 +205,17 @@ func TestTakenBackTwice(t *testing.T) {
 // address.
 func TestNothingElseBehindALateAddress(t *testing.T) {
 	t.Parallel()
-	a := newWorker(t, newAuthority(t), "a", nil)
-	far := func(id wire.InstanceID, worker, addr string) wire.Endpoint {
-		return wire.Endpoint{Instance: id, Cluster: "edge", Worker: worker, Address: addr}
-	}
-	same := []wire.Endpoint{far("app.web.0", "b", "127.0.0.1:1"), far("app.web.1", "b", "127.0.0.1:1")}
+	a := testServices(t)
+	same := []wire.Endpoint{behind("app.web.0", "b", "127.0.0.1:1"), behind("app.web.1", "b", "127.0.0.1:1")}
 	for name, c := range map[string]struct {
 		endpoints []wire.Endpoint
 		more      bool
 	}{
 		"one worker":  {same, false},
-		"two workers": {append(same[:1:1], far("app.web.1", "c", "127.0.0.1:2")), true},
+		"two workers": {append(same[:1:1], behind("app.web.1", "c", "127.0.0.1:2")), true},
 	} {
-		a.SetRoutes([]wire.Route{requestRoute("http", wire.RequestRules{}, c.endpoints...)})
-		s := a.table.Load().services["app.web"]
+		testRoutes(a, []wire.Route{testRoute(c.endpoints...)})
+		s := a.find("app.web")
 		for _, e := range s.all() {
 			e.late.Add(1)
 		}

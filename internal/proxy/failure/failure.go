@@ -50,6 +50,15 @@ func (e NotNowError) Error() string { return e.Err.Error() }
 // Unwrap returns the cause.
 func (e NotNowError) Unwrap() error { return e.Err }
 
+// BlameFor takes the blame from the other side where the caller gave up: a router that is
+// in trouble itself would otherwise eject the whole world.
+func BlameFor(ctx context.Context, b Blame) Blame {
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return BlameSelf
+	}
+	return b
+}
+
 // OutOfResources is true for errors that come from this machine's limits.
 func OutOfResources(err error) bool {
 	for _, limit := range []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.EADDRNOTAVAIL} {

@@ -9,7 +9,10 @@ import (
 )
 
 // LoadReports reads load reports and counts the invalid ones.
-type LoadReports struct{ Invalid atomic.Uint64 }
+type LoadReports struct{ invalid atomic.Uint64 }
+
+// Invalid is how many were not used as something in them is wrong.
+func (r *LoadReports) Invalid() uint64 { return r.invalid.Load() }
 
 // FromHeader is what a head, or trailers, say of the load of who made them; false where
 // that is nothing, or nothing to be believed.
@@ -24,11 +27,11 @@ func (r *LoadReports) FromHeader(h http.Header) (report orca.Report, ok bool) {
 	case len(text)+len(bin) == 0:
 		return report, false
 	default: // which one is meant?
-		r.Invalid.Add(1)
+		r.invalid.Add(1)
 		return report, false
 	}
 	if err != nil {
-		r.Invalid.Add(1)
+		r.invalid.Add(1)
 		return orca.Report{}, false
 	}
 	return report, true
@@ -45,7 +48,7 @@ func (r *LoadReports) FromResponse(res *http1.Response) (report orca.Report) {
 	}
 	report, err := parse(string(res.Report))
 	if err != nil {
-		r.Invalid.Add(1)
+		r.invalid.Add(1)
 		return orca.Report{}
 	}
 	return report

@@ -1,0 +1,13 @@
+package proxy
+
+import "github.com/verge-edge/verge/internal/proxy/counters"
+
+// DataStats counts the streams of other workers.
+type DataStats struct {
+	Accepted uint64 // connections
+	Served   uint64 // given to an instance
+	Refused  uint64 // answered with the reason why not
+	Rejected uint64 // cut off: handshake, preamble, or limit
+	Open     int    // now
+	Traffic  counters.Traffic
+}
