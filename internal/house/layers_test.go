@@ -256,7 +256,10 @@ var ordered = map[string]struct {
 	reason string
 }{
 	"internal/proxy": {
-		[]string{"counters", "netconn", "h2guard", "http1", "h2client", "httpmsg", "failure"},
+		[]string{
+			"counters", "netconn", "h2guard", "http1", "h2client", "queue", "certs", "ingress", "httpmsg", "failure",
+			"upstream", "entries", "local", "data", "router", "call", "forward", "fastpath", "gateway",
+		},
 		"connections below messages, messages below the router, the router below what clients meet",
 	},
 }

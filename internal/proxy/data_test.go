@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -12,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/verge-edge/verge/internal/proxy/data"
+	"github.com/verge-edge/verge/internal/proxy/local"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -22,7 +23,7 @@ func dialData(t *testing.T, w *worker, who func() (*tls.Config, error), trust *a
 	must(t, err)
 	cfg.RootCAs = trust.pool
 	cfg.ServerName = peerName("edge", w.name)
-	cfg.NextProtos = []string{alpn}
+	cfg.NextProtos = []string{data.ALPN}
 	raw, err := net.Dial("tcp", w.DataAddr())
 	must(t, err)
 	t.Cleanup(func() { _ = raw.Close() })
@@ -32,15 +33,15 @@ func dialData(t *testing.T, w *worker, who func() (*tls.Config, error), trust *a
 }
 
 // askData sends a preamble and returns the answer.
-func askData(conn *tls.Conn, p preamble) (status, string, error) {
-	b, err := p.encode()
+func askData(conn *tls.Conn, p data.Preamble) (data.Status, string, error) {
+	b, err := p.Encode()
 	if err != nil {
 		return 0, "", err
 	}
 	if _, err := conn.Write(b); err != nil {
 		return 0, "", err
 	}
-	return readAnswer(conn)
+	return data.ReadAnswer(conn)
 }
 
 func TestDataPortRefusesWhoIsNoWorker(t *testing.T) {
@@ -65,7 +66,7 @@ func TestDataPortRefusesWhoIsNoWorker(t *testing.T) {
 		conn, err := dialData(t, w, who, ca)
 		if err == nil {
 			// In TLS 1.3 the client learns of a refusal when it reads.
-			_, _, err = askData(conn, preamble{instance: "app.web.0", port: "tcp"})
+			_, _, err = askData(conn, data.Preamble{Instance: "app.web.0", Port: "tcp"})
 		}
 		if err == nil {
 			t.Errorf("%s: was answered", name)
@@ -77,7 +78,7 @@ func TestDataPortRefusesWhoIsNoWorker(t *testing.T) {
 	}
 	conn, err := dialData(t, w, ca.identity(t, "worker/edge/b", "b"), ca)
 	must(t, err)
-	if st, _, err := askData(conn, preamble{instance: "app.web.0", port: "tcp"}); err != nil || st != statusOK {
+	if st, _, err := askData(conn, data.Preamble{Instance: "app.web.0", Port: "tcp"}); err != nil || st != data.StatusOK {
 		t.Errorf("a worker: %v, %v", st, err)
 	}
 }
@@ -106,30 +107,30 @@ func TestDataPortAnswers(t *testing.T) {
 	ca := newAuthority(t)
 	w := newWorker(t, ca, "a", nil)
 	ok := w.addGreeter(t, "app.web.0")
-	w.engine.set("app.web.1", ok.addr, ErrNotReady)
-	w.engine.set("app.web.2", ok.addr, errors.Join(errors.New("stop ordered"), ErrDraining))
+	w.engine.set("app.web.1", ok.addr, local.ErrNotReady)
+	w.engine.set("app.web.2", ok.addr, errors.Join(errors.New("stop ordered"), local.ErrDraining))
 	dead := w.addGreeter(t, "app.web.3")
 	dead.kill()
 	peer := ca.identity(t, "worker/edge/b", "b")
-	for id, want := range map[string]status{
-		"app.web.0": statusOK, "app.web.1": statusNotReady, "app.web.2": statusDraining,
-		"app.web.3": statusRefused, "app.web.4": statusNoInstance,
+	for id, want := range map[string]data.Status{
+		"app.web.0": data.StatusOK, "app.web.1": data.StatusNotReady, "app.web.2": data.StatusDraining,
+		"app.web.3": data.StatusRefused, "app.web.4": data.StatusNoInstance,
 	} {
 		for _, probe := range []bool{false, true} {
 			conn, err := dialData(t, w, peer, ca)
 			must(t, err)
-			st, why, err := askData(conn, preamble{instance: id, port: "tcp", probe: probe})
+			st, why, err := askData(conn, data.Preamble{Instance: id, Port: "tcp", Probe: probe})
 			if err != nil || st != want {
 				t.Errorf("%s: %v (%s), %v, want %v", id, st, why, err, want)
 			}
-			if st != statusOK && (why == "" || strings.Contains(why, "127.0.0.1")) {
+			if st != data.StatusOK && (why == "" || strings.Contains(why, "127.0.0.1")) {
 				t.Errorf("%s: reason %q", id, why)
 			}
 			rest, err := io.ReadAll(io.LimitReader(conn, 10))
 			if probe && (err != nil || len(rest) > 0) {
 				t.Errorf("%s: a probe got %q, %v", id, rest, err)
 			}
-			if st == statusOK && !probe && string(rest) != "app.web.0\n" {
+			if st == data.StatusOK && !probe && string(rest) != "app.web.0\n" {
 				t.Errorf("stream says %q", rest)
 			}
 			must(t, conn.Close())
@@ -143,7 +144,7 @@ func TestDataPortCutsOffBadPreambles(t *testing.T) {
 	ca := newAuthority(t)
 	w := newWorker(t, ca, "a", nil)
 	peer := ca.identity(t, "worker/edge/b", "b")
-	for name, data := range map[string][]byte{
+	for name, sent := range map[string][]byte{
 		"other protocol": []byte("GET / HTTP/1.1\r\n\r\n"),
 		"too long":       append([]byte("VRGD\x01\x00\xff\xff"), make([]byte, 70_000)...),
 		"empty":          []byte("VRGD\x01\x00\x00\x00"),
@@ -152,9 +153,9 @@ func TestDataPortCutsOffBadPreambles(t *testing.T) {
 	} {
 		conn, err := dialData(t, w, peer, ca)
 		must(t, err)
-		_, _ = conn.Write(data) // may be cut off while it is written
-		st, _, err := readAnswer(conn)
-		if err == nil && st != statusBad {
+		_, _ = conn.Write(sent) // may be cut off while it is written
+		st, _, err := data.ReadAnswer(conn)
+		if err == nil && st != data.StatusBad {
 			t.Errorf("%s: %v", name, st)
 		}
 		if n, err := io.Copy(io.Discard, conn); n > 0 {
@@ -173,13 +174,13 @@ func TestDataPortCutsOffBadPreambles(t *testing.T) {
 	_, err = conn.Write([]byte("VRGD"))
 	must(t, err)
 	for name, c := range map[string]net.Conn{"handshake": raw, "preamble": conn} {
-		must(t, c.SetReadDeadline(start.Add(4*pathTimeout)))
+		must(t, c.SetReadDeadline(start.Add(4*data.PathTimeout)))
 		if _, err := c.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Errorf("slow %s: %v", name, err)
 		}
 	}
-	if d := time.Since(start); d < pathTimeout/2 {
-		t.Errorf("cut off after %v, limit is %v", d, pathTimeout)
+	if d := time.Since(start); d < data.PathTimeout/2 {
+		t.Errorf("cut off after %v, limit is %v", d, data.PathTimeout)
 	}
 }
 
@@ -204,33 +205,6 @@ func TestSessionsAreResumed(t *testing.T) {
 	if fresh != 1 || resumed != 4 {
 		t.Fatalf("%d fresh and %d resumed handshakes", fresh, resumed)
 	}
-}
-
-func FuzzPreamble(f *testing.F) {
-	good, err := preamble{instance: "app.web.0", port: "http", probe: true}.encode()
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Add(good)
-	f.Add([]byte("VRGD\x01\x00\x00\x05\xffabct"))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		r := bytes.NewReader(data)
-		p, err := readPreamble(r)
-		if read := len(data) - r.Len(); read > preambleHead+maxPreambleBody {
-			t.Fatalf("read %d bytes", read)
-		}
-		if err != nil {
-			return
-		}
-		again, err := p.encode()
-		if err != nil {
-			t.Fatalf("%+v was read but cannot be written: %v", p, err)
-		}
-		back, err := readPreamble(bytes.NewReader(again))
-		if err != nil || back != p {
-			t.Fatalf("%+v became %+v, %v", p, back, err)
-		}
-	})
 }
 
 // Another protocol of the same peers shares port and limits, and nothing else.

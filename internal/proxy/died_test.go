@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/verge-edge/verge/internal/proxy/router"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -40,7 +41,7 @@ func TestARequestOutlivesAllInstances(t *testing.T) {
 
 	c := client(t)
 	answer := asks(c, w.request(t, "POST", host, "/", nil))
-	eventually(t, "it was asked", func() bool { return w.state("app.web.0") == EndpointEjected })
+	eventually(t, "it was asked", func() bool { return w.state("app.web.0") == router.EndpointEjected })
 	back, err := net.Listen("tcp", addr)
 	must(t, err)
 	srv := &http.Server{Handler: says("back"), ReadHeaderTimeout: time.Minute}
@@ -92,9 +93,9 @@ func TestARequestOutlivesAnEmptyRoute(t *testing.T) {
 	w.SetRoutes([]wire.Route{full})
 	w.SetRoutes([]wire.Route{empty})
 	answer := asks(c, w.request(t, "POST", host, "/", nil))
-	s := w.services.find("app.web")
+	s := w.services.Find("app.web")
 	eventually(t, "it waits", func() bool {
-		return s.awaited()
+		return s.Awaited()
 	})
 	w.SetRoutes([]wire.Route{full})
 	if got := <-answer; got != http.StatusOK {

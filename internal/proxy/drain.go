@@ -15,8 +15,8 @@ const drainLook = 100 * time.Millisecond
 // returned; Close cuts what is left.
 func (r *Router) Drain(ctx context.Context) error {
 	r.draining.Store(true)
-	r.entries.close()
-	r.gateway.ports.close()
+	r.entries.Close()
+	r.gateway.Ports.Close()
 	r.mu.Lock()
 	for _, ln := range []net.Listener{r.dataLn, r.gateLn, r.tlsLn} {
 		if ln != nil {
@@ -38,5 +38,5 @@ func (r *Router) Drain(ctx context.Context) error {
 
 // Connections is how many are open, of clients here and of other routers.
 func (r *Router) Connections() int {
-	return r.entries.conns.Open() + r.data.conns.Open() + r.gateway.conns.Open()
+	return r.entries.Conns.Open() + r.data.Conns.Open() + r.gateway.Conns.Open()
 }

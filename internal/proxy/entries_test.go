@@ -8,14 +8,12 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 
-	"pgregory.net/rapid"
-
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/proxy/entries"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -160,7 +158,7 @@ func TestDamagedStateFileIsSetAside(t *testing.T) {
 	} {
 		path := filepath.Join(t.TempDir(), "ports.json")
 		must(t, os.WriteFile(path, []byte(content), 0o600))
-		b, err := loadPorts(path)
+		b, err := entries.LoadPorts(path)
 		if err == nil || !strings.Contains(err.Error(), path) || len(b.Records()) != 0 {
 			t.Errorf("%s: %v, %v", name, b.Records(), err)
 		}
@@ -181,68 +179,6 @@ func TestNewerStateFileIsRefused(t *testing.T) {
 	if now, err := os.ReadFile(path); err != nil || string(now) != content {
 		t.Errorf("it is %q, %v", now, err)
 	}
-}
-
-// Two books that see the same services in any order give unique numbers, keep
-// them over save and load, and forget only what is not in use.
-func TestBook(t *testing.T) {
-	dir := t.TempDir()
-	n := 0
-	rapid.Check(t, func(t *rapid.T) {
-		n++
-		path := filepath.Join(dir, strconv.Itoa(n))
-		b, err := loadPorts(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		b.count = 8
-		foreign := map[int]bool{}
-		for _, p := range rapid.SliceOfN(rapid.IntRange(b.first, b.first+7), 0, 2).Draw(t, "taken by others") {
-			foreign[p] = true
-		}
-		try := func(p int) error {
-			if foreign[p] {
-				return syscall.EADDRINUSE
-			}
-			return nil
-		}
-		used := map[entryKey]bool{}
-		for range rapid.IntRange(0, 20).Draw(t, "steps") {
-			k := entryKey{app: "a", service: fmt.Sprint(rapid.IntRange(0, 11).Draw(t, "service")), port: "p"}
-			if used[k] && rapid.Bool().Draw(t, "release") {
-				delete(used, k)
-				continue
-			}
-			before := len(used)
-			number, known := b.Get(k)
-			if !known {
-				if err := b.allocate(k, func(k entryKey) bool { return used[k] }, try); err != nil {
-					if before+len(foreign) < b.count && len(b.Records()) < b.count-len(foreign) {
-						t.Fatalf("%d in use of %d: %v", before, b.count, err)
-					}
-					continue
-				}
-				number, _ = b.Get(k)
-			}
-			used[k] = true
-			if foreign[number] || number < b.first || number >= b.first+b.count {
-				t.Fatalf("number %d", number)
-			}
-		}
-		for k := range used {
-			number, _ := b.Get(k)
-			if of, _ := b.At(number); of != k {
-				t.Fatalf("%v lost its number", k)
-			}
-		}
-		if err := b.Save(); err != nil {
-			t.Fatal(err)
-		}
-		again, err := loadPorts(path)
-		if err != nil || !slices.Equal(again.Records(), b.Records()) {
-			t.Fatalf("%v became %v, %v", b.Records(), again.Records(), err)
-		}
-	})
 }
 
 // Budget: a service costs a worker one listener and one goroutine, 16 KiB.

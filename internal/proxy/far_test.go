@@ -10,6 +10,7 @@ import (
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/policy/route"
+	"github.com/verge-edge/verge/internal/proxy/data"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -22,7 +23,7 @@ type fixedDistances struct {
 	workers int
 }
 
-func (d *fixedDistances) Want(service string, workers []Worker) {
+func (d *fixedDistances) Want(service string, workers []data.Worker) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.wanted, d.workers = append(d.wanted, service), len(workers)
@@ -176,7 +177,7 @@ func TestMeasureEchoesOverTheDataPath(t *testing.T) {
 			return append([]byte("heard "), said...)
 		}
 	})
-	w := Worker{Cluster: "edge", Name: "b", Address: b.DataAddr()}
+	w := data.Worker{Cluster: "edge", Name: "b", Address: b.DataAddr()}
 	for range 3 {
 		rtt, answer, err := here.Measure(t.Context(), w, []byte("hello"))
 		if err != nil || rtt <= 0 || string(answer) != "heard hello" {
@@ -186,26 +187,12 @@ func TestMeasureEchoesOverTheDataPath(t *testing.T) {
 	if n := b.Stats().Data.Accepted; n != 1 {
 		t.Errorf("%d connections for three measurements", n)
 	}
-	if _, _, err := here.Measure(t.Context(), w, make([]byte, MaxEcho+1)); err == nil {
+	if _, _, err := here.Measure(t.Context(), w, make([]byte, data.MaxEcho+1)); err == nil {
 		t.Error("too much was said")
 	}
 	// The other side is another one now: the kept connection is of no use.
 	b.Close()
 	if _, _, err := here.Measure(t.Context(), w, nil); err == nil {
 		t.Error("a worker that is gone was measured")
-	}
-}
-
-func TestMinute(t *testing.T) {
-	var m minute
-	begin := time.Now()
-	for k := range 90 {
-		m.add(begin.Add(time.Duration(k) * time.Second))
-	}
-	if n := m.sum(begin.Add(89 * time.Second)); n < 50 || n > 60 {
-		t.Errorf("%d in the last minute", n)
-	}
-	if n := m.sum(begin.Add(time.Hour)); n != 0 {
-		t.Errorf("%d an hour later", n)
 	}
 }

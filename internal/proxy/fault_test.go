@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"testing"
 
+	"github.com/verge-edge/verge/internal/proxy/local"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -20,13 +21,13 @@ func TestAFaultEndsOneConnection(t *testing.T) {
 	a.engine.wake.Store(&fault)
 	c := client(t)
 	for range 3 {
-		a.engine.set(id, "", ErrAsleep)
+		a.engine.set(id, "", local.ErrAsleep)
 		if res, err := c.Do(a.request(t, "POST", host, "/", nil)); err == nil {
 			_ = res.Body.Close()
 			t.Errorf("the faulty one: %s", res.Status)
 		}
 		a.engine.set(id, addr, nil)
-		a.services.locals.settleSpots()
+		a.services.Locals.SettleSpots()
 		if res, body := fetch(t, c, a.request(t, "GET", host, "/", nil)); res.StatusCode != http.StatusOK || body != "fine" {
 			t.Errorf("the next: %s: %s", res.Status, body)
 		}

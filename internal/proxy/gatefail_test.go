@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/proxy/local"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -192,7 +193,7 @@ func TestGatewayUpgradedWhileDraining(t *testing.T) {
 			t.Fatal(name, res, err)
 		}
 	}
-	a.engine.set(i.id, i.addr, ErrDraining)
+	a.engine.set(i.id, i.addr, local.ErrDraining)
 	a.LocalChanged()
 	for name, c := range open {
 		_, err := io.WriteString(c, "ping\n")

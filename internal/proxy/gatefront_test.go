@@ -25,13 +25,12 @@ import (
 	"testing"
 	"time"
 
-	// Both versions of the header, and what balancers make of them, are read and
-	// written by it without mistakes.
 	"github.com/pires/go-proxyproto"
 	"golang.org/x/net/http2"
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/proxy/certs"
+	"github.com/verge-edge/verge/internal/proxy/gateway"
 	"github.com/verge-edge/verge/internal/proxy/netconn"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -682,7 +681,7 @@ func TestGatewayPublishesUDP(t *testing.T) {
 		c, err := net.Dial("udp", addr)
 		must(t, err)
 		_, rest, _ := strings.Cut(ask(c, "hi"), " ")
-		head, err := proxyHeader(c.LocalAddr(), c.RemoteAddr())
+		head, err := gateway.ProxyHeader(c.LocalAddr(), c.RemoteAddr())
 		must(t, err)
 		// Which of its addresses the gateway was reached at it does not see.
 		if len(rest) != len(head)+2 || !strings.HasSuffix(rest, "hi") || rest[:20] != string(head[:20]) {

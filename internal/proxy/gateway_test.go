@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/verge-edge/verge/internal/proxy/local"
 	"github.com/verge-edge/verge/internal/proxy/netconn"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -96,7 +97,7 @@ func TestGatewayProblems(t *testing.T) {
 	dead := a.addGreeter(t, "app.web.0")
 	dead.kill()
 	notReady := a.addGreeter(t, "app.web.1")
-	a.engine.set("app.web.1", notReady.addr, fmt.Errorf("%w: check failed", ErrNotReady))
+	a.engine.set("app.web.1", notReady.addr, fmt.Errorf("%w: check failed", local.ErrNotReady))
 	c := client(t)
 	for name, k := range map[string]struct {
 		host      string
@@ -380,7 +381,7 @@ func TestGatewayLetsGoOfADrainingInstance(t *testing.T) {
 	fetch(t, c, a.request(t, "GET", host, "/", nil))
 	// The client has its answer a moment before the request is over here.
 	eventually(t, "nothing is in flight between two requests", func() bool { return a.InFlight("app.web.0") == 0 })
-	a.engine.set("app.web.0", "", ErrDraining)
+	a.engine.set("app.web.0", "", local.ErrDraining)
 	a.LocalChanged()
 	must(t, a.WaitIdle(t.Context(), "app.web.0"))
 	if res, body := fetch(t, c, a.request(t, "GET", host, "/", nil)); res.StatusCode != 503 {

@@ -25,7 +25,9 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/proxy/local"
 	"github.com/verge-edge/verge/internal/proxy/netconn"
+	"github.com/verge-edge/verge/internal/proxy/router"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -109,7 +111,7 @@ func (f *fakeEngine) Target(id wire.InstanceID, _ string) (string, error) {
 	if a, ok := f.target[id]; ok {
 		return a, nil
 	}
-	return "", ErrNoInstance
+	return "", local.ErrNoInstance
 }
 
 func (f *fakeEngine) Wake(id wire.InstanceID) {
@@ -177,8 +179,8 @@ func newWorker(t testing.TB, ca *authority, name string, change func(*Options)) 
 // patient has it wait longer for connections to the others, as if they usually took
 // long: on a busy machine it would go on elsewhere.
 func (w *worker) patient() {
-	for _, e := range w.services.find("app.web").all() {
-		e.opened(maxHedgeAfter)
+	for _, e := range w.services.Find("app.web").All() {
+		e.Opened(router.MaxHedgeAfter)
 	}
 }
 
@@ -337,7 +339,7 @@ func visit(t testing.TB, addr string, n int) map[string]int {
 }
 
 // state of an endpoint of app.web at this worker.
-func (w *worker) state(id wire.InstanceID) EndpointState {
+func (w *worker) state(id wire.InstanceID) router.EndpointState {
 	for _, s := range w.Stats().Services {
 		for _, e := range s.Endpoints {
 			if e.Instance == id {

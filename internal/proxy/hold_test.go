@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/verge-edge/verge/internal/proxy/httpmsg"
+	"github.com/verge-edge/verge/internal/proxy/local"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -68,7 +69,7 @@ func TestLargeBodiesLeaveADrainingReplica(t *testing.T) {
 			if n := a.Stats().Services[0].Endpoints[0].Requests; n != 1 {
 				t.Fatalf("the first replica was asked %d times", n)
 			}
-			b.engine.set("app.web.0", b.engine.at("app.web.0"), ErrDraining)
+			b.engine.set("app.web.0", b.engine.at("app.web.0"), local.ErrDraining)
 			b.LocalChanged()
 			post()
 			post()

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/verge-edge/verge/internal/proxy/data"
+	"github.com/verge-edge/verge/internal/proxy/router"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -23,8 +25,8 @@ func farWorker(t *testing.T, ca *authority, name string, id wire.InstanceID) (*w
 	return w, l, e
 }
 
-func (w *worker) endpointOf(id wire.InstanceID) *endpoint {
-	for _, e := range w.services.find("app.web").all() {
+func (w *worker) endpointOf(id wire.InstanceID) *router.Endpoint {
+	for _, e := range w.services.Find("app.web").All() {
 		if e.Instance == id {
 			return e
 		}
@@ -56,14 +58,14 @@ func TestSilentWorkersAreOvertaken(t *testing.T) {
 		must(t, c.Close())
 	}
 	// Two are waited for once each; a dial that hangs takes five seconds.
-	if took := time.Since(begin); took < 2*minHedgeAfter || took > 2*minHedgeAfter+2*time.Second {
+	if took := time.Since(begin); took < 2*router.MinHedgeAfter || took > 2*router.MinHedgeAfter+2*time.Second {
 		t.Errorf("six connections took %s", took)
 	}
 	eventually(t, "both are found to be gone", func() bool {
-		return a.state("app.web.1") == EndpointEjected && a.state("app.web.2") == EndpointEjected
+		return a.state("app.web.1") == router.EndpointEjected && a.state("app.web.2") == router.EndpointEjected
 	})
 	eventually(t, "nobody waits for them any more", func() bool {
-		return a.endpointOf("app.web.1").late.Load() == 0 && a.endpointOf("app.web.2").late.Load() == 0
+		return !a.endpointOf("app.web.1").IsLate() && !a.endpointOf("app.web.2").IsLate()
 	})
 }
 
@@ -111,7 +113,7 @@ func TestRequestsOvertakeSilentWorkers(t *testing.T) {
 	if n := posts.Load(); n != 5 {
 		t.Errorf("5 orders were taken %d times", n)
 	}
-	eventually(t, "it is found to be gone", func() bool { return a.state("app.web.1") == EndpointEjected })
+	eventually(t, "it is found to be gone", func() bool { return a.state("app.web.1") == router.EndpointEjected })
 }
 
 // One that is only slow is waited for where there is nobody else, is not blamed,
@@ -139,15 +141,15 @@ func TestSlowWorkersAreWaitedFor(t *testing.T) {
 		t.Cleanup(release)
 		return release
 	}
-	late := func() bool { return a.endpointOf("app.web.1").isLate() }
+	late := func() bool { return a.endpointOf("app.web.1").IsLate() }
 
 	release := slow()
 	go greet("app.web.1")
 	eventually(t, "it is late", late)
 	release()
 	must(t, <-greeted)
-	if e := a.endpointOf("app.web.1"); e.hedgeAfter() <= minHedgeAfter || a.state("app.web.1") != EndpointOK {
-		t.Errorf("after a slow one there is a timeout of %s, and it is %s", e.hedgeAfter(), a.state("app.web.1"))
+	if e := a.endpointOf("app.web.1"); e.HedgeAfter() <= router.MinHedgeAfter || a.state("app.web.1") != router.EndpointOK {
+		t.Errorf("after a slow one there is a timeout of %s, and it is %s", e.HedgeAfter(), a.state("app.web.1"))
 	}
 
 	a.addGreeter(t, "app.web.0")
@@ -163,7 +165,7 @@ func TestSlowWorkersAreWaitedFor(t *testing.T) {
 		st := b.Stats().Data
 		return st.Served > served && st.Open == 0 && !late()
 	})
-	if a.state("app.web.1") != EndpointOK {
+	if a.state("app.web.1") != router.EndpointOK {
 		t.Errorf("a slow one is %s", a.state("app.web.1"))
 	}
 }
@@ -185,7 +187,7 @@ func TestSlowWorkersAreWaitedForByRequests(t *testing.T) {
 		_, body := fetch(t, client(t), a.request(t, "POST", host, "/", strings.NewReader("x")))
 		answered <- body
 	}()
-	eventually(t, "it is late", func() bool { return a.endpointOf("app.web.1").isLate() })
+	eventually(t, "it is late", func() bool { return a.endpointOf("app.web.1").IsLate() })
 	release()
 	if body := <-answered; body != "b" {
 		t.Errorf("answered: %s", body)
@@ -221,7 +223,7 @@ func TestWhatWasSentEndsWithTheRoute(t *testing.T) {
 			<-arrived
 			l.silent.Store(true)
 			if known { // the router has found out by itself
-				eventually(t, "it is out of the rotation", func() bool { return a.state("app.web.1") == EndpointEjected })
+				eventually(t, "it is out of the rotation", func() bool { return a.state("app.web.1") == router.EndpointEjected })
 			}
 			select {
 			case s := <-status:
@@ -235,7 +237,7 @@ func TestWhatWasSentEndsWithTheRoute(t *testing.T) {
 			}
 			took, most := time.Since(begin), time.Second
 			if !known {
-				most += pathTimeout // it is asked once
+				most += data.PathTimeout // it is asked once
 			}
 			if took > most {
 				t.Errorf("it took %s", took)

@@ -4,9 +4,8 @@ import (
 	"io"
 	"net/http"
 	"testing"
-	"time"
 
-	"github.com/verge-edge/verge/internal/proxy/counters"
+	"github.com/verge-edge/verge/internal/proxy/router"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -55,7 +54,7 @@ func TestWhatKeepsAwake(t *testing.T) {
 	}
 	last := a.LastRequest(id)
 	for _, w := range []*worker{a, b} {
-		conn, release, err := w.services.dial(t.Context(), w.services.find("app.web").all()[0], "http", forProbe)
+		conn, release, err := w.services.Dial(t.Context(), w.services.Find("app.web").All()[0], "http", router.ForProbe)
 		must(t, err)
 		must(t, conn.Close())
 		release()
@@ -63,22 +62,5 @@ func TestWhatKeepsAwake(t *testing.T) {
 	eventually(t, "probes end", func() bool { return a.InFlight(id) == 0 })
 	if got := a.LastRequest(id); !got.Equal(last) {
 		t.Errorf("probes count as requests: %s after", got.Sub(last))
-	}
-}
-
-// Stamps are by the monotonic clock: an age is what has passed, whatever the machine's
-// clock was set to.
-func TestStamps(t *testing.T) {
-	now := time.Now()
-	if counters.Stamp(now) <= 0 || counters.Stamp(counters.Epoch) == 0 || counters.Stamp(now.Add(time.Minute))-counters.Stamp(now) != int64(time.Minute) {
-		t.Errorf("%d, %d", counters.Stamp(now), counters.Stamp(counters.Epoch))
-	}
-	at := counters.Stamped(counters.Stamp(now))
-	if !at.Equal(now) || now.Sub(at) != 0 {
-		t.Errorf("%s became %s", now, at)
-	}
-	// A time without a monotonic reading prints without "m=".
-	if s := at.String(); at == at.Round(0) {
-		t.Errorf("%s is by the wall clock", s)
 	}
 }

@@ -3,7 +3,6 @@ package proxy
 import (
 	"bytes"
 	"io"
-	"math"
 	"net"
 	"net/http"
 	"strconv"
@@ -11,10 +10,8 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/api"
-	"github.com/verge-edge/verge/internal/orca"
-	"github.com/verge-edge/verge/internal/policy/route"
-	"github.com/verge-edge/verge/internal/proxy/http1"
 	"github.com/verge-edge/verge/internal/proxy/netconn"
+	"github.com/verge-edge/verge/internal/proxy/router"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -64,7 +61,7 @@ func thinLine(t *testing.T, addr string, there, back int) string {
 // lineScene is a router with two replicas elsewhere: a near one behind a thin line, and
 // one that is farther behind a wide line. Each answers with its name, and as many bytes
 // more as is asked for.
-func lineScene(t *testing.T, there, back int) (here *worker, thin *endpoint) {
+func lineScene(t *testing.T, there, back int) (here *worker, thin *router.Endpoint) {
 	t.Helper()
 	ca := newAuthority(t)
 	far := &fixedDistances{rtt: map[string]time.Duration{"thin": time.Millisecond, "wide": 50 * time.Millisecond}, version: 1}
@@ -117,7 +114,7 @@ func TestLargeBodiesTakeTheWideLine(t *testing.T) {
 			if got := askFor(t, c, here, size, 0); got != "thin" {
 				t.Fatalf("nothing is known of the lines, and a large body went to %s", got)
 			}
-			there, _, _ := thin.learnt()
+			there, _, _ := thin.Learnt()
 			// A busy machine makes the line thinner, and nothing makes it wider.
 			if there <= 0 || there > 1.25*line {
 				t.Fatalf("the line carries %v bytes a second, and %v was found", line, there)
@@ -132,7 +129,7 @@ func TestLargeBodiesTakeTheWideLine(t *testing.T) {
 					t.Fatalf("a small body went to %s: %+v", got, rep)
 				}
 			}
-			if _, _, exec := thin.learnt(); exec.Seconds() > 0.5*size/there {
+			if _, _, exec := thin.Learnt(); exec.Seconds() > 0.5*size/there {
 				t.Errorf("the instance is said to work for %v: that is the way of a body", exec)
 			}
 		})
@@ -152,7 +149,7 @@ func TestLargeAnswersTakeTheWideLine(t *testing.T) {
 			t.Fatalf("large answers come over the thin line: %+v", rep)
 		}
 	}
-	if _, back, _ := thin.learnt(); asked == 0 || back <= 0 || back > 1.25*line {
+	if _, back, _ := thin.Learnt(); asked == 0 || back <= 0 || back > 1.25*line {
 		t.Fatalf("the line carries %v bytes a second, and %v was found by %d answers", line, back, asked)
 	}
 	for range 5 {
@@ -205,183 +202,12 @@ func TestWhoDawdlesIsNoThinLine(t *testing.T) {
 	req.ContentLength = pieces * size
 	fetch(t, c, req)
 	took := time.Since(began)
-	up, back, _ := e.learnt()
+	up, back, _ := e.Learnt()
 	if up != 0 || back != 0 {
 		t.Errorf("the line is said to carry %v and %v bytes a second", up, back)
 	}
-	q := there.services.locals.get("app.web.0").queue.Report(time.Now())
+	q := there.services.Locals.Get("app.web.0").Queue.Report(time.Now())
 	if q.Exec-q.Work < took/(2*3) { // a mean of three requests
 		t.Errorf("of %v, in which most was waited for the client, %v is said to be work", q.Exec, q.Work)
-	}
-}
-
-// What is known is of the worker, also of its new instances, and what nothing confirms is
-// forgotten: a line that was thin once is tried again.
-func TestWidthsOfLinesAge(t *testing.T) {
-	t.Parallel()
-	a := testServices(t)
-	rt := testRoute(behind("app.web.0", "b", "127.0.0.1:1"))
-	testRoutes(a, []wire.Route{rt})
-	first := endpointOf(a, "app.web.0")
-	a.crossed(first, false, route.LargeBody-1, 5e5, true) // small ones teach nothing
-	a.crossed(first, false, route.LargeBody, math.Inf(1), true)
-	a.crossed(first, false, route.LargeBody, 1e6, true)
-	a.crossed(first, true, route.LargeBody, 2e6, true)
-	if there, back, _ := first.learnt(); there != 1e6 || back != 2e6 {
-		t.Fatalf("%v there, %v back", there, back)
-	}
-	rt.Endpoints = []wire.Endpoint{behind("app.web.1", "b", "127.0.0.1:1")}
-	testRoutes(a, []wire.Route{rt})
-	next := endpointOf(a, "app.web.1")
-	if there, back, _ := next.learnt(); there != 1e6 || back != 2e6 {
-		t.Fatalf("a new instance there: %v there, %v back", there, back)
-	}
-	if l := a.lines.known(time.Now()); len(l) != 1 || l[0].Name != "b" || l[0].There != 1e6 || l[0].Back != 2e6 {
-		t.Errorf("lines %+v", l)
-	}
-	aged := func(d time.Duration) float64 {
-		next.service.mu.Lock()
-		next.service.agedLocked(time.Now().Add(d))
-		next.service.mu.Unlock()
-		there, _, _ := next.learnt()
-		return there
-	}
-	if aged(route.LineAge-time.Minute) == 0 {
-		t.Error("it was forgotten too early")
-	}
-	if aged(route.LineAge) != 0 {
-		t.Error("it was not forgotten")
-	}
-}
-
-// Of large bodies one tries a line of which nothing is known; as long as it is on its way,
-// the others see for how long already. One of which something was known once is tried
-// again by one, and what was known holds for the others.
-func TestOneBodyTriesALine(t *testing.T) {
-	t.Parallel()
-	a := testServices(t)
-	testRoutes(a, []wire.Route{testRoute(behind("app.web.0", "b", "127.0.0.1:1"), behind("app.web.1", "b", "127.0.0.1:1"))})
-	first, second := endpointOf(a, "app.web.0"), endpointOf(a, "app.web.1")
-	trial := func(e *endpoint) int64 {
-		e.service.mu.Lock()
-		defer e.service.mu.Unlock()
-		return e.service.view.Endpoints[e.index].Load.Trial.Bytes
-	}
-	if a.tries(first, route.LargeBody-1, route.LargeBody-1) || trial(first) != 0 {
-		t.Error("a small body tries a line")
-	}
-	if !a.tries(first, route.LargeBody, 0) || a.tries(second, route.LargeBody, 0) || trial(first) != route.LargeBody || trial(second) != route.LargeBody {
-		t.Error("not one of two bodies tries the line of both")
-	}
-	if a.tried(first); trial(first) != 0 || trial(second) != 0 {
-		t.Error("it is tried without end")
-	}
-	a.crossed(first, false, route.BoundBody, 1e9, false)
-	if there, _, _ := first.learnt(); there != 0 || a.tries(first, route.LargeBody, 0) {
-		t.Errorf("the line was not what held a body up, and %v is taken for what it carries", there)
-	}
-	a.crossed(first, false, route.BoundBody, 1e6, true)
-	a.crossed(first, true, route.BoundBody, 2e6, true)
-	later := func() { // it is too old
-		a.lines.mu.Lock()
-		l := width{worker: a.lines.by[first.Address].worker}
-		long := time.Now().Add(-route.LineAge)
-		l.Crossed(long, false, route.BoundBody, 1e6, true)
-		l.Crossed(long, true, route.BoundBody, 2e6, true)
-		a.lines.by[first.Address] = l
-		a.lines.mu.Unlock()
-		a.widened(first.Address, time.Now())
-	}
-	if later(); a.tries(first, route.LargeBody-1, 0) {
-		t.Error("a small body tries a line")
-	}
-	if there, back, _ := second.learnt(); there != 0 || back != 0 {
-		t.Fatalf("too old: %v and %v", there, back)
-	}
-	if a.tries(first, route.LargeBody, route.LargeBody) || trial(first) != 0 {
-		t.Error("what was known is not enough")
-	}
-	if there, back, _ := second.learnt(); there != 1e6 || back != 2e6 {
-		t.Errorf("while one tries the line the others see %v and %v", there, back)
-	}
-}
-
-func TestLinesAreBounded(t *testing.T) {
-	now := time.Now()
-	x := lines{by: map[string]width{}}
-	crossed := func(at time.Time) (w width) {
-		w.Crossed(at, false, route.BoundBody, 1e6, true)
-		return w
-	}
-	for n := range maxLines {
-		x.by[strconv.Itoa(n)] = crossed(now.Add(-time.Duration(n)))
-	}
-	if x.roomLocked(now) {
-		t.Error("there are more than there may be")
-	}
-	x.by["0"] = crossed(now.Add(-route.LineAge))
-	if !x.roomLocked(now) || len(x.by) != maxLines-1 {
-		t.Error("old ones stay")
-	}
-}
-
-// The way of a large body is the line's, that of a small one is part of what requests take
-// at an endpoint, and what a client dawdles is nobody's.
-func TestWhoseTheWaitIs(t *testing.T) {
-	for _, x := range []struct {
-		bytes    int64
-		by, want time.Duration
-	}{
-		{route.LargeBody, 0, time.Second}, {route.LargeBody, time.Hour, time.Second},
-		{route.LargeBody - 1, 0, 0}, {route.LargeBody - 1, time.Second / 2, time.Second / 2}, {1, time.Hour, time.Second},
-	} {
-		var c call
-		if c.uploaded(hop{waited: time.Second}, x.bytes, x.by); c.waited != x.want {
-			t.Errorf("%d bytes, of which the client was waited for %v: %v is not work, want %v", x.bytes, x.by, c.waited, x.want)
-		}
-	}
-}
-
-func TestMeanSizes(t *testing.T) {
-	var z sizes
-	if there, back := z.expect(-1); there != 0 || back != 0 {
-		t.Error("something is known of nothing")
-	}
-	for range 100 {
-		z.body.add(1000)
-		z.body.add(-1)
-		z.answer.add(10)
-	}
-	if there, back := z.expect(-1); there != 1000 || back != 10 {
-		t.Errorf("%v there, %v back", there, back)
-	}
-	if there, _ := z.expect(7); there != 7 {
-		t.Errorf("a request says 7, and %v is taken", there)
-	}
-	for range 100 {
-		z.body.add(2000)
-	}
-	if there, _ := z.expect(-1); there < 1950 {
-		t.Errorf("%v: the old ones are not forgotten", there)
-	}
-}
-
-// What routers tell each other is taken out of a report, whoever has put it in.
-func TestHopsAreTakenOut(t *testing.T) {
-	var r orca.Report
-	r.Set("a", 1)
-	tellHop(&r, http1.Flow{Bytes: 1 << 20, Took: time.Second, Waited: time.Second / 2})
-	r.Set(hopMade, 20)
-	r.Set("b", 2)
-	h := takeHop(&r)
-	if h.waited != time.Second/2 || h.bps != 1<<20 || h.made != 20*time.Millisecond || len(r.Named()) != 2 {
-		t.Errorf("%+v, and left is %v", h, r.Named())
-	}
-	if h = takeHop(&r); h != (hop{made: -1}) {
-		t.Errorf("%+v of nothing", h)
-	}
-	r.Set(hopWaited, math.MaxFloat64)
-	if h = takeHop(&r); h.waited < 0 {
-		t.Errorf("%+v", h)
 	}
 }

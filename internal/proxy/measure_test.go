@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/verge-edge/verge/internal/proxy/counters"
+	"github.com/verge-edge/verge/internal/proxy/local"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -69,7 +70,7 @@ func TestRequestsAreCounted(t *testing.T) {
 		_ = res.Body.Close()
 		t.Error("a request that was given up was answered")
 	}
-	a.engine.set("app.web.0", "", ErrDraining)
+	a.engine.set("app.web.0", "", local.ErrDraining)
 	fetch(t, c, a.request(t, "GET", host, "/", nil))
 	want := map[string]uint64{"GET 200": 2, "GET 418": 1, "POST 499": 1, "GET 503": 1}
 	eventually(t, "all requests are counted", func() bool {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/verge-edge/verge/internal/proxy/router"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -18,9 +19,9 @@ func TestStreamsAreOpenedForThoseWhoWait(t *testing.T) {
 	rt := requestRoute("http", wire.RequestRules{}, b.endpoint("app.web.0"))
 	a.SetRoutes([]wire.Route{rt})
 	b.SetRoutes([]wire.Route{rt})
-	e := a.services.find("app.web").all()[0]
-	slots := e.slots()
-	for range maxOpening {
+	e := a.services.Find("app.web").All()[0]
+	slots := e.Slots()
+	for range router.MaxOpening {
 		slots <- struct{}{}
 	}
 	taken, takeBack := context.WithCancel(t.Context())
@@ -28,28 +29,28 @@ func TestStreamsAreOpenedForThoseWhoWait(t *testing.T) {
 	result := make(chan error, waiting)
 	for range waiting {
 		go func() {
-			_, _, err := a.services.openStream(t.Context(), taken, e, "http")
+			_, _, err := a.services.OpenStream(t.Context(), taken, e, "http")
 			result <- err
 		}()
 	}
 	takeBack()
 	for range waiting {
-		if err := <-result; !errors.Is(err, errNotWanted) {
+		if err := <-result; !errors.Is(err, router.ErrNotWanted) {
 			t.Fatal(err)
 		}
 	}
 	<-slots
-	if _, _, err := a.services.openStream(t.Context(), taken, e, "http"); !errors.Is(err, errNotWanted) {
+	if _, _, err := a.services.OpenStream(t.Context(), taken, e, "http"); !errors.Is(err, router.ErrNotWanted) {
 		t.Errorf("with its slots: %v", err)
 	}
 	if n := b.Stats().Data.Accepted; n != 0 {
 		t.Errorf("%d streams were opened for nobody", n)
 	}
-	conn, release, err := a.services.openStream(t.Context(), t.Context(), e, "http")
+	conn, release, err := a.services.OpenStream(t.Context(), t.Context(), e, "http")
 	must(t, err)
 	must(t, conn.Close())
 	release()
-	if len(slots) != maxOpening-1 {
+	if len(slots) != router.MaxOpening-1 {
 		t.Errorf("%d have their slots still", len(slots))
 	}
 }

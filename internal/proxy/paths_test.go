@@ -99,11 +99,7 @@ func TestConnectionsToTheDeadAreCut(t *testing.T) {
 	defer func() { _ = c.Close() }()
 
 	here.SetRoutes(webRoutes()) // it drains, say
-	eventually(t, "it was looked after", func() bool {
-		here.paths.mu.Lock()
-		defer here.paths.mu.Unlock()
-		return len(here.paths.doubted) == 0
-	})
+	eventually(t, "it was looked after", func() bool { return here.paths.Doubts() == 0 })
 	must(t, echoes(c))
 
 	here.SetRoutes(webRoutes(e))
@@ -115,25 +111,7 @@ func TestConnectionsToTheDeadAreCut(t *testing.T) {
 	} else if ne := net.Error(nil); errors.As(err, &ne) && ne.Timeout() {
 		t.Error("the connection to a dead worker was not cut")
 	}
-	eventually(t, "no connection is counted any more", func() bool { return len(here.paths.all()) == 0 })
-}
-
-// That a worker is out of the routes is not missed by who has just finished with looking
-// after the connections to it, since it was suspect.
-func TestGoneAtTheEndOfALook(t *testing.T) {
-	t.Parallel()
-	const addr = "192.0.2.1:7000"
-	p := &paths{dialled: map[string]int{addr: 1}}
-	left := p.begin(addr, false)
-	if left == nil || p.begin(addr, true) != nil {
-		t.Fatal("one looks after it, and no other")
-	}
-	if p.end(addr, left) {
-		t.Error("that it is gone was not looked at")
-	}
-	if !p.end(addr, left) || p.begin(addr, true) == nil {
-		t.Error("then it is over, and begins anew")
-	}
+	eventually(t, "no connection is counted any more", func() bool { return len(here.paths.All()) == 0 })
 }
 
 // Who is refused from now on loses what is open, in both directions.

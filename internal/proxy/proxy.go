@@ -9,7 +9,12 @@ import (
 
 	"github.com/verge-edge/verge/internal/proxy/certs"
 	"github.com/verge-edge/verge/internal/proxy/counters"
+	"github.com/verge-edge/verge/internal/proxy/data"
+	"github.com/verge-edge/verge/internal/proxy/entries"
+	"github.com/verge-edge/verge/internal/proxy/gateway"
+	"github.com/verge-edge/verge/internal/proxy/local"
 	"github.com/verge-edge/verge/internal/proxy/netconn"
+	"github.com/verge-edge/verge/internal/proxy/router"
 )
 
 // Options of a Router.
@@ -17,7 +22,7 @@ type Options struct {
 	// Worker is the own name, Cluster the one of the own cluster: an endpoint with
 	// both is an instance of this worker. Cluster "" compares the worker alone.
 	Worker, Cluster string
-	Local           Local
+	Local           local.Local
 	// Log takes what an operator should know; nil discards it.
 	Log *slog.Logger
 	// StateFile keeps the loopback ports over restarts; "" keeps them in memory
@@ -85,7 +90,7 @@ type Options struct {
 	Public func(open func() error) error
 	// Distances to other workers; nil where nothing is known of them and policies go
 	// by what is the same for all.
-	Distances Distances
+	Distances router.Distances
 	// Echo answers a worker that measures this one with what it says, at most
 	// MaxEcho bytes; nil says nothing.
 	Echo func(peer tls.ConnectionState, said []byte) []byte
@@ -95,6 +100,50 @@ type Options struct {
 	// at the gateway and at all entries together. 0 is 10,000.
 	MaxConns int
 }
+
+// Why an instance of this worker takes no new connection, see package local.
+var (
+	ErrNoInstance = local.ErrNoInstance
+	ErrNotReady   = local.ErrNotReady
+	ErrDraining   = local.ErrDraining
+	ErrAsleep     = local.ErrAsleep
+)
+
+// StartError is why an instance that would start with a request does not.
+type StartError = local.StartError
+
+// Local answers for the instances of this worker.
+type Local = local.Local
+
+// Entry is a loopback address of a service's port on this worker.
+type Entry = entries.Entry
+
+// Worker is another worker and where its data port is.
+type Worker = data.Worker
+
+// Distances are what policies go by.
+type Distances = router.Distances
+
+// ServiceStats counts what one service was asked for on this worker.
+type ServiceStats = router.ServiceStats
+
+// EndpointState is how a router sees an endpoint.
+type EndpointState = router.EndpointState
+
+// States of an endpoint, best first.
+const (
+	EndpointOK      = router.EndpointOK
+	EndpointSuspect = router.EndpointSuspect
+	EndpointSpare   = router.EndpointSpare
+	EndpointEjected = router.EndpointEjected
+	EndpointNoPath  = router.EndpointNoPath
+)
+
+// GatewayState is what a gateway publishes besides HTTP, and with which certificates.
+type GatewayState = gateway.State
+
+// GatewayPortState is a tcp or udp port at a gateway.
+type GatewayPortState = gateway.PortState
 
 // Sockets opens the sockets of a Router.
 type Sockets = netconn.Sockets

@@ -10,11 +10,11 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
-	"github.com/verge-edge/verge/internal/orca"
 	"github.com/verge-edge/verge/internal/policy/route"
+	"github.com/verge-edge/verge/internal/proxy/local"
+	"github.com/verge-edge/verge/internal/proxy/router"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -64,7 +64,7 @@ func TestDrainLosesNothing(t *testing.T) {
 
 			home.addHTTP(t, "app.web.1", says("new"))
 			rt.Endpoints = append([]wire.Endpoint(nil), home.endpoint("app.web.1"), home.endpoint("app.web.0"))
-			home.engine.set("app.web.0", home.engine.at("app.web.0"), ErrDraining)
+			home.engine.set("app.web.0", home.engine.at("app.web.0"), local.ErrDraining)
 			home.LocalChanged()
 			a.SetRoutes([]wire.Route{rt}) // which does not know yet that it drains
 			home.SetRoutes([]wire.Route{rt})
@@ -152,7 +152,7 @@ func TestUpgradedWhileDraining(t *testing.T) {
 			}
 			one, from := open()
 			two, fromTwo := open()
-			home.engine.set(i.id, i.addr, ErrDraining)
+			home.engine.set(i.id, i.addr, local.ErrDraining)
 			home.LocalChanged()
 			for range 3 {
 				_, err := io.WriteString(one, "ping\n")
@@ -185,7 +185,7 @@ func TestAsleep(t *testing.T) {
 			}
 			home.addHTTP(t, "app.web.0", says("awake"))
 			addr := home.engine.at("app.web.0")
-			home.engine.set("app.web.0", "", ErrAsleep)
+			home.engine.set("app.web.0", "", local.ErrAsleep)
 			e := home.endpoint("app.web.0")
 			e.Asleep = true
 			rt := requestRoute("http", wire.RequestRules{}, e)
@@ -209,10 +209,10 @@ func TestAsleep(t *testing.T) {
 			}
 
 			// One that cannot start is asked no more, and says so.
-			home.engine.set("app.web.0", "", ErrAsleep)
+			home.engine.set("app.web.0", "", local.ErrAsleep)
 			got = ask(t, client(t), a.entryURL(t, "http", "/"), 1)
 			eventually(t, "it waits", func() bool { return home.InFlight("app.web.0") == 1 })
-			home.engine.set("app.web.0", "", ErrNotReady)
+			home.engine.set("app.web.0", "", local.ErrNotReady)
 			home.LocalChanged()
 			if s := <-got; !strings.HasPrefix(s, "503") || !strings.Contains(s, "no-endpoint") {
 				t.Error(s)
@@ -257,7 +257,7 @@ func TestRetries(t *testing.T) {
 	for range 10 {
 		get(t, c, url)
 	}
-	if st := a.Stats().Services[0]; st.Outliers != 1 || bad.Load() != 5 || a.state("app.web.0") != EndpointEjected {
+	if st := a.Stats().Services[0]; st.Outliers != 1 || bad.Load() != 5 || a.state("app.web.0") != router.EndpointEjected {
 		t.Errorf("%d outliers, %d bad answers, %s", st.Outliers, bad.Load(), a.state("app.web.0"))
 	}
 }
@@ -285,41 +285,13 @@ func TestPanic(t *testing.T) {
 	}
 	out := 0
 	for _, e := range endpoints {
-		if a.state(e.Instance) == EndpointEjected {
+		if a.state(e.Instance) == router.EndpointEjected {
 			out++
 		}
 	}
 	if st := a.Stats().Services[0]; out != 2 || st.RetriesRefused == 0 || asked.Load() > 100+10+25 {
 		t.Errorf("%d are out; %d asked, %d retries, %d refused", out, asked.Load(), st.Retries, st.RetriesRefused)
 	}
-}
-
-// An outlier comes back when its time is over.
-func TestOutlierReturns(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := &service{key: "app.web", policy: &route.RoundRobin{}}
-		rt := requestRoute("http", wire.RequestRules{}, wire.Endpoint{Instance: "app.web.0", Worker: "w"}, wire.Endpoint{Instance: "app.web.1", Worker: "w"})
-		s.update(&rt, func(wire.Endpoint) bool { return true }, func(err error) { t.Error(err) })
-		bad := s.endpoints[0]
-		for range route.OutlierAfter {
-			s.answeredBy(bad, time.Now(), true, &orca.Report{})
-		}
-		picks := func() (n int) {
-			for range 10 {
-				if e, _, _, _ := s.pickFor(nil, nil, 0); e == bad {
-					n++
-				}
-			}
-			return n
-		}
-		if n := picks(); n != 0 {
-			t.Fatalf("picked %d times while it is out", n)
-		}
-		time.Sleep(route.FirstOut)
-		if n := picks(); n != 5 {
-			t.Fatalf("picked %d times when its time is over", n)
-		}
-	})
 }
 
 // Whoever says how many run is told what came, and what the replicas can do.
@@ -335,7 +307,7 @@ func TestDemand(t *testing.T) {
 	for range 7 {
 		get(t, c, url)
 	}
-	a.engine.set("app.web.0", "", ErrNotReady)
+	a.engine.set("app.web.0", "", local.ErrNotReady)
 	a.LocalChanged()
 	if res, _ := get(t, c, url); res.StatusCode != http.StatusServiceUnavailable {
 		t.Fatal(res.Status)
@@ -343,7 +315,7 @@ func TestDemand(t *testing.T) {
 	var d []wire.ServiceDemand
 	eventually(t, "none is under way", func() bool {
 		d = append(d, a.Demand()...)
-		return a.services.find("app.web").underWay() == 0
+		return a.services.Find("app.web").UnderWay() == 0
 	})
 	var n, refused uint64
 	for _, x := range append(d, a.Demand()...) {
@@ -410,7 +382,7 @@ func TestReplicasComeAndGo(t *testing.T) {
 		before := answered.Load()
 		id := all[round%len(all)]
 		w := home[id]
-		w.engine.set(id, addrs[id], ErrDraining)
+		w.engine.set(id, addrs[id], local.ErrDraining)
 		w.LocalChanged()
 		if round%2 == 0 { // the routes may hear of it, or not
 			set(append(append([]wire.Endpoint(nil), endpoints[:round%len(all)]...), endpoints[round%len(all)+1:]...)...)
@@ -451,16 +423,16 @@ func TestRoutesThatAreBehind(t *testing.T) {
 	a.addHTTP(t, "app.web.0", says("old"))
 	b.addHTTP(t, "app.web.1", says("new"))
 	a.SetRoutes([]wire.Route{requestRoute("http", wire.RequestRules{}, a.endpoint("app.web.0"))})
-	a.engine.set("app.web.0", "", ErrDraining)
+	a.engine.set("app.web.0", "", local.ErrDraining)
 	c := client(t)
 	body := make(chan string, 1)
 	go func() {
 		_, text := get(t, c, a.entryURL(t, "http", "/"))
 		body <- text
 	}()
-	s := a.services.find("app.web")
+	s := a.services.Find("app.web")
 	eventually(t, "it waits", func() bool {
-		return s.awaited()
+		return s.Awaited()
 	})
 	a.SetRoutes([]wire.Route{requestRoute("http", wire.RequestRules{}, b.endpoint("app.web.1"))})
 	if got := <-body; got != "new" {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/verge-edge/verge/internal/proxy/data"
+	"github.com/verge-edge/verge/internal/proxy/gateway"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -23,12 +25,12 @@ func (r *Router) LastUse(key string) time.Time { return r.services.LastUse(key) 
 func (r *Router) Route(key string) (wire.RouteReport, bool) { return r.services.Route(key) }
 
 // Workers are the other workers behind a service, or behind all where key is "".
-func (r *Router) Workers(key string) []Worker { return r.services.Workers(key) }
+func (r *Router) Workers(key string) []data.Worker { return r.services.Workers(key) }
 
 // Measure measures the round trip to a worker over the data path. It says what is
 // given, at most MaxEcho bytes, and returns what the other side answers, nothing
 // where that is too old for it.
-func (r *Router) Measure(ctx context.Context, w Worker, say []byte) (rtt time.Duration, answer []byte, err error) {
+func (r *Router) Measure(ctx context.Context, w data.Worker, say []byte) (rtt time.Duration, answer []byte, err error) {
 	return r.streams.Measure(ctx, w, say)
 }
 
@@ -36,12 +38,12 @@ func (r *Router) Measure(ctx context.Context, w Worker, say []byte) (rtt time.Du
 // connections to and from whom it refuses now are cut.
 func (r *Router) PeersChanged() {
 	if r.opts.PeerAllowed != nil {
-		r.paths.cutRefused(r.opts.PeerAllowed, r.log)
+		r.paths.CutRefused(r.opts.PeerAllowed, r.log)
 	}
 }
 
 // Gateway is what it publishes now; nothing where the Router is none.
-func (r *Router) Gateway() GatewayState { return r.gateway.state() }
+func (r *Router) Gateway() gateway.State { return r.gateway.State() }
 
 // SecretsChanged says that secrets with certificates may have other values.
-func (r *Router) SecretsChanged() { r.gateway.refreshSecrets() }
+func (r *Router) SecretsChanged() { r.gateway.RefreshSecrets() }

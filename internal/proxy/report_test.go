@@ -21,6 +21,7 @@ import (
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/orca"
+	"github.com/verge-edge/verge/internal/proxy/httpmsg"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -72,7 +73,7 @@ func TestGatewayLoadReport(t *testing.T) {
 						return
 					}
 					r, err := orca.Parse(res.Header.Get(orca.Header))
-					if _, ok := ours(&r); err != nil || !ok {
+					if _, ok := httpmsg.QueueMetrics(&r); err != nil || !ok {
 						t.Fatalf("report %q: %v", res.Header.Get(orca.Header), err)
 					}
 					if said := path == "/text" || path == "/json" || path == "/bin"; said != (r.CPU == 0.5) {
@@ -134,15 +135,15 @@ func TestGRPCLoadReport(t *testing.T) {
 				if r.GetCpuUtilization() != cpu {
 					t.Errorf("%q: the client was told %v", service, r)
 				}
-				for _, name := range []string{metricQueue, metricInFlight, metricRate, metricConfidence, metricExec} {
+				for _, name := range []string{httpmsg.MetricQueue, httpmsg.MetricInFlight, httpmsg.MetricRate, httpmsg.MetricConfidence, httpmsg.MetricExec} {
 					if _, ok := r.GetNamedMetrics()[name]; !ok {
 						t.Errorf("%q: no %s in %v", service, name, r)
 					}
 				}
 			}
 			// What the trailers said is what the router knows.
-			s := a.services.find("app.web")
-			if got := s.reportOf(s.all()[0]).CPU; got != c.cpu {
+			s := a.services.Find("app.web")
+			if got := s.ReportOf(s.All()[0]).CPU; got != c.cpu {
 				t.Errorf("the router has learnt %g", got)
 			}
 		})
@@ -176,7 +177,7 @@ func TestInvalidGRPCReports(t *testing.T) {
 			t.Errorf("%s: %d are counted, want %d", path, a.Stats().InvalidReports, n)
 		}
 		r, err := orca.ParseTrailer(res.Trailer.Get(orca.Trailer))
-		if _, ok := ours(&r); err != nil || !ok || len(body) != 5 || res.Trailer.Get("Grpc-Status") != "0" {
+		if _, ok := httpmsg.QueueMetrics(&r); err != nil || !ok || len(body) != 5 || res.Trailer.Get("Grpc-Status") != "0" {
 			t.Errorf("%s: %v, %v, %q", path, err, res.Trailer, body)
 		}
 	}

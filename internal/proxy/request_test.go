@@ -9,6 +9,7 @@ import (
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/orca"
+	"github.com/verge-edge/verge/internal/proxy/httpmsg"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -60,7 +61,7 @@ func TestRequestsRotateHereAndThere(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, ok := ours(&r); !ok {
+		if _, ok := httpmsg.QueueMetrics(&r); !ok {
 			t.Fatalf("report %q is not ours", res.Header.Get(orca.Header))
 		}
 	}

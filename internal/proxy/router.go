@@ -12,9 +12,15 @@ import (
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/atomicfile/statefile"
 	"github.com/verge-edge/verge/internal/proxy/certs"
+	"github.com/verge-edge/verge/internal/proxy/data"
+	"github.com/verge-edge/verge/internal/proxy/entries"
 	"github.com/verge-edge/verge/internal/proxy/failure"
+	"github.com/verge-edge/verge/internal/proxy/fastpath"
+	"github.com/verge-edge/verge/internal/proxy/forward"
+	"github.com/verge-edge/verge/internal/proxy/gateway"
 	"github.com/verge-edge/verge/internal/proxy/httpmsg"
 	"github.com/verge-edge/verge/internal/proxy/netconn"
+	"github.com/verge-edge/verge/internal/proxy/router"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -26,13 +32,13 @@ type Router struct {
 	opts     Options
 	log      *slog.Logger
 	opener   netconn.Opener
-	paths    paths
-	streams  *streamDialer
-	services *services
-	entries  *entries
-	data     *dataPort
-	front    *front
-	gateway  *gateway
+	paths    data.Paths
+	streams  *data.Dialer
+	services *router.Services
+	entries  *entries.Entries
+	data     *data.Port
+	front    *forward.Front
+	gateway  *gateway.Gateway
 	reports  httpmsg.LoadReports
 	flooded  atomic.Uint64 // connections of HTTP/2 that were cut for it
 	draining atomic.Bool   // see Drain
@@ -77,12 +83,12 @@ func New(opts Options) (*Router, error) {
 		opts.EntryHost = "127.0.0.1"
 	}
 	if opts.HeaderTimeout == 0 {
-		opts.HeaderTimeout = headerTimeout
+		opts.HeaderTimeout = forward.HeaderTimeout
 	}
 	if opts.MaxConns == 0 {
 		opts.MaxConns = defaultMaxConns
 	}
-	book, err := loadPorts(opts.StateFile)
+	book, err := entries.LoadPorts(opts.StateFile)
 	if newer := (*statefile.NewerError)(nil); errors.As(err, &newer) {
 		return nil, err // what runs has these addresses, and they would be given again
 	}
@@ -95,34 +101,34 @@ func New(opts Options) (*Router, error) {
 }
 
 // compose makes the parts of the router and connects them, those first that others use.
-func (r *Router) compose(book *ports) {
+func (r *Router) compose(book *entries.Ports) {
 	opts, draining := &r.opts, r.draining.Load
-	var local, remote netconn.Dialer = &net.Dialer{KeepAlive: -1}, &net.Dialer{Timeout: dialTimeout}
+	var local, remote netconn.Dialer = &net.Dialer{KeepAlive: -1}, &net.Dialer{Timeout: data.DialTimeout}
 	if opts.Sockets != nil {
-		local, remote = opts.Sockets, netconn.DialWithin(opts.Sockets, dialTimeout)
+		local, remote = opts.Sockets, netconn.DialWithin(opts.Sockets, data.DialTimeout)
 	}
-	id := newIdentity(opts.TLS, opts.Away, opts.PeerAllowed)
-	r.streams = newStreamDialer(opts.Cluster, id, remote, opts.PeerName, &r.paths)
-	r.services = newServices(servicesOptions{
+	id := data.NewIdentity(opts.TLS, opts.Away, opts.PeerAllowed)
+	r.streams = data.NewDialer(opts.Cluster, id, remote, opts.PeerName, &r.paths)
+	r.services = router.New(router.Options{
 		Worker: opts.Worker, Cluster: opts.Cluster, Log: r.log, Distances: opts.Distances, Ask: opts.Ask, Spawn: r.spawn,
 		Local: opts.Local, LocalDialer: local, HeaderTimeout: opts.HeaderTimeout, Dialer: r.streams,
 	})
-	r.front = newFront(frontOptions{
+	r.front = forward.New(forward.Options{
 		Services: r.services, Log: r.log, Reports: &r.reports, HeaderTimeout: opts.HeaderTimeout, Draining: draining,
 	})
-	fastPath := &fastDriver{
+	fastPath := &fastpath.Driver{
 		Services: r.services, Front: r.front, Log: r.log, Reports: &r.reports, Flooded: &r.flooded,
 		Spawn: r.spawn, Draining: draining, HeaderTimeout: opts.HeaderTimeout,
 	}
-	r.entries = newEntries(entriesOptions{
+	r.entries = entries.New(entries.Options{
 		Host: opts.EntryHost, Listen: r.opener.Listener, Log: r.log, Spawn: r.spawn,
-		Requests: fastPath.serveRequests, Connection: r.services.serveEntry, MaxConns: opts.MaxConns, Book: book,
+		Requests: fastPath.ServeRequests, Connection: r.services.ServeEntry, MaxConns: opts.MaxConns, Book: book,
 	})
-	r.data = newDataPort(dataOptions{
-		Identity: id, Paths: &r.paths, Locals: r.services.locals, Log: r.log, Protocols: opts.Protocols,
-		Requests: fastPath.serveStream, Echo: opts.Echo, Draining: draining, MaxConns: opts.MaxConns,
+	r.data = data.New(data.Options{
+		Identity: id, Paths: &r.paths, Locals: r.services.Locals, Log: r.log, Protocols: opts.Protocols,
+		Requests: fastPath.ServeStream, Echo: opts.Echo, Draining: draining, MaxConns: opts.MaxConns,
 	})
-	r.gateway = newGateway(gatewayOptions{
+	r.gateway = gateway.New(gateway.Options{
 		Services: r.services, Front: r.front, Fast: fastPath, Opener: &r.opener, Log: r.log, Spawn: r.spawn, Draining: draining,
 		Flooded: &r.flooded, Addr: opts.GatewayAddr, TLSAddr: opts.GatewayTLSAddr,
 		Listens: func() (plain, secure string) { return r.GatewayAddr(), r.GatewayTLSAddr() },
@@ -150,9 +156,9 @@ func (r *Router) Start(ctx context.Context) error {
 	r.state = running
 	r.mu.Unlock()
 
-	r.spawn(r.services.runProber)
-	r.spawn(r.front.serve)
-	r.entries.start()
+	r.spawn(r.services.RunProber)
+	r.spawn(r.front.Serve)
+	r.entries.Start()
 	return nil
 }
 
@@ -192,10 +198,10 @@ func (r *Router) Open(ctx context.Context) []*PortError {
 			failed = append(failed, &PortError{Port: port, Addr: addr, Err: err})
 		}
 	}
-	open(DataPort, r.opts.DataAddr, &r.dataLn, r.data.serve)
-	open(GatewayPort, r.opts.GatewayAddr, &r.gateLn, r.gateway.serve)
-	open(GatewayTLSPort, r.opts.GatewayTLSAddr, &r.tlsLn, r.gateway.serveTLS)
-	r.gateway.opened()
+	open(DataPort, r.opts.DataAddr, &r.dataLn, r.data.Serve)
+	open(GatewayPort, r.opts.GatewayAddr, &r.gateLn, r.gateway.Serve)
+	open(GatewayTLSPort, r.opts.GatewayTLSAddr, &r.tlsLn, r.gateway.ServeTLS)
+	r.gateway.Opened()
 	return failed
 }
 
@@ -237,13 +243,13 @@ func (r *Router) Close() {
 	if cancel != nil {
 		cancel()
 	}
-	r.entries.close()
-	r.front.end()
-	r.gateway.ports.close()
-	r.streams.close()
+	r.entries.Close()
+	r.front.End()
+	r.gateway.Ports.Close()
+	r.streams.Close()
 	r.wg.Wait()
-	r.services.close()
-	r.gateway.close()
+	r.services.Close()
+	r.gateway.Close()
 }
 
 // spawn runs f in a goroutine that Close waits for; false unless the Router
@@ -280,7 +286,7 @@ func (r *Router) listenAddr(ln *net.Listener) string {
 
 // Entries returns the loopback addresses, ordered by application, service and
 // port.
-func (r *Router) Entries() []Entry { return r.entries.list() }
+func (r *Router) Entries() []entries.Entry { return r.entries.List() }
 
 // Reserve returns the loopback address (host:port) of each port of a service by
 // port name, and listens there, whether or not there is a route for it yet:
@@ -291,10 +297,10 @@ func (r *Router) Reserve(app, service string, ports []api.Port) (map[string]stri
 	var names []string
 	for _, p := range ports {
 		if p.Protocol != api.UDP { // entries carry connections alone
-			names = append(names, portName(p))
+			names = append(names, router.PortName(p))
 		}
 	}
-	return r.entries.reserve(app, service, names)
+	return r.entries.Reserve(app, service, names)
 }
 
 // SetRoutes replaces all routes, of which nobody changes anything any more. Entries of
@@ -304,9 +310,9 @@ func (r *Router) Reserve(app, service string, ports []api.Port) (map[string]stri
 func (r *Router) SetRoutes(routes []wire.Route) {
 	r.setting.Lock()
 	defer r.setting.Unlock()
-	keys := r.services.set(routes, r.gateway.publish)
-	r.entries.set(keys)
-	r.gateway.open()
+	keys := r.services.Set(routes, r.gateway.Publish)
+	r.entries.Set(keys)
+	r.gateway.Open()
 	r.LocalChanged()
 }
 
@@ -314,5 +320,5 @@ func (r *Router) SetRoutes(routes []wire.Route) {
 // those to its loopback entry are, until ln is closed or the Router is. It returns
 // at once.
 func (r *Router) Serve(ln net.Listener, app, service, port string) {
-	r.entries.serveListener(ln, entryKey{app: app, service: service, port: port})
+	r.entries.ServeListener(ln, entries.Key{App: app, Service: service, Port: port})
 }

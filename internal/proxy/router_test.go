@@ -16,7 +16,9 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/internal/proxy/failure"
+	"github.com/verge-edge/verge/internal/proxy/local"
 	"github.com/verge-edge/verge/internal/proxy/netconn"
+	"github.com/verge-edge/verge/internal/proxy/router"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -39,7 +41,7 @@ func TestRotationIsExactOverLocalAndRemote(t *testing.T) {
 		t.Fatalf("stats %+v", st)
 	}
 	for _, e := range st.Endpoints {
-		if e.Connections != 5 || e.State != EndpointOK {
+		if e.Connections != 5 || e.State != router.EndpointOK {
 			t.Errorf("endpoint stats %+v", e)
 		}
 	}
@@ -60,13 +62,13 @@ func TestDeadEndpointIsDroppedAtOnceAndReturnsAfterAProbe(t *testing.T) {
 	if got := visit(t, addr, 12); got["app.web.1"] != 12 {
 		t.Fatalf("got %v", got)
 	}
-	if s1, s2 := a.state("app.web.0"), a.state("app.web.2"); s1 != EndpointEjected || s2 != EndpointEjected {
+	if s1, s2 := a.state("app.web.0"), a.state("app.web.2"); s1 != router.EndpointEjected || s2 != router.EndpointEjected {
 		t.Fatalf("states %s and %s", s1, s2)
 	}
 	startInstance(t, local.id, local.addr, greeter(local.id))
 	startInstance(t, remote.id, remote.addr, greeter(remote.id))
 	eventually(t, "both are back", func() bool {
-		return a.state("app.web.0") == EndpointOK && a.state("app.web.2") == EndpointOK
+		return a.state("app.web.0") == router.EndpointOK && a.state("app.web.2") == router.EndpointOK
 	})
 	if got := visit(t, addr, 6); got["app.web.0"] != 2 || got["app.web.2"] != 2 {
 		t.Fatalf("after the return: %v", got)
@@ -94,7 +96,7 @@ func TestDeadWorkerIsDroppedAsAWhole(t *testing.T) {
 	for _, s := range a.Stats().Services {
 		for _, e := range s.Endpoints {
 			failures += e.Failures
-			if e.Worker == "b" && e.State != EndpointEjected {
+			if e.Worker == "b" && e.State != router.EndpointEjected {
 				t.Fatalf("%s is %s", e.Instance, e.State)
 			}
 		}
@@ -153,7 +155,7 @@ func TestClientResetBlamesNobody(t *testing.T) {
 	<-got
 	must(t, a.WaitIdle(t.Context(), i.id))
 	eventually(t, "connection is closed", func() bool { return a.Stats().EntryConns == 0 })
-	if st := a.Stats().Services[0].Endpoints[0]; st.Failures != 0 || st.State != EndpointOK {
+	if st := a.Stats().Services[0].Endpoints[0]; st.Failures != 0 || st.State != router.EndpointOK {
 		t.Fatalf("endpoint %+v", st)
 	}
 }
@@ -174,7 +176,7 @@ func TestDrainingTakesNothingNewAndKeepsWhatIsThere(t *testing.T) {
 	if b.InFlight("app.web.0") != 1 {
 		t.Fatalf("%d connections in flight", b.InFlight("app.web.0"))
 	}
-	b.engine.set("app.web.0", i.addr, ErrDraining)
+	b.engine.set("app.web.0", i.addr, local.ErrDraining)
 	b.LocalChanged()
 	// The route of a is behind: the other endpoint must take all.
 	a.SetRoutes([]wire.Route{webRoute(b.endpoint("app.web.0"), a.endpoint("app.web.1"))})
@@ -202,12 +204,12 @@ func TestLocalChangedTakesOutAndBringsBack(t *testing.T) {
 	a := newWorker(t, newAuthority(t), "a", nil)
 	i := a.addGreeter(t, "app.web.0")
 	a.SetRoutes([]wire.Route{webRoute(a.endpoint("app.web.0"))})
-	a.engine.set("app.web.0", i.addr, ErrNotReady)
+	a.engine.set("app.web.0", i.addr, local.ErrNotReady)
 	a.LocalChanged()
-	eventually(t, "it is out", func() bool { return a.state("app.web.0") == EndpointEjected })
+	eventually(t, "it is out", func() bool { return a.state("app.web.0") == router.EndpointEjected })
 	a.engine.set("app.web.0", i.addr, nil)
 	a.LocalChanged()
-	eventually(t, "it is back", func() bool { return a.state("app.web.0") == EndpointOK })
+	eventually(t, "it is back", func() bool { return a.state("app.web.0") == router.EndpointOK })
 }
 
 func TestNoEndpointIsRefusedAtOnce(t *testing.T) {
@@ -225,7 +227,7 @@ func TestNoEndpointIsRefusedAtOnce(t *testing.T) {
 		}
 	}
 	a.SetRoutes([]wire.Route{webRoute(unreachable)})
-	if st := a.state("app.web.0"); st != EndpointNoPath {
+	if st := a.state("app.web.0"); st != router.EndpointNoPath {
 		t.Errorf("state %q", st)
 	}
 	if st := a.Stats().Services[0]; st.Failures != 3 {

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"testing"
 
+	"github.com/verge-edge/verge/internal/proxy/router"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -31,7 +32,7 @@ func TestSpare(t *testing.T) {
 			t.Fatalf("with all others gone: %s %q", res.Status, body)
 		}
 	}
-	if state := a.state("app.web.0"); state != EndpointSpare {
+	if state := a.state("app.web.0"); state != router.EndpointSpare {
 		t.Errorf("it is shown as %q", state)
 	}
 	b.addHTTP(t, "app.web.1", says("again"))

@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"errors"
 	"io"
 	"net/http"
 	"strings"
@@ -9,8 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/verge-edge/verge/internal/proxy/failure"
-	"github.com/verge-edge/verge/internal/proxy/httpmsg"
+	"github.com/verge-edge/verge/internal/proxy/local"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -42,11 +40,11 @@ func TestAnInstanceThatDoesNotStart(t *testing.T) {
 			t.Parallel()
 			a, home, rt := aside(t, far, wire.RequestRules{})
 			addr := home.engine.at("app.web.0")
-			home.engine.set("app.web.0", "", ErrAsleep)
+			home.engine.set("app.web.0", "", local.ErrAsleep)
 			url := a.entryURL(t, "http", "/")
 			waits := ask(t, client(t), url, 3)
 			eventually(t, "they wait", func() bool { return home.InFlight("app.web.0") == 3 })
-			home.engine.set("app.web.0", "", &StartError{Why: "its program ended with exit code 3", Again: 7 * time.Second})
+			home.engine.set("app.web.0", "", &local.StartError{Why: "its program ended with exit code 3", Again: 7 * time.Second})
 			home.LocalChanged()
 			for range 3 {
 				if s := <-waits; !strings.HasPrefix(s, "503") || !strings.Contains(s, "not-started") || !strings.Contains(s, "exit code 3") {
@@ -66,7 +64,7 @@ func TestAnInstanceThatDoesNotStart(t *testing.T) {
 					t.Errorf("%s: %d, Retry-After %q: %s", driver, res.StatusCode, res.Header.Get("Retry-After"), body)
 				}
 			}
-			home.engine.set("app.web.0", "", &StartError{Why: "its worker has no room for it now", Full: true})
+			home.engine.set("app.web.0", "", &local.StartError{Why: "its worker has no room for it now", Full: true})
 			if res, body := get(t, client(t), url); res.StatusCode != 503 || res.Header.Get("Retry-After") != "1" || !strings.Contains(body, "no-room") {
 				t.Errorf("%d, Retry-After %q: %s", res.StatusCode, res.Header.Get("Retry-After"), body)
 			}
@@ -109,7 +107,7 @@ func TestAStartThatTakesTooLong(t *testing.T) {
 			if res, body := get(t, client(t), url); res.StatusCode != 200 {
 				t.Fatalf("awake it says %d: %s", res.StatusCode, body)
 			}
-			home.engine.set("app.web.0", "", ErrAsleep)
+			home.engine.set("app.web.0", "", local.ErrAsleep)
 			home.LocalChanged()
 			res, body := get(t, client(t), url)
 			if res.StatusCode != 503 || res.Header.Get("Retry-After") == "" || !strings.Contains(body, "not-started") || !strings.Contains(body, "did not become ready within 1.") {
@@ -123,21 +121,6 @@ func TestAStartThatTakesTooLong(t *testing.T) {
 	}
 }
 
-func TestWakeBefore(t *testing.T) {
-	now := time.Now()
-	for _, c := range []struct{ left, want time.Duration }{
-		{0, wakeTimeout}, {time.Second, 900 * time.Millisecond}, {10 * time.Second, 10*time.Second - wakeMargin}, {time.Hour, wakeTimeout},
-	} {
-		deadline := time.Time{}
-		if c.left > 0 {
-			deadline = now.Add(c.left)
-		}
-		if got := wakeBefore(now, deadline).Sub(now); got != c.want {
-			t.Errorf("with %v left it waits %v, want %v", c.left, got, c.want)
-		}
-	}
-}
-
 // More come to an instance that wakes than may wait: those that find no place are told at
 // once, all others are answered, and the counts say so.
 func TestOverflowWhileItWakes(t *testing.T) {
@@ -148,7 +131,7 @@ func TestOverflowWhileItWakes(t *testing.T) {
 			t.Parallel()
 			a, home, _ := aside(t, far, wire.RequestRules{Concurrency: places, QueueMax: waiting})
 			addr := home.engine.at("app.web.0")
-			home.engine.set("app.web.0", "", ErrAsleep)
+			home.engine.set("app.web.0", "", local.ErrAsleep)
 			url := a.entryURL(t, "http", "/")
 			var mu sync.Mutex
 			full, answered := 0, 0
@@ -186,22 +169,10 @@ func TestOverflowWhileItWakes(t *testing.T) {
 			}
 			// A place is given back a moment after the answer has gone.
 			eventually(t, "its queue is empty", func() bool {
-				x := home.services.locals.get("app.web.0").queue.State()
+				x := home.services.Locals.Get("app.web.0").Queue.State()
 				return x.Waiting == 0 && x.Running == 0
 			})
 		})
-	}
-}
-
-func TestRefusalsOfStarts(t *testing.T) {
-	var re *failure.RefusedError
-	if err := refusal("a.b.0", &StartError{Why: "x", Again: time.Second}); !errors.As(err, &re) || re.Why != failure.RefusedStart || re.Again != time.Second {
-		t.Errorf("%v", err)
-	}
-	for v, want := range map[string]time.Duration{"": 0, "7": 7 * time.Second, "-1": 0, "x": 0, "1e9": 0, "99999999999": 0, "Wed, 21 Oct 2015 07:28:00 GMT": 0} {
-		if got := httpmsg.ParseRetryAfter(v); got != want {
-			t.Errorf("Retry-After %q is %v, want %v", v, got, want)
-		}
 	}
 }
 
@@ -210,8 +181,8 @@ func TestRefusalsOfStarts(t *testing.T) {
 func TestAStartThatFailsAtOnce(t *testing.T) {
 	t.Parallel()
 	a, home, _ := aside(t, false, wire.RequestRules{})
-	home.engine.set("app.web.0", "", ErrAsleep)
-	fails := func(id wire.InstanceID) { home.engine.set(id, "", ErrNotReady) }
+	home.engine.set("app.web.0", "", local.ErrAsleep)
+	fails := func(id wire.InstanceID) { home.engine.set(id, "", local.ErrNotReady) }
 	home.engine.wake.Store(&fails)
 	if res, body := get(t, client(t), a.entryURL(t, "http", "/")); res.StatusCode != 503 {
 		t.Errorf("%d: %s", res.StatusCode, body)

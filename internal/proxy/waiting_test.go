@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/internal/proxy/failure"
+	"github.com/verge-edge/verge/internal/proxy/router"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -158,7 +159,7 @@ func TestGatewayTakesBackWhatWaitsForASilentWorker(t *testing.T) {
 			t.Errorf("%q, %v", got, err)
 		}
 	}
-	if st := a.state("app.web.1"); st != EndpointEjected {
+	if st := a.state("app.web.1"); st != router.EndpointEjected {
 		t.Errorf("b is %s", st)
 	}
 	posted.Wait()
@@ -188,7 +189,7 @@ func TestTakenBackTwice(t *testing.T) {
 	answer := ask(t, client(t), a.entryURL(t, "http", "/"), 1)
 	e := a.endpointOf("app.web.1")
 	eventually(t, "it is taken back", func() bool {
-		return e.cancelAll(failure.ErrAbandoned) > 0
+		return e.CancelAll(failure.ErrAbandoned) > 0
 	})
 	release()
 	select {
@@ -198,55 +199,5 @@ func TestTakenBackTwice(t *testing.T) {
 		}
 	case <-time.After(20 * time.Second):
 		t.Fatal("it waits for a connection that is nobody's")
-	}
-}
-
-// Where all that is left is late, there is no use in going elsewhere behind the same
-// address.
-func TestNothingElseBehindALateAddress(t *testing.T) {
-	t.Parallel()
-	a := testServices(t)
-	same := []wire.Endpoint{behind("app.web.0", "b", "127.0.0.1:1"), behind("app.web.1", "b", "127.0.0.1:1")}
-	for name, c := range map[string]struct {
-		endpoints []wire.Endpoint
-		more      bool
-	}{
-		"one worker":  {same, false},
-		"two workers": {append(same[:1:1], behind("app.web.1", "c", "127.0.0.1:2")), true},
-	} {
-		testRoutes(a, []wire.Route{testRoute(c.endpoints...)})
-		s := a.find("app.web")
-		for _, e := range s.all() {
-			e.late.Add(1)
-		}
-		p := picker{service: s, request: true}
-		e, more := p.next()
-		if e == nil || more != c.more {
-			t.Errorf("%s: %v, more: %v", name, e, more)
-		}
-		for _, e := range s.all() {
-			e.late.Add(-1)
-		}
-	}
-}
-
-func TestLookDue(t *testing.T) {
-	t.Parallel()
-	now := time.Now()
-	ago := func(d time.Duration) time.Time { return now.Add(-d) }
-	for name, c := range map[string]struct {
-		looked, life time.Time
-		due          bool
-	}{
-		"never looked at":                           {time.Time{}, ago(0), true},
-		"long ago, and it answers":                  {ago(lookEvery), ago(0), true},
-		"a while ago, and it answers":               {ago(lookEvery - 1), ago(lookAfter - 1), false},
-		"a while ago, answered since, silent now":   {ago(lookAfter + 1), ago(lookAfter), true},
-		"a while ago, nothing since":                {ago(lookEvery - 1), ago(lookEvery), false},
-		"a moment ago, and silent for longer again": {ago(lookAfter - 1), ago(lookAfter), false},
-	} {
-		if due := lookDue(now, c.looked, c.life); due != c.due {
-			t.Errorf("%s: %v", name, due)
-		}
 	}
 }

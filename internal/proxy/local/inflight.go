@@ -1,0 +1,124 @@
+package local
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// InFlight counts the proxied connections to each local instance.
+type InFlight struct {
+	mu sync.Mutex // guards below
+	by map[wire.InstanceID]*load
+	// last is when the last one of an instance ended.
+	last map[wire.InstanceID]time.Time
+}
+
+// NewInFlight counts nothing yet.
+func NewInFlight() InFlight {
+	return InFlight{by: map[wire.InstanceID]*load{}, last: map[wire.InstanceID]time.Time{}}
+}
+
+// maxLast bounds what is remembered of instances that are not here any more.
+const maxLast = 8192
+
+// load of one instance; it is in the map only while n > 0.
+type load struct {
+	n      int
+	probes int           // of n: what only looks whether somebody answers is no use
+	idle   chan struct{} // closed when n becomes 0
+}
+
+// Add counts one more and returns what ends it, to be called once. It is called
+// before Local.Target is asked: whoever marks an instance as draining first and
+// waits for idle then, misses no connection.
+func (f *InFlight) Add(id wire.InstanceID) (done func()) { return f.begin(id, false) }
+
+// begin is add; a probe counts for who waits for none, and does not keep an instance
+// awake.
+func (f *InFlight) begin(id wire.InstanceID, probe bool) (done func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	l := f.by[id]
+	if l == nil {
+		l = &load{idle: make(chan struct{})}
+		f.by[id] = l
+	}
+	l.n++
+	if probe {
+		l.probes++
+	}
+	return func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if probe {
+			l.probes--
+		} else if l.n-1 == l.probes {
+			if len(f.last) >= maxLast {
+				clear(f.last)
+			}
+			f.last[id] = time.Now()
+		}
+		if l.n--; l.n == 0 {
+			delete(f.by, id)
+			close(l.idle)
+		}
+	}
+}
+
+func (f *InFlight) count(id wire.InstanceID) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if l := f.by[id]; l != nil {
+		return l.n
+	}
+	return 0
+}
+
+// Drained is closed once nothing of id is in flight.
+func (f *InFlight) Drained(id wire.InstanceID) <-chan struct{} {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if l := f.by[id]; l != nil {
+		return l.idle
+	}
+	idle := make(chan struct{})
+	close(idle)
+	return idle
+}
+
+// InFlight returns how many proxied connections an instance of this worker has,
+// including those that a gateway keeps open between requests.
+func (s *Endpoints) InFlight(id wire.InstanceID) int { return s.inflight.count(id) }
+
+// LastRequest returns when an instance of this worker was used last: now while it
+// is, zero if it never was or if that is not known any more. Where requests are looked
+// at, they are what uses it, and what a request opened that has no end (an upgraded
+// connection, a stream); a connection that is kept for the next request does not.
+// Elsewhere it is connections.
+func (s *Endpoints) LastRequest(id wire.InstanceID) time.Time {
+	s.inflight.mu.Lock()
+	defer s.inflight.mu.Unlock()
+	if l := s.inflight.by[id]; l != nil && l.n > l.probes {
+		return time.Now()
+	}
+	return s.inflight.last[id]
+}
+
+// Drained returns a channel that is closed once no proxied connection to the
+// instance is left; it is closed already if there is none. Let Local.Target
+// refuse the instance first, then call LocalChanged and Drained.
+func (s *Endpoints) Drained(id wire.InstanceID) <-chan struct{} { return s.inflight.Drained(id) }
+
+// WaitIdle waits until the instance has no proxied connection, or ctx ends.
+func (s *Endpoints) WaitIdle(ctx context.Context, id wire.InstanceID) error {
+	select {
+	case <-s.Drained(id):
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("wait for the %d connections of %s to end: %w", s.InFlight(id), id, ctx.Err())
+	}
+}

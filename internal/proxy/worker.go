@@ -1,4 +1,0 @@
-package proxy
-
-// Worker is another worker and where its data port is, host:port.
-type Worker struct{ Cluster, Name, Address string }
