@@ -10,23 +10,21 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/internal/agent"
-	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/runtime/container/containertest"
 	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/tools/bench"
 	"github.com/verge-edge/verge/tools/stage"
 )
 
 // patience with one request, and with one step of a deployment.
 const patience = 3 * time.Minute
 
-// bench is a stage with services that sleep.
-type bench struct {
+// measurer is a stage with services that sleep.
+type measurer struct {
 	options
-	stage      *stage.Stage
-	root       *stage.Root
-	cluster    *stage.Cluster
+	bench.Figures
+	*stage.Small
 	worker     *stage.Worker
-	client     *rest.Client
 	hands      *agent.Remote
 	containerd *containertest.Containerd // nil without one
 	dir        string                    // for what is deployed
@@ -36,23 +34,16 @@ type bench struct {
 	asleep map[wire.InstanceID]bool
 }
 
-func newBench(ctx context.Context, o options) (_ *bench, err error) {
-	b := &bench{options: o, asleep: map[wire.InstanceID]bool{}}
-	if b.stage, err = stage.New(o.verge); err != nil {
-		return nil, err
-	}
+func newMeasurer(ctx context.Context, o options) (_ *measurer, err error) {
+	b := &measurer{options: o, asleep: map[wire.InstanceID]bool{}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, b.close())
 		}
 	}()
-	b.dir = filepath.Join(b.stage.Dir, "deployed")
-	if err := os.Mkdir(b.dir, 0o700); err != nil {
-		return nil, err
-	}
 	if b.wanted("container, image present") {
 		if err := containertest.Install(); err != nil {
-			fmt.Fprintln(os.Stderr, "coldbench: containers are not measured:", err)
+			bench.Say("containers are not measured: %v", err)
 		} else if b.containerd, err = containertest.New(); err != nil {
 			return nil, err
 		}
@@ -66,33 +57,30 @@ func newBench(ctx context.Context, o options) (_ *bench, err error) {
 	return b, b.measure(ctx)
 }
 
-func (b *bench) start(ctx context.Context) (err error) {
-	if b.root, err = b.stage.Root(ctx); err != nil {
+func (b *measurer) start(ctx context.Context) (err error) {
+	if b.Small, err = stage.Begin(ctx, b.verge, nil); err != nil {
 		return err
 	}
-	if b.cluster, err = b.stage.Cluster(ctx, b.root, "edge"); err != nil {
+	b.dir = filepath.Join(b.Stage.Dir, "deployed")
+	if err := os.Mkdir(b.dir, 0o700); err != nil {
 		return err
 	}
 	var flags []string
 	if b.containerd != nil {
 		flags = []string{"--containerd", b.containerd.Address}
 	}
-	if b.worker, err = b.stage.Worker(ctx, b.cluster, "edge-1", true, flags...); err != nil {
+	if b.worker, err = b.Stage.Worker(ctx, b.Cluster, "edge-1", true, flags...); err != nil {
 		return err
 	}
 	b.hands = agent.NewRemote(b.worker.Dir)
-	b.client, err = b.root.Client()
-	return err
+	return nil
 }
 
-func (b *bench) close() error {
-	if b.client != nil {
-		b.client.Close()
-	}
+func (b *measurer) close() error {
 	if b.hands != nil {
 		b.hands.Close()
 	}
-	err := stage.Clear(b.stage.Dir)
+	err := b.End()
 	if b.containerd != nil {
 		err = errors.Join(err, b.containerd.Close())
 	}
@@ -100,7 +88,7 @@ func (b *bench) close() error {
 }
 
 // sleeps returns when an instance of the worker sleeps.
-func (b *bench) sleeps(ctx context.Context, id wire.InstanceID) error {
+func (b *measurer) sleeps(ctx context.Context, id wire.InstanceID) error {
 	for end := time.Now().Add(patience); !b.asleep[id]; {
 		st, err := b.hands.State(ctx, b.seq, time.Second)
 		if err != nil {
@@ -118,7 +106,7 @@ func (b *bench) sleeps(ctx context.Context, id wire.InstanceID) error {
 }
 
 // entry is where a service is reached on the worker.
-func (b *bench) entry(ctx context.Context, app string) (string, error) {
+func (b *measurer) entry(ctx context.Context, app string) (string, error) {
 	for end := time.Now().Add(patience); ; {
 		list, err := b.hands.Entries(ctx)
 		if err != nil {
@@ -137,8 +125,8 @@ func (b *bench) entry(ctx context.Context, app string) (string, error) {
 }
 
 // deploy applies a service and asks it once, so that everything is where it belongs.
-func (b *bench) deploy(ctx context.Context, s service) error {
-	if _, err := b.client.Apply(ctx, s.descriptor(), false); err != nil {
+func (b *measurer) deploy(ctx context.Context, s service) error {
+	if _, err := b.Above.Apply(ctx, s.descriptor(), false); err != nil {
 		return fmt.Errorf("applying %s: %w", s.app, err)
 	}
 	addr, err := b.entry(ctx, s.app)
@@ -162,10 +150,10 @@ func (b *bench) deploy(ctx context.Context, s service) error {
 
 // measure deploys all kinds and starts each as often as it is to be. Those that stay
 // in memory for a while come in two rounds, of which each service has one start.
-func (b *bench) measure(ctx context.Context) error {
+func (b *measurer) measure(ctx context.Context) error {
 	rested := time.Now()
 	for _, k := range b.kinds {
-		fmt.Fprintf(os.Stderr, "coldbench: deploying %d × %s\n", len(k.services), k.name)
+		bench.Say("deploying %d × %s", len(k.services), k.name)
 		for _, s := range k.services {
 			if err := b.deploy(ctx, s); err != nil {
 				return err
@@ -188,8 +176,8 @@ func (b *bench) measure(ctx context.Context) error {
 		if !resting {
 			break
 		}
-		fmt.Fprintf(os.Stderr, "coldbench: waiting until no module is in memory\n")
-		if err := pause(ctx, time.Until(rested.Add(b.keep+3*time.Second))); err != nil {
+		bench.Say("waiting until no module is in memory")
+		if err := bench.Pause(ctx, time.Until(rested.Add(b.keep+3*time.Second))); err != nil {
 			return err
 		}
 		for _, k := range b.kinds {
@@ -208,7 +196,7 @@ func (b *bench) measure(ctx context.Context) error {
 }
 
 // both starts a service by a request at its entry, and by one through the gateway.
-func (b *bench) both(ctx context.Context, k *kind, s service) error {
+func (b *measurer) both(ctx context.Context, k *kind, s service) error {
 	for _, gateway := range []bool{false, true} {
 		if err := b.cold(ctx, k, s, gateway); err != nil {
 			return err
@@ -220,7 +208,7 @@ func (b *bench) both(ctx context.Context, k *kind, s service) error {
 	return nil
 }
 
-func (b *bench) bare(ctx context.Context, k *kind) error {
+func (b *measurer) bare(ctx context.Context, k *kind) error {
 	took, err := k.floor(ctx)
 	if err != nil {
 		return fmt.Errorf("%s: %w", k.bare, err)
@@ -230,7 +218,7 @@ func (b *bench) bare(ctx context.Context, k *kind) error {
 }
 
 // cold is one start by a request, and the stop that follows.
-func (b *bench) cold(ctx context.Context, k *kind, s service, gateway bool) error {
+func (b *measurer) cold(ctx context.Context, k *kind, s service, gateway bool) error {
 	addr, err := b.entry(ctx, s.app)
 	if err != nil {
 		return err
@@ -242,7 +230,7 @@ func (b *bench) cold(ctx context.Context, k *kind, s service, gateway bool) erro
 		addr = b.worker.Gateway
 	}
 	pids := []int{b.worker.PID(), b.worker.Engine}
-	before, err := stage.Measure(pids)
+	before, err := bench.Measure(pids)
 	if err != nil {
 		return err
 	}
@@ -256,7 +244,7 @@ func (b *bench) cold(ctx context.Context, k *kind, s service, gateway bool) erro
 	if err := b.sleeps(ctx, s.instance()); err != nil {
 		return err
 	}
-	after, err := stage.Measure(pids)
+	after, err := bench.Measure(pids)
 	if err != nil {
 		return err
 	}
@@ -267,13 +255,4 @@ func (b *bench) cold(ctx context.Context, k *kind, s service, gateway bool) erro
 		k.entry = append(k.entry, took)
 	}
 	return nil
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(d):
-		return nil
-	}
 }

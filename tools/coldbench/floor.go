@@ -64,7 +64,7 @@ func answered(ctx context.Context, port int) error {
 }
 
 // bareProcess starts the program as a shell would.
-func (b *bench) bareProcess(program string) func(context.Context) (time.Duration, error) {
+func (b *measurer) bareProcess(program string) func(context.Context) (time.Duration, error) {
 	return func(ctx context.Context) (time.Duration, error) {
 		port, err := freePort()
 		if err != nil {
@@ -85,7 +85,7 @@ func (b *bench) bareProcess(program string) func(context.Context) (time.Duration
 }
 
 // bareContainer starts the image with containerd's own tool.
-func (b *bench) bareContainer(ctx context.Context) (time.Duration, error) {
+func (b *measurer) bareContainer(ctx context.Context) (time.Duration, error) {
 	port, err := freePort()
 	if err != nil {
 		return 0, err
@@ -105,7 +105,7 @@ func (b *bench) bareContainer(ctx context.Context) (time.Duration, error) {
 
 // bareModule loads a module as the library does it alone, its machine code from disk,
 // in a runtime of its own; run says whether its main function is run.
-func (b *bench) bareModule(path string, run bool) func(context.Context) (time.Duration, error) {
+func (b *measurer) bareModule(path string, run bool) func(context.Context) (time.Duration, error) {
 	dir := filepath.Join(b.dir, "floor-"+filepath.Base(path))
 	load := func(ctx context.Context) (err error) {
 		binary, err := os.ReadFile(path) //nolint:gosec // of the measurement

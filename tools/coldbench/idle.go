@@ -7,21 +7,12 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/verge-edge/verge/tools/stage"
+	"github.com/verge-edge/verge/tools/bench"
 )
 
 // settle is how long memory is let come to rest: until modules are gone, and the
 // collectors of garbage have been.
 const settle = 15 * time.Second
-
-// figure is one of memory.
-type figure struct {
-	What  string  `json:"what"`
-	Value float64 `json:"value"`
-	Unit  string  `json:"unit"`
-	Reach float64 `json:"reach"`
-	OK    bool    `json:"ok"`
-}
 
 // perApp is how many functions an application has.
 const perApp = 50
@@ -46,71 +37,72 @@ func functionApp(dir string, module []byte, app, n int) (name string, descriptor
 // idleFunctions deploys functions, and says what the worker (agent and engine) takes
 // more for them: when all are there and none was asked, and when each has been asked
 // once and all sleep again.
-func (b *bench) idleFunctions(ctx context.Context) ([]figure, error) {
+func (b *measurer) idleFunctions(ctx context.Context) error {
 	module, err := os.ReadFile(b.module)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	pids := []int{b.worker.PID(), b.worker.Engine}
 	// What sleeps counts where it is placed: all have room only without the others.
 	rest := settle
 	for _, k := range b.kinds {
 		for _, s := range k.services {
-			if err := b.client.Delete(ctx, s.app); err != nil {
-				return nil, fmt.Errorf("deleting %s: %w", s.app, err)
+			if err := b.Above.Delete(ctx, s.app); err != nil {
+				return fmt.Errorf("deleting %s: %w", s.app, err)
 			}
 			rest = b.keep + settle
 		}
 	}
-	if err := pause(ctx, rest); err != nil {
-		return nil, err
+	if err := bench.Pause(ctx, rest); err != nil {
+		return err
 	}
-	before, err := stage.Measure(pids)
+	before, err := bench.Measure(pids)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	var ids, apps []string
 	for at := 0; at < b.functions; at += perApp {
 		n := min(perApp, b.functions-at)
 		app, descriptor, err := functionApp(b.dir, module, at/perApp, n)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		if _, err := b.client.Apply(ctx, descriptor, false); err != nil {
-			return nil, fmt.Errorf("applying %s: %w", app, err)
+		if _, err := b.Above.Apply(ctx, descriptor, false); err != nil {
+			return fmt.Errorf("applying %s: %w", app, err)
 		}
 		apps = append(apps, app)
 		for i := range n {
 			ids = append(ids, fmt.Sprintf("%s.fn%d.0", app, i))
 		}
 	}
-	fmt.Fprintf(os.Stderr, "coldbench: %d functions are deployed in %d applications\n", len(ids), len(apps))
+	bench.Say("%d functions are deployed in %d applications", len(ids), len(apps))
 	for _, id := range ids {
 		if err := b.sleeps(ctx, id); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	if err := b.ready(ctx, apps); err != nil {
-		return nil, err
-	}
-	var out []figure
-	add := func(when string) error {
-		now, err := stage.Measure(pids)
-		out = append(out,
-			figure{What: fmt.Sprintf("%d functions, %s: worker's memory (PSS) added", len(ids), when), Value: float64(now.PSS-before.PSS) / 1e6, Unit: "MB", Reach: 50},
-			figure{What: fmt.Sprintf("%d functions, %s: worker's private dirty memory added", len(ids), when), Value: float64(now.Dirty-before.Dirty) / 1e6, Unit: "MB", Reach: 50})
 		return err
 	}
-	if err := pause(ctx, b.keep+settle); err != nil {
-		return nil, err
+	add := func(when string) error {
+		now, err := bench.Measure(pids)
+		if err != nil {
+			return err
+		}
+		b.Most(float64(now.PSS-before.PSS)/1e6, 50, "MB", "%d functions, %s: worker's memory (PSS) added", len(ids), when)
+		b.Most(float64(now.Dirty-before.Dirty)/1e6, 50, "MB", "%d functions, %s: worker's private dirty memory added", len(ids), when)
+		return nil
+	}
+	if err := bench.Pause(ctx, b.keep+settle); err != nil {
+		return err
 	}
 	if err := add("never asked"); err != nil {
-		return nil, err
+		return err
 	}
-	fmt.Fprintln(os.Stderr, "coldbench: asking each once")
+	bench.Say("asking each once")
 	list, err := b.hands.Entries(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	client := newClient()
 	asked := 0
@@ -119,15 +111,15 @@ func (b *bench) idleFunctions(ctx context.Context) ([]figure, error) {
 			continue
 		}
 		if err := ask(ctx, client, e.Addr, "fn.test"); err != nil {
-			return nil, fmt.Errorf("%s.%s: %w", e.App, e.Service, err)
+			return fmt.Errorf("%s.%s: %w", e.App, e.Service, err)
 		}
 		asked++
 	}
 	if asked != len(ids) {
-		return nil, fmt.Errorf("%d of %d functions have an entry", asked, len(ids))
+		return fmt.Errorf("%d of %d functions have an entry", asked, len(ids))
 	}
-	if err := pause(ctx, b.keep+settle); err != nil {
-		return nil, err
+	if err := bench.Pause(ctx, b.keep+settle); err != nil {
+		return err
 	}
 	for _, id := range ids {
 		delete(b.asleep, id)
@@ -135,14 +127,14 @@ func (b *bench) idleFunctions(ctx context.Context) ([]figure, error) {
 	b.seq = 0 // all there are
 	for _, id := range ids {
 		if err := b.sleeps(ctx, id); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return out, add("asked once each")
+	return add("asked once each")
 }
 
 // ready returns when the services of the applications have their entries.
-func (b *bench) ready(ctx context.Context, apps []string) error {
+func (b *measurer) ready(ctx context.Context, apps []string) error {
 	for _, app := range apps {
 		if _, err := b.entry(ctx, app); err != nil {
 			return err

@@ -61,7 +61,7 @@ func distinct(module []byte, to string, n int) error {
 }
 
 // modules are n distinct modules, as many services.
-func (b *bench) modules(name, path string, n int) ([]service, error) {
+func (b *measurer) modules(name, path string, n int) ([]service, error) {
 	module, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
@@ -78,9 +78,9 @@ func (b *bench) modules(name, path string, n int) ([]service, error) {
 }
 
 // goModule makes the function of `verge fn new` and builds it.
-func (b *bench) goModule(ctx context.Context) (string, error) {
+func (b *measurer) goModule(ctx context.Context) (string, error) {
 	for _, args := range [][]string{{"fn", "new", "hello"}, {"fn", "build", "hello"}} {
-		cmd := b.stage.Command(ctx, b.root.Context, args...)
+		cmd := b.Stage.Command(ctx, b.Root.Context, args...)
 		cmd.Dir = b.dir
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return "", fmt.Errorf("verge %s: %w: %s", strings.Join(args, " "), err, out)
@@ -90,10 +90,10 @@ func (b *bench) goModule(ctx context.Context) (string, error) {
 }
 
 // wanted says whether a kind is to be measured.
-func (b *bench) wanted(name string) bool { return strings.Contains(name, b.only) }
+func (b *measurer) wanted(name string) bool { return strings.Contains(name, b.only) }
 
 // build makes what is to be deployed.
-func (b *bench) build(ctx context.Context) error {
+func (b *measurer) build(ctx context.Context) error {
 	if name := "small module from disk"; b.wanted(name) {
 		list, err := b.modules("small", b.module, b.rounds)
 		if err != nil {
@@ -146,7 +146,7 @@ func (b *bench) build(ctx context.Context) error {
 const image = "docker.io/library/cold:1"
 
 // loadImage gives containerd an image of the program.
-func (b *bench) loadImage(program string) error {
+func (b *measurer) loadImage(program string) error {
 	img, err := containertest.Build(containertest.Config{Entrypoint: []string{program}}, program)
 	if err != nil {
 		return err
@@ -155,7 +155,7 @@ func (b *bench) loadImage(program string) error {
 	if err := containertest.Save(archive, "cold:1", img); err != nil {
 		return err
 	}
-	out, err := exec.Command(b.stage.Verge, "image", "load", archive, "--containerd", b.containerd.Address).CombinedOutput() //nolint:gosec,noctx // it ends by itself
+	out, err := exec.Command(b.Stage.Verge, "image", "load", archive, "--containerd", b.containerd.Address).CombinedOutput() //nolint:gosec,noctx // it ends by itself
 	if err != nil {
 		return fmt.Errorf("%w: %s", err, out)
 	}

@@ -10,16 +10,14 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
-	"os"
-	"os/signal"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
+
+	"github.com/verge-edge/verge/tools/bench"
 )
 
 type options struct {
@@ -38,13 +36,7 @@ func main() {
 	flag.IntVar(&o.functions, "functions", 1000, "how many idle functions are deployed at last, 0 for none")
 	flag.DurationVar(&o.keep, "keep", time.Minute, "how long a worker keeps a module in memory that nobody uses")
 	flag.Parse()
-	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, o)
-	cancel()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "coldbench:", err)
-		os.Exit(1)
-	}
+	bench.Main(func(ctx context.Context) error { return run(ctx, o) })
 }
 
 // row is what starts of one kind took, in milliseconds.
@@ -67,66 +59,32 @@ type row struct {
 	OK    bool    `json:"ok"`
 }
 
-func say(v any) {
-	line, err := json.Marshal(v)
-	if err != nil {
-		line = []byte(err.Error())
-	}
-	fmt.Println(string(line))
-}
-
-func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1e3 }
-
-// quantile of times, which it sorts; 0 of none.
-func quantile(q float64, times []time.Duration) float64 {
-	if len(times) == 0 {
-		return 0
-	}
-	slices.Sort(times)
-	return milliseconds(times[min(int(q*float64(len(times))), len(times)-1)])
-}
-
 func run(ctx context.Context, o options) (err error) {
-	b, err := newBench(ctx, o)
+	b, err := newMeasurer(ctx, o)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, b.close()) }()
-	var missed []string
-	note := func(what string, value, most float64, unit string) bool {
-		if value > most {
-			missed = append(missed, fmt.Sprintf("%s: %.1f %s, at most %g", what, value, unit, most))
-		}
-		return value <= most
-	}
 	for _, k := range b.kinds {
 		r := row{
 			Kind: k.name, Starts: len(k.entry) + len(k.gateway), Reach: k.reach, Bare: k.bare,
-			Entry: quantile(0.5, k.entry), Gateway: quantile(0.5, k.gateway), Floor: quantile(0.5, k.floors),
+			Entry: bench.Quantile(0.5, k.entry), Gateway: bench.Quantile(0.5, k.gateway), Floor: bench.Quantile(0.5, k.floors),
 		}
 		all := slices.Concat(k.entry, k.gateway)
-		r.P50, r.P95 = quantile(0.5, all), quantile(0.95, all)
+		r.P50, r.P95 = bench.Quantile(0.5, all), bench.Quantile(0.95, all)
 		if r.Floor > 0 {
 			r.Ratio = r.P50 / r.Floor
 		}
 		if r.Starts > 0 {
-			r.CPU = milliseconds(k.cpu) / float64(r.Starts)
+			r.CPU = bench.Milliseconds(k.cpu) / float64(r.Starts)
 		}
-		r.OK = note("cold start of "+k.name, r.P50, k.reach, "ms")
-		say(r)
+		r.OK = b.Reached(r.P50 <= k.reach, r.P50, k.reach, "ms", "cold start of %s", k.name)
+		bench.Print(r)
 	}
 	if o.functions > 0 && strings.Contains(idle, o.only) {
-		list, err := b.idleFunctions(ctx)
-		if err != nil {
+		if err := b.idleFunctions(ctx); err != nil {
 			return fmt.Errorf("idle functions: %w", err)
 		}
-		for _, f := range list {
-			f.OK = note(f.What, f.Value, f.Reach, f.Unit)
-			say(f)
-		}
 	}
-	if missed != nil {
-		return fmt.Errorf("not reached:\n  %s", strings.Join(missed, "\n  "))
-	}
-	return nil
+	return b.Missed()
 }

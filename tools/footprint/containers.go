@@ -15,7 +15,7 @@ import (
 	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/runtime/container/containertest"
 	"github.com/verge-edge/verge/internal/wire"
-	"github.com/verge-edge/verge/tools/stage"
+	"github.com/verge-edge/verge/tools/bench"
 )
 
 // What the worker of containers, its image and its one service that answers are called.
@@ -77,17 +77,17 @@ func lacking() string {
 type helpers struct{ *containertest.Containerd }
 
 // use of containerd and of its shims together. What has ended of them is not in it.
-func (h helpers) use() (stage.Use, error) {
+func (h helpers) use() (bench.Use, error) {
 	shims, err := h.Shims()
 	if err != nil {
-		return stage.Use{}, err
+		return bench.Use{}, err
 	}
-	return stage.Measure(append(shims, h.PID()))
+	return bench.Measure(append(shims, h.PID()))
 }
 
 // measureContainers measures a worker of which the instances are containers, with a
 // containerd of its own. b.worker is that worker afterwards.
-func (b *bench) measureContainers(ctx context.Context) (err error) {
+func (b *measurer) measureContainers(ctx context.Context) (err error) {
 	if what := lacking(); what != "" {
 		b.notes = append(b.notes, "Containers were not measured, for want of "+what+" (on Debian: containerd, runc, busybox-static).")
 		return nil
@@ -98,15 +98,11 @@ func (b *bench) measureContainers(ctx context.Context) (err error) {
 	if err := b.image(ctx); err != nil {
 		return err
 	}
-	b.worker, err = b.stage.Worker(ctx, b.cluster, "edge-ctr", true, "--containerd", b.containerd.Address, "--label", "has="+containerLabel, "--memory", "2Gi")
+	b.worker, err = b.Stage.Worker(ctx, b.Cluster, "edge-ctr", true, "--containerd", b.containerd.Address, "--label", "has="+containerLabel, "--memory", "2Gi")
 	if err != nil {
 		return err
 	}
-	c, err := b.root.Client()
-	if err != nil {
-		return err
-	}
-	defer c.Close()
+	c := b.Above
 	if _, err := b.once(ctx, c, "warm", 1, inContainers); err != nil {
 		return err
 	}
@@ -117,16 +113,16 @@ func (b *bench) measureContainers(ctx context.Context) (err error) {
 }
 
 // image makes an image of busybox and gives it to containerd.
-func (b *bench) image(ctx context.Context) error {
+func (b *measurer) image(ctx context.Context) error {
 	made, err := containertest.Build(containertest.Config{Cmd: []string{"/bin/true"}})
 	if err != nil {
 		return fmt.Errorf("making an image: %w", err)
 	}
-	archive := filepath.Join(b.stage.Dir, "image.tar")
+	archive := filepath.Join(b.Stage.Dir, "image.tar")
 	if err := containertest.Save(archive, containerImage, made); err != nil {
 		return fmt.Errorf("writing an image: %w", err)
 	}
-	out, err := b.stage.Command(ctx, b.root.Context, "image", "load", archive, "--containerd", b.containerd.Address).CombinedOutput()
+	out, err := b.Stage.Command(ctx, b.Root.Context, "image", "load", archive, "--containerd", b.containerd.Address).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("loading an image: %w\n%s", err, out)
 	}
@@ -135,7 +131,7 @@ func (b *bench) image(ctx context.Context) error {
 
 // manyContainers deploys many containers on the one worker, lets them be, and lets the
 // agent of their worker die.
-func (b *bench) manyContainers(ctx context.Context, c *rest.Client, h helpers) error {
+func (b *measurer) manyContainers(ctx context.Context, c *rest.Client, h helpers) error {
 	n := float64(b.many)
 	if b.many < 2 {
 		return nil
@@ -143,7 +139,7 @@ func (b *bench) manyContainers(ctx context.Context, c *rest.Client, h helpers) e
 	if _, err := deploy(ctx, c, "first", inContainers("first", 1), 1); err != nil {
 		return err
 	}
-	if err := pause(ctx, settle); err != nil {
+	if err := bench.Pause(ctx, settle); err != nil {
 		return err
 	}
 	few, err := b.helped(h)
@@ -154,7 +150,7 @@ func (b *bench) manyContainers(ctx context.Context, c *rest.Client, h helpers) e
 	if err != nil {
 		return err
 	}
-	b.add(float64(shim.PSS)/1e6, "MB", "containerd and one shim: memory (PSS), with 1 container")
+	b.Note(float64(shim.PSS)/1e6, "MB", "containerd and one shim: memory (PSS), with 1 container")
 	before, err := b.all()
 	if err != nil {
 		return err
@@ -175,22 +171,22 @@ func (b *bench) manyContainers(ctx context.Context, c *rest.Client, h helpers) e
 	if err != nil {
 		return err
 	}
-	b.reach(took.Seconds(), 8*n/100, "s", "apply to Running, %d containers on one worker", b.many)
+	b.Most(took.Seconds(), 8*n/100, "s", "apply to Running, %d containers on one worker", b.many)
 	own := ticks(before, after)
 	for i, r := range b.roles() {
-		b.add(milliseconds(after[i].Ticks-before[i].Ticks)/n, "ms", "%s: processor time per container, %d deployed at once", r.name, b.many)
+		b.Note(bench.Milliseconds(after[i].Ticks-before[i].Ticks)/n, "ms", "%s: processor time per container, %d deployed at once", r.name, b.many)
 	}
-	b.reach(milliseconds(own)/n, 15, "ms", "all of Verge: processor time per container, %d deployed at once", b.many)
-	b.reach(milliseconds(own+now-theirs)/n, 50, "ms", "Verge, containerd, shims and runc: processor time per container, %d deployed at once", b.many)
-	if err := pause(ctx, settle); err != nil {
+	b.Most(bench.Milliseconds(own)/n, 15, "ms", "all of Verge: processor time per container, %d deployed at once", b.many)
+	b.Most(bench.Milliseconds(own+now-theirs)/n, 50, "ms", "Verge, containerd, shims and runc: processor time per container, %d deployed at once", b.many)
+	if err := bench.Pause(ctx, settle); err != nil {
 		return err
 	}
 	all, err := b.helped(h)
 	if err != nil {
 		return err
 	}
-	b.reach(float64(all.PSS-few.PSS)/1e6/n, 1, "MB", "worker, containerd and shims: memory (PSS) per further container, with %d", b.many)
-	if err := pause(ctx, b.span); err != nil {
+	b.Most(float64(all.PSS-few.PSS)/1e6/n, 1, "MB", "worker, containerd and shims: memory (PSS) per further container, with %d", b.many)
+	if err := bench.Pause(ctx, b.span); err != nil {
 		return err
 	}
 	later, err := b.helped(h)
@@ -198,32 +194,32 @@ func (b *bench) manyContainers(ctx context.Context, c *rest.Client, h helpers) e
 		return err
 	}
 	minutes := b.span.Minutes()
-	b.reach(milliseconds(later.CPU-all.CPU), 600*minutes, "ms", "worker, containerd and shims, idle with %d containers: processor time in %s", b.many, b.spanText())
-	b.reach(float64(later.worker.Written-all.worker.Written), 0, "B", "worker, idle with %d containers: written to disk in %s", b.many, b.spanText())
-	b.add(float64(later.Written-all.Written-later.worker.Written+all.worker.Written), "B", "containerd and shims, idle with %d containers: written to disk in %s", b.many, b.spanText())
+	b.Most(bench.Milliseconds(later.CPU-all.CPU), 600*minutes, "ms", "worker, containerd and shims, idle with %d containers: processor time in %s", b.many, b.spanText())
+	b.Most(float64(later.worker.Written-all.worker.Written), 0, "B", "worker, idle with %d containers: written to disk in %s", b.many, b.spanText())
+	b.Note(float64(later.Written-all.Written-later.worker.Written+all.worker.Written), "B", "containerd and shims, idle with %d containers: written to disk in %s", b.many, b.spanText())
 	return b.agentDies(ctx, c)
 }
 
 // helped is what a worker uses together with those who help it.
 type helped struct {
-	stage.Use
-	worker stage.Use // alone
+	bench.Use
+	worker bench.Use // alone
 }
 
-func (b *bench) helped(h helpers) (helped, error) {
-	w, err := stage.Measure([]int{b.worker.PID(), b.worker.Engine})
+func (b *measurer) helped(h helpers) (helped, error) {
+	w, err := bench.Measure([]int{b.worker.PID(), b.worker.Engine})
 	if err != nil {
 		return helped{}, err
 	}
 	t, err := h.use()
-	return helped{worker: w, Use: stage.Use{
+	return helped{worker: w, Use: bench.Use{
 		PSS: w.PSS + t.PSS, Dirty: w.Dirty + t.Dirty, Written: w.Written + t.Written, CPU: w.CPU + t.CPU, Ticks: w.Ticks + t.Ticks,
 	}}, err
 }
 
 // agentDies kills the agent of the worker and starts it again, while requests are sent to
 // a container of it.
-func (b *bench) agentDies(ctx context.Context, c *rest.Client) error {
+func (b *measurer) agentDies(ctx context.Context, c *rest.Client) error {
 	if _, err := deploy(ctx, c, "web", answering("web"), 1); err != nil {
 		return err
 	}
@@ -258,9 +254,9 @@ func (b *bench) agentDies(ctx context.Context, c *rest.Client) error {
 			again++
 		}
 	}
-	b.reach(took.Seconds(), 1, "s", "agent killed and started again with %d containers: until its cluster hears of them", b.many+2)
-	b.reach(float64(again), 0, "", "agent killed and started again: containers that were started again or are gone")
-	b.reach(float64(failed), 0, "", "agent killed and started again: failed requests of %d", sent)
+	b.Most(took.Seconds(), 1, "s", "agent killed and started again with %d containers: until its cluster hears of them", b.many+2)
+	b.Most(float64(again), 0, "", "agent killed and started again: containers that were started again or are gone")
+	b.Most(float64(failed), 0, "", "agent killed and started again: failed requests of %d", sent)
 	if why != nil {
 		b.notes = append(b.notes, fmt.Sprintf("The first request that failed: %v.", why))
 	}
@@ -303,7 +299,7 @@ func visit(ctx context.Context, gateway string) *visitor {
 		defer close(v.ended)
 		client := &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{}}
 		defer client.CloseIdleConnections()
-		for n := [2]int{}; pause(ctx, visitEvery) == nil; {
+		for n := [2]int{}; bench.Pause(ctx, visitEvery) == nil; {
 			err := ask(ctx, client, gateway)
 			if ctx.Err() != nil {
 				return

@@ -8,7 +8,7 @@ import (
 
 	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/wire"
-	"github.com/verge-edge/verge/tools/stage"
+	"github.com/verge-edge/verge/tools/bench"
 )
 
 // descriptor of so many instances that do nothing. Their reservations are small
@@ -33,12 +33,8 @@ const (
 )
 
 // deploys measures what it takes until instances run.
-func (b *bench) deploys(ctx context.Context) error {
-	c, err := b.root.Client()
-	if err != nil {
-		return err
-	}
-	defer c.Close()
+func (b *measurer) deploys(ctx context.Context) error {
+	c := b.Above
 	if _, err := b.once(ctx, c, "warm", 1, descriptor); err != nil { // connections and caches
 		return err
 	}
@@ -49,7 +45,7 @@ func (b *bench) deploys(ctx context.Context) error {
 }
 
 // rounded measures how long one instance takes, several times over.
-func (b *bench) rounded(ctx context.Context, c *rest.Client, most float64, what string, text describe) error {
+func (b *measurer) rounded(ctx context.Context, c *rest.Client, most float64, what string, text describe) error {
 	var times []time.Duration
 	for i := range b.rounds {
 		d, err := b.once(ctx, c, fmt.Sprintf("one-%d", i), 1, text)
@@ -62,15 +58,13 @@ func (b *bench) rounded(ctx context.Context, c *rest.Client, most float64, what 
 		return nil
 	}
 	slices.Sort(times)
-	b.reach(milliseconds(times[len(times)/2]), most, "ms", "apply to Running, %s: median of %d", what, len(times))
-	b.add(milliseconds(times[len(times)-1]), "ms", "apply to Running, %s: longest of %d", what, len(times))
+	b.Most(bench.Milliseconds(times[len(times)/2]), most, "ms", "apply to Running, %s: median of %d", what, len(times))
+	b.Note(bench.Milliseconds(times[len(times)-1]), "ms", "apply to Running, %s: longest of %d", what, len(times))
 	return nil
 }
 
-func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1e3 }
-
 // once deploys and deletes again, and says how long the deployment took.
-func (b *bench) once(ctx context.Context, c *rest.Client, app string, replicas int, text describe) (time.Duration, error) {
+func (b *measurer) once(ctx context.Context, c *rest.Client, app string, replicas int, text describe) (time.Duration, error) {
 	took, err := deploy(ctx, c, app, text(app, replicas), replicas)
 	if err != nil {
 		return 0, err
@@ -79,11 +73,11 @@ func (b *bench) once(ctx context.Context, c *rest.Client, app string, replicas i
 }
 
 // deployMany deploys many instances on the one worker.
-func (b *bench) deployMany(ctx context.Context, c *rest.Client) error {
+func (b *measurer) deployMany(ctx context.Context, c *rest.Client) error {
 	if b.many == 0 {
 		return nil
 	}
-	if err := pause(ctx, settle); err != nil {
+	if err := bench.Pause(ctx, settle); err != nil {
 		return err
 	}
 	before, err := b.all()
@@ -99,32 +93,32 @@ func (b *bench) deployMany(ctx context.Context, c *rest.Client) error {
 		return err
 	}
 	n := float64(b.many)
-	b.reach(took.Seconds(), 3*n/100, "s", "apply to Running, %d instances on one worker", b.many)
+	b.Most(took.Seconds(), 3*n/100, "s", "apply to Running, %d instances on one worker", b.many)
 	for i, r := range b.roles() {
-		b.add(milliseconds(after[i].Ticks-before[i].Ticks)/n, "ms", "%s: processor time per instance, %d deployed at once", r.name, b.many)
+		b.Note(bench.Milliseconds(after[i].Ticks-before[i].Ticks)/n, "ms", "%s: processor time per instance, %d deployed at once", r.name, b.many)
 	}
-	b.reach(milliseconds(ticks(before, after))/n, 10, "ms", "all of Verge: processor time per instance, %d deployed at once", b.many)
-	if err := pause(ctx, settle); err != nil {
+	b.Most(bench.Milliseconds(ticks(before, after))/n, 10, "ms", "all of Verge: processor time per instance, %d deployed at once", b.many)
+	if err := bench.Pause(ctx, settle); err != nil {
 		return err
 	}
 	if after, err = b.all(); err != nil {
 		return err
 	}
-	b.reach(float64(after[2].PSS-before[2].PSS)/1e6/n, 0.3, "MB", "worker: memory (PSS) per instance, with %d", b.many)
+	b.Most(float64(after[2].PSS-before[2].PSS)/1e6/n, 0.3, "MB", "worker: memory (PSS) per instance, with %d", b.many)
 	return remove(ctx, c, "many")
 }
 
 // ticks is what all roles together had of the processor between two looks.
-func ticks(before, after []stage.Use) (sum time.Duration) {
+func ticks(before, after []bench.Use) (sum time.Duration) {
 	for i := range before {
 		sum += after[i].Ticks - before[i].Ticks
 	}
 	return sum
 }
 
-func (b *bench) all() (out []stage.Use, err error) {
+func (b *measurer) all() (out []bench.Use, err error) {
 	for _, r := range b.roles() {
-		u, err := stage.Measure(r.pids)
+		u, err := bench.Measure(r.pids)
 		if err != nil {
 			return nil, err
 		}

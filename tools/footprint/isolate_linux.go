@@ -28,6 +28,7 @@ func isolated() (code int, done bool) {
 	// Ctrl-C comes to both.
 	signal.Ignore(os.Interrupt)
 	c := exec.Command("/proc/self/exe", os.Args[1:]...) //nolint:gosec // ourselves
+	c.Args[0] = os.Args[0]
 	c.Env = append(os.Environ(), inside+"=1")
 	c.Stdin, c.Stdout, c.Stderr = os.Stdin, os.Stdout, os.Stderr
 	c.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}

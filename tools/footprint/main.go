@@ -7,18 +7,16 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"os"
-	"os/signal"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/verge-edge/verge/internal/runtime/container/containertest"
+	"github.com/verge-edge/verge/tools/bench"
 	"github.com/verge-edge/verge/tools/stage"
 )
 
@@ -52,36 +50,17 @@ func main() {
 	if code, done := isolated(); done {
 		os.Exit(code)
 	}
-	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, o)
-	cancel()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "footprint:", err)
-		os.Exit(1)
-	}
+	bench.Main(func(ctx context.Context) error { return run(ctx, o) })
 }
 
-// row is one figure.
-type row struct {
-	What  string  `json:"what"`
-	Value float64 `json:"value"`
-	Unit  string  `json:"unit"`
-	// Reach is what it must not exceed, and OK whether it does not; left out where
-	// nothing was asked for.
-	Reach *float64 `json:"reach,omitempty"`
-	OK    *bool    `json:"ok,omitempty"`
-}
-
-// bench is what is measured, and the figures so far.
-type bench struct {
+// measurer is what is measured, and the figures so far.
+type measurer struct {
 	options
-	stage   *stage.Stage
-	root    *stage.Root
-	cluster *stage.Cluster
-	worker  *stage.Worker
+	bench.Figures
+	*stage.Small
+	worker *stage.Worker
 	// containerd is that of the worker of containers; nil without one.
 	containerd *containertest.Containerd
-	rows       []row
 	notes      []string // what could not be measured
 	sections   map[string]string
 }
@@ -92,58 +71,29 @@ type role struct {
 	pids []int
 }
 
-func (b *bench) roles() []role {
+func (b *measurer) roles() []role {
 	return []role{
-		{"root", []int{b.root.PID()}},
-		{"cluster", []int{b.cluster.PID()}},
+		{"root", []int{b.Root.PID()}},
+		{"cluster", []int{b.Cluster.PID()}},
 		{"worker", []int{b.worker.PID(), b.worker.Engine}},
 	}
 }
 
-// add notes a figure of which nothing is asked.
-func (b *bench) add(value float64, unit, what string, args ...any) {
-	b.note(row{What: fmt.Sprintf(what, args...), Value: value, Unit: unit})
-}
-
-// reach notes a figure that must not exceed most.
-func (b *bench) reach(value, most float64, unit, what string, args ...any) {
-	ok := value <= most
-	b.note(row{What: fmt.Sprintf(what, args...), Value: value, Unit: unit, Reach: &most, OK: &ok})
-}
-
-func (b *bench) note(r row) {
-	b.rows = append(b.rows, r)
-	line, err := json.Marshal(r)
-	if err != nil {
-		line = []byte(err.Error()) // a value that is no number: seen at once
-	}
-	fmt.Println(string(line))
-}
-
 func run(ctx context.Context, o options) (err error) {
-	b := &bench{options: o, sections: map[string]string{}}
+	b := &measurer{options: o, sections: map[string]string{}}
 	if _, err := os.Stat(o.verge); err != nil {
 		return fmt.Errorf("the verge binary: %w (make build makes it)", err)
 	}
 	load := loadAverage()
-	s, err := stage.New(o.verge)
-	if err != nil {
+	if b.Small, err = stage.Begin(ctx, o.verge, nil); err != nil {
 		return err
 	}
 	defer func() {
-		err = errors.Join(err, stage.Clear(s.Dir))
+		err = errors.Join(err, b.End())
 		if b.containerd != nil { // what ran in it has ended
 			err = errors.Join(err, b.containerd.Close())
 		}
 	}()
-	b.stage = s
-	if b.root, err = s.Root(ctx); err != nil {
-		return err
-	}
-	if b.cluster, err = s.Cluster(ctx, b.root, "edge"); err != nil {
-		return err
-	}
-	all := b.rows
 	for _, p := range []struct {
 		name    string
 		measure func(context.Context) error
@@ -151,33 +101,31 @@ func run(ctx context.Context, o options) (err error) {
 		if o.part != "all" && o.part != p.name {
 			continue
 		}
-		b.rows, b.notes = nil, nil
+		b.All, b.notes = nil, nil
 		if err := p.measure(ctx); err != nil {
 			return err
 		}
-		b.sections[p.name] = b.section(machine(s.Dir), load)
-		all = append(all, b.rows...)
+		b.sections[p.name] = b.section(machine(b.Stage.Dir), load)
 	}
-	b.rows = all
 	if o.out == "" {
-		return b.missed()
+		return b.Missed()
 	}
 	if err := b.write(); err != nil {
 		return err
 	}
-	return b.missed()
+	return b.Missed()
 }
 
 // measureRoles measures the roles, of which the worker runs processes.
-func (b *bench) measureRoles(ctx context.Context) error {
+func (b *measurer) measureRoles(ctx context.Context) error {
 	binary, err := os.Stat(b.verge)
 	if err != nil {
 		return err
 	}
-	if b.worker, err = b.stage.Worker(ctx, b.cluster, "edge-1", false); err != nil {
+	if b.worker, err = b.Stage.Worker(ctx, b.Cluster, "edge-1", false); err != nil {
 		return err
 	}
-	b.reach(float64(binary.Size())/1e6, 60, "MB", "binary, stripped")
+	b.Most(float64(binary.Size())/1e6, 60, "MB", "binary, stripped")
 	if err := b.idle(ctx); err != nil {
 		return fmt.Errorf("measuring the idle processes: %w", err)
 	}
@@ -190,20 +138,6 @@ func (b *bench) measureRoles(ctx context.Context) error {
 	return nil
 }
 
-// missed names the figures that were not reached.
-func (b *bench) missed() error {
-	var list []string
-	for _, r := range b.rows {
-		if r.OK != nil && !*r.OK {
-			list = append(list, fmt.Sprintf("%s: %s %s, at most %s", r.What, number(r.Value), r.Unit, number(*r.Reach)))
-		}
-	}
-	if list == nil {
-		return nil
-	}
-	return fmt.Errorf("not reached:\n  %s", strings.Join(list, "\n  "))
-}
-
 // budget of an idle role; bytes written in a minute.
 type budget struct{ pss, dirty, cpu, written float64 }
 
@@ -214,20 +148,20 @@ var budgets = map[string]budget{
 }
 
 // idle measures the processes when nothing is deployed.
-func (b *bench) idle(ctx context.Context) error {
-	if err := pause(ctx, b.settle); err != nil {
+func (b *measurer) idle(ctx context.Context) error {
+	if err := bench.Pause(ctx, b.settle); err != nil {
 		return err
 	}
 	roles := b.roles()
-	before := make([]stage.Use, len(roles))
+	before := make([]bench.Use, len(roles))
 	var err error
 	for i, r := range roles {
-		if before[i], err = stage.Measure(r.pids); err != nil {
+		if before[i], err = bench.Measure(r.pids); err != nil {
 			return err
 		}
 	}
 	wireBefore, uncounted := traffic(ctx, b.roles()[2].pids)
-	if err := pause(ctx, b.span); err != nil {
+	if err := bench.Pause(ctx, b.span); err != nil {
 		return err
 	}
 	for i, r := range roles {
@@ -240,39 +174,39 @@ func (b *bench) idle(ctx context.Context) error {
 }
 
 // used adds what an idle role has and what it has used since before.
-func (b *bench) used(r role, most budget, before stage.Use) error {
-	now, err := stage.Measure(r.pids)
+func (b *measurer) used(r role, most budget, before bench.Use) error {
+	now, err := bench.Measure(r.pids)
 	if err != nil {
 		return err
 	}
 	minutes := b.span.Minutes()
-	b.reach(float64(now.PSS)/1e6, most.pss, "MB", "idle %s: memory, proportional (PSS)", r.name)
-	b.reach(float64(now.Dirty)/1e6, most.dirty, "MB", "idle %s: memory, private dirty", r.name)
-	b.reach(milliseconds(now.CPU-before.CPU), most.cpu*minutes, "ms", "idle %s: processor time in %s", r.name, b.spanText())
-	b.reach(float64(now.Written-before.Written), most.written*minutes, "B", "idle %s: written to disk in %s", r.name, b.spanText())
+	b.Most(float64(now.PSS)/1e6, most.pss, "MB", "idle %s: memory, proportional (PSS)", r.name)
+	b.Most(float64(now.Dirty)/1e6, most.dirty, "MB", "idle %s: memory, private dirty", r.name)
+	b.Most(bench.Milliseconds(now.CPU-before.CPU), most.cpu*minutes, "ms", "idle %s: processor time in %s", r.name, b.spanText())
+	b.Most(float64(now.Written-before.Written), most.written*minutes, "B", "idle %s: written to disk in %s", r.name, b.spanText())
 	return nil
 }
 
 // networked measures a second worker, which is in the service network.
-func (b *bench) networked(ctx context.Context) error {
+func (b *measurer) networked(ctx context.Context) error {
 	if os.Getenv(inside) == "" {
 		b.notes = append(b.notes, "A worker in the service network was not measured: it needs root, and a network of its own for the measurement.")
 		return nil
 	}
-	w, err := b.stage.Worker(ctx, b.cluster, "edge-2", false, "--network", "overlay")
+	w, err := b.Stage.Worker(ctx, b.Cluster, "edge-2", false, "--network", "overlay")
 	if err != nil {
 		return err
 	}
 	r := role{"worker in the service network", []int{w.PID(), w.Engine}}
-	if err := pause(ctx, b.settle); err != nil {
+	if err := bench.Pause(ctx, b.settle); err != nil {
 		return err
 	}
-	before, err := stage.Measure(r.pids)
+	before, err := bench.Measure(r.pids)
 	if err != nil {
 		return err
 	}
 	wireBefore, uncounted := traffic(ctx, r.pids)
-	if err := pause(ctx, b.span); err != nil {
+	if err := bench.Pause(ctx, b.span); err != nil {
 		return err
 	}
 	if err := b.used(r, budgets["worker"], before); err != nil {
@@ -284,7 +218,7 @@ func (b *bench) networked(ctx context.Context) error {
 
 // packets adds what the connections of an idle worker carried since before; failed is
 // why that could not be counted.
-func (b *bench) packets(ctx context.Context, r role, before carried, failed error) {
+func (b *measurer) packets(ctx context.Context, r role, before carried, failed error) {
 	now := carried{}
 	if failed == nil {
 		now, failed = traffic(ctx, r.pids)
@@ -298,24 +232,15 @@ func (b *bench) packets(ctx context.Context, r role, before carried, failed erro
 	}
 	packets := now.packets - before.packets
 	minutes := b.span.Minutes()
-	b.reach(float64(packets), 26*minutes, "packets", "idle %s: on the wire in %s, both ways", r.name, b.spanText())
-	b.reach(float64(now.bytes-before.bytes+packets*headers), 4096*minutes, "B", "idle %s: on the wire in %s, both ways, with headers", r.name, b.spanText())
+	b.Most(float64(packets), 26*minutes, "packets", "idle %s: on the wire in %s, both ways", r.name, b.spanText())
+	b.Most(float64(now.bytes-before.bytes+packets*headers), 4096*minutes, "B", "idle %s: on the wire in %s, both ways, with headers", r.name, b.spanText())
 }
 
 // spanText is the length of the measurement, as "1m" or "90s".
-func (b *bench) spanText() string {
+func (b *measurer) spanText() string {
 	s := b.span.String()
 	if strings.HasSuffix(s, "m0s") {
 		return strings.TrimSuffix(s, "0s")
 	}
 	return s
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(d):
-		return nil
-	}
 }

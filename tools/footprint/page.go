@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/verge-edge/verge/tools/stage"
+	"github.com/verge-edge/verge/tools/bench"
 )
 
 // machine describes where was measured, with stages in dir.
@@ -23,7 +23,7 @@ func machine(dir string) string {
 			}
 		}
 	}
-	if kib, err := stage.Field("/proc/meminfo", "MemTotal:"); err == nil {
+	if kib, err := bench.Field("/proc/meminfo", "MemTotal:"); err == nil {
 		memory = fmt.Sprintf(", %.0f GiB of memory", float64(kib)/(1<<20))
 	}
 	kernel := "unknown kernel"
@@ -50,19 +50,19 @@ func loadAverage() string {
 }
 
 // section is what was measured of one part, with what could not be.
-func (b *bench) section(machine, load string) string {
+func (b *measurer) section(machine, load string) string {
 	var p strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&p, format+"\n", args...) }
-	if len(b.rows) > 0 {
+	if len(b.All) > 0 {
 		line("| What | Value | Unit | To reach | Reached |")
 		line("|---|--:|---|--:|---|")
 	}
-	for _, r := range b.rows {
+	for _, r := range b.All {
 		most, ok := "", ""
 		if r.Reach != nil {
-			most, ok = "≤ "+number(*r.Reach), map[bool]string{true: "yes", false: "**no**"}[*r.OK]
+			most, ok = "≤ "+bench.Number(*r.Reach), map[bool]string{true: "yes", false: "**no**"}[*r.OK]
 		}
-		line("| %s | %s | %s | %s | %s |", r.What, number(r.Value), r.Unit, most, ok)
+		line("| %s | %s | %s | %s | %s |", r.What, bench.Number(r.Value), r.Unit, most, ok)
 	}
 	line("\nMeasured on %s by `make footprint` on: %s. Load average of the machine before that (processes that wanted a processor): %s.",
 		time.Now().UTC().Format("2 January 2006"), machine, load)
@@ -83,7 +83,7 @@ func kept(page, part string) string {
 }
 
 // write writes the page: what was measured, and what it had of the other part.
-func (b *bench) write() error {
+func (b *measurer) write() error {
 	old, err := os.ReadFile(b.out)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
@@ -96,7 +96,7 @@ func (b *bench) write() error {
 	return os.WriteFile(b.out, []byte(b.page()), 0o644)
 }
 
-func (b *bench) page() string {
+func (b *measurer) page() string {
 	var p strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&p, format+"\n", args...) }
 	line("<!-- Written by `make footprint`. -->")
@@ -121,17 +121,4 @@ func (b *bench) page() string {
 	line("- *Agent killed*: by SIGKILL, and started at once; then until its cluster has heard of it, as a client that asks every 5 ms sees it. Requests are sent one after the other to a container through the worker's gateway, 5 ms apart, from before the kill until 50 of them after that.")
 	line("- *Under load* the router of a worker takes more: while it allocates more than 8 MB a second, its garbage is collected at 32 MB above what lives (GOGC of the environment, if set, stands instead). The router of `make bench-proxy` with HTTP/2 had at most 8 MB of private dirty memory without that rule and 37 MB with it; about 5 s after the load has ended it is collected and given back.")
 	return p.String()
-}
-
-// number has three digits that count.
-func number(v float64) string {
-	switch {
-	case v >= 100 || v == float64(int64(v)):
-		return fmt.Sprintf("%.0f", v)
-	case v >= 10:
-		return fmt.Sprintf("%.1f", v)
-	case v >= 1:
-		return fmt.Sprintf("%.2f", v)
-	}
-	return fmt.Sprintf("%.3f", v)
 }

@@ -12,8 +12,8 @@ import (
 func TestPageKeepsTheOtherPart(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "page.md")
 	measured := func(part string, value float64) string {
-		b := &bench{options: options{out: out, settle: time.Minute, span: time.Minute}, sections: map[string]string{}}
-		b.reach(value, 50, "ms", "figure of the %s", part)
+		b := &measurer{options: options{out: out, settle: time.Minute, span: time.Minute}, sections: map[string]string{}}
+		b.Most(value, 50, "ms", "figure of the %s", part)
 		b.sections[part] = b.section("a machine", "1.5")
 		if err := b.write(); err != nil {
 			t.Fatal(err)

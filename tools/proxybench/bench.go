@@ -10,10 +10,12 @@ import (
 	"path/filepath"
 	"slices"
 	"time"
+
+	"github.com/verge-edge/verge/tools/bench"
 )
 
-// bench is one run.
-type bench struct {
+// measurer is one run.
+type measurer struct {
 	ctx context.Context
 	o   options
 	dir string
@@ -38,12 +40,12 @@ type target struct {
 	clients   *clients
 }
 
-func newBench(ctx context.Context, o options) (*bench, error) {
+func newMeasurer(ctx context.Context, o options) (*measurer, error) {
 	dir, err := os.MkdirTemp("", "proxybench-")
 	if err != nil {
 		return nil, fmt.Errorf("make a folder: %w", err)
 	}
-	b := &bench{ctx: ctx, o: o, dir: dir}
+	b := &measurer{ctx: ctx, o: o, dir: dir}
 	if b.ca, err = newAuthority(); err != nil {
 		b.close()
 		return nil, err
@@ -57,7 +59,7 @@ func newBench(ctx context.Context, o options) (*bench, error) {
 	return b, nil
 }
 
-func (b *bench) close() {
+func (b *measurer) close() {
 	for _, p := range slices.Backward(b.all) {
 		p.stop()
 	}
@@ -65,7 +67,7 @@ func (b *bench) close() {
 }
 
 // role starts this program as a proxy in front of the upstream.
-func (b *bench) role(role string) (*target, error) {
+func (b *measurer) role(role string) (*target, error) {
 	var s started
 	p, err := b.start(role, task{Upstream: b.upstream, Profile: b.profile(role)}, &s)
 	if err != nil {
@@ -75,7 +77,7 @@ func (b *bench) role(role string) (*target, error) {
 }
 
 // profile is where a process writes its profile, "" nowhere.
-func (b *bench) profile(name string) string {
+func (b *measurer) profile(name string) string {
 	if b.o.profile == "" {
 		return ""
 	}
@@ -83,10 +85,10 @@ func (b *bench) profile(name string) string {
 }
 
 // haproxy starts HAProxy in front of the upstream.
-func (b *bench) haproxy() (*target, error) { return b.haproxyAt("", b.upstream) }
+func (b *measurer) haproxy() (*target, error) { return b.haproxyAt("", b.upstream) }
 
 // haproxyTLS is HAProxy with TLS towards clients.
-func (b *bench) haproxyTLS() (*target, error) {
+func (b *measurer) haproxyTLS() (*target, error) {
 	pem, err := b.pem()
 	if err != nil {
 		return nil, err
@@ -95,7 +97,7 @@ func (b *bench) haproxyTLS() (*target, error) {
 }
 
 // haproxies are two in a row, with TLS and certificates of both between them.
-func (b *bench) haproxies() (*target, error) {
+func (b *measurer) haproxies() (*target, error) {
 	pem, err := b.pem()
 	if err != nil {
 		return nil, err
@@ -113,7 +115,7 @@ func (b *bench) haproxies() (*target, error) {
 }
 
 // pem is a file with a certificate, its key, and the authority.
-func (b *bench) pem() (string, error) {
+func (b *measurer) pem() (string, error) {
 	cert, key, err := b.ca.issue(peerName("", "far"))
 	if err != nil {
 		return "", err
@@ -133,7 +135,7 @@ func (b *bench) pem() (string, error) {
 	return file, nil
 }
 
-func (b *bench) haproxyAt(bind, server string) (*target, error) {
+func (b *measurer) haproxyAt(bind, server string) (*target, error) {
 	addr, err := freeAddr()
 	if err != nil {
 		return nil, err
@@ -162,7 +164,7 @@ listen proxy
 }
 
 // reachable waits until something listens.
-func (b *bench) reachable(addr string, p *process) error {
+func (b *measurer) reachable(addr string, p *process) error {
 	ctx, cancel := context.WithTimeout(b.ctx, 10*time.Second)
 	defer cancel()
 	for {
@@ -173,7 +175,7 @@ func (b *bench) reachable(addr string, p *process) error {
 		if ctx.Err() != nil {
 			return fmt.Errorf("%s does not listen: %s", p.cmd.Path, p.log.String())
 		}
-		pause(ctx, 20*time.Millisecond)
+		_ = bench.Pause(ctx, 20*time.Millisecond)
 	}
 }
 
@@ -186,7 +188,7 @@ func freeAddr() (string, error) {
 	return ln.Addr().String(), nil
 }
 
-func (b *bench) figures() []figure {
+func (b *measurer) figures() []figure {
 	getter, poster := workload{request: get("/"), conns: 32}, workload{request: post("/", 243<<10), conns: 32}
 	here := func() (*target, error) { return b.here("http") }
 	there := func() (*target, error) { return b.there("http") }
@@ -222,7 +224,7 @@ func (b *bench) figures() []figure {
 
 // cpu compares the processor time per request. Ours counts once for each of the hops
 // that it passes.
-func (b *bench) cpu(what string, theirs, ours func() (*target, error), w workload, hops, reach float64) ([]row, error) {
+func (b *measurer) cpu(what string, theirs, ours func() (*target, error), w workload, hops, reach float64) ([]row, error) {
 	x, err := theirs()
 	if err != nil {
 		return nil, err
@@ -237,7 +239,7 @@ func (b *bench) cpu(what string, theirs, ours func() (*target, error), w workloa
 }
 
 // end stops the processes of a target, so that they disturb nobody.
-func (b *bench) end(t *target) {
+func (b *measurer) end(t *target) {
 	for _, p := range t.processes {
 		p.stop()
 		b.all = slices.DeleteFunc(b.all, func(x *process) bool { return x == p })
@@ -246,7 +248,7 @@ func (b *bench) end(t *target) {
 
 // compare measures two proxies in turns. hops is how many routers ours passes for one
 // of theirs.
-func (b *bench) compare(what string, theirs, ours *target, w workload, hops, reach float64) (_ []row, err error) {
+func (b *measurer) compare(what string, theirs, ours *target, w workload, hops, reach float64) (_ []row, err error) {
 	for _, t := range []*target{theirs, ours} {
 		if t.clients, err = connect(t.addr, w); err != nil {
 			return nil, err
@@ -269,12 +271,12 @@ func (b *bench) compare(what string, theirs, ours *target, w workload, hops, rea
 		y /= hops
 		a, c, ratios = append(a, x), append(c, y), append(ratios, y/x)
 	}
-	m := median(ratios)
-	return []row{{What: what, Unit: "µs", Theirs: median(a), Ours: median(c), Ratio: m, Reach: fmt.Sprintf("≤ %.2f ×", reach), OK: m <= reach}}, nil
+	m := bench.Median(ratios)
+	return []row{{What: what, Unit: "µs", Theirs: bench.Median(a), Ours: bench.Median(c), Ratio: m, Reach: fmt.Sprintf("≤ %.2f ×", reach), OK: m <= reach}}, nil
 }
 
 // once is the processor time of a target per request in µs.
-func (b *bench) once(t *target, w workload) (float64, error) {
+func (b *measurer) once(t *target, w workload) (float64, error) {
 	before, err := cpuOf(t.processes)
 	if err != nil {
 		return 0, err

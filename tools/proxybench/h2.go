@@ -100,7 +100,7 @@ func serveGRPC(ln net.Listener) {
 }
 
 // grpcUpstream is where the instance of gRPC is, which is started if need be.
-func (b *bench) grpcUpstream() (string, error) {
+func (b *measurer) grpcUpstream() (string, error) {
 	if b.grpc == "" {
 		var s started
 		if _, err := b.start(asGRPC, task{}, &s); err != nil {
@@ -112,7 +112,7 @@ func (b *bench) grpcUpstream() (string, error) {
 }
 
 // reverse is the standard library's proxy, plain, with TLS, or for gRPC.
-func (b *bench) reverse(how string) func() (*target, error) {
+func (b *measurer) reverse(how string) func() (*target, error) {
 	return func() (*target, error) {
 		t := task{Upstream: b.upstream, Profile: b.profile("reverse" + how), GRPC: how == "grpc"}
 		var err error
@@ -134,7 +134,7 @@ func (b *bench) reverse(how string) func() (*target, error) {
 	}
 }
 
-func (b *bench) hereGRPC() (*target, error) {
+func (b *measurer) hereGRPC() (*target, error) {
 	upstream, err := b.grpcUpstream()
 	if err != nil {
 		return nil, err
@@ -143,7 +143,7 @@ func (b *bench) hereGRPC() (*target, error) {
 	return t, err
 }
 
-func (b *bench) thereGRPC() (*target, error) {
+func (b *measurer) thereGRPC() (*target, error) {
 	upstream, err := b.grpcUpstream()
 	if err != nil {
 		return nil, err

@@ -13,6 +13,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/verge-edge/verge/tools/bench"
 )
 
 // workload is what clients send, and how.
@@ -82,7 +84,7 @@ func (c *clients) run(ctx context.Context, w workload, span time.Duration) (n in
 			for k := 0; ctx.Err() == nil; k++ {
 				if w.rate > 0 {
 					at := begin.Add(time.Duration(k*len(c.send)+i) * time.Second / time.Duration(w.rate))
-					pause(ctx, time.Until(at))
+					_ = bench.Pause(ctx, time.Until(at))
 					if ctx.Err() != nil {
 						return
 					}

@@ -8,15 +8,13 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"flag"
 	"fmt"
 	"os"
-	"os/signal"
-	"slices"
 	"strings"
-	"syscall"
 	"time"
+
+	"github.com/verge-edge/verge/tools/bench"
 )
 
 type options struct {
@@ -30,7 +28,7 @@ type options struct {
 func main() {
 	if len(os.Args) > 1 && strings.HasPrefix(os.Args[1], "as-") {
 		if err := runRole(os.Args[1], os.Stdin); err != nil {
-			fmt.Fprintln(os.Stderr, "proxybench:", os.Args[1]+":", err)
+			bench.Say("%s: %v", os.Args[1], err)
 			os.Exit(1)
 		}
 		return
@@ -42,13 +40,7 @@ func main() {
 	flag.StringVar(&o.haproxy, "haproxy", "haproxy", "the program of HAProxy")
 	flag.StringVar(&o.profile, "profile", "", "folder to write profiles of the routers to")
 	flag.Parse()
-	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, o)
-	cancel()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "proxybench:", err)
-		os.Exit(1)
-	}
+	bench.Main(func(ctx context.Context) error { return run(ctx, o) })
 }
 
 // row is one figure.
@@ -64,7 +56,7 @@ type row struct {
 }
 
 func run(ctx context.Context, o options) error {
-	b, err := newBench(ctx, o)
+	b, err := newMeasurer(ctx, o)
 	if err != nil {
 		return err
 	}
@@ -83,19 +75,8 @@ func run(ctx context.Context, o options) error {
 			fmt.Fprintf(os.Stderr, "%-78s %9.2f %9.2f %-4s ratio %5.2f  reach %s\n", x.What, x.Theirs, x.Ours, x.Unit, x.Ratio, x.Reach)
 		}
 	}
-	enc := json.NewEncoder(os.Stdout)
 	for _, r := range rows {
-		if err := enc.Encode(r); err != nil {
-			return fmt.Errorf("print: %w", err)
-		}
+		bench.Print(r)
 	}
 	return nil
-}
-
-func median(v []float64) float64 {
-	s := slices.Sorted(slices.Values(v))
-	if len(s) == 0 {
-		return 0
-	}
-	return (s[(len(s)-1)/2] + s[len(s)/2]) / 2
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,10 +10,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"syscall"
 	"time"
+
+	"github.com/verge-edge/verge/tools/bench"
 )
 
 // process is one of the programs.
@@ -26,7 +25,7 @@ type process struct {
 }
 
 // start runs this program in a role, tells it what to do and reads its answer.
-func (b *bench) start(role string, tell, answer any) (*process, error) {
+func (b *measurer) start(role string, tell, answer any) (*process, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("find this program: %w", err)
@@ -76,7 +75,7 @@ func (p *process) stop() {
 }
 
 // startHAProxy runs it with a configuration.
-func (b *bench) startHAProxy(config string) (*process, error) {
+func (b *measurer) startHAProxy(config string) (*process, error) {
 	file := filepath.Join(b.dir, fmt.Sprintf("haproxy-%d.cfg", len(b.all)))
 	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
 		return nil, fmt.Errorf("configure HAProxy: %w", err)
@@ -93,54 +92,20 @@ func (b *bench) startHAProxy(config string) (*process, error) {
 	return p, nil
 }
 
-// cpu of a process until now.
-func (p *process) cpu() (time.Duration, error) {
-	s, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid))
-	if err != nil {
-		return 0, fmt.Errorf("processor time: %w", err)
-	}
-	// After the name in brackets: state is field 3, utime and stime are 14 and 15.
-	f := strings.Fields(string(s[bytes.LastIndexByte(s, ')')+1:]))
-	if len(f) < 13 {
-		return 0, errors.New("processor time: /proc has another form")
-	}
-	user, err1 := strconv.Atoi(f[11])
-	system, err2 := strconv.Atoi(f[12])
-	return time.Duration(user+system) * 10 * time.Millisecond, errors.Join(err1, err2)
-}
-
 // rss of a process in bytes.
-func (p *process) rss() (int, error) {
-	s, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
-	if err != nil {
-		return 0, fmt.Errorf("memory: %w", err)
-	}
-	for line := range strings.Lines(string(s)) {
-		if v, ok := strings.CutPrefix(line, "VmRSS:"); ok {
-			n, err := strconv.Atoi(strings.Fields(v)[0])
-			return n << 10, err
-		}
-	}
-	return 0, errors.New("memory: /proc has another form")
+func (p *process) rss() (int64, error) {
+	n, err := bench.Field(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid), "VmRSS:")
+	return n << 10, err
 }
 
 // cpuOf is the processor time of several.
 func cpuOf(list []*process) (sum time.Duration, err error) {
 	for _, p := range list {
-		d, err := p.cpu()
+		d, err := bench.Ticks(p.cmd.Process.Pid)
 		if err != nil {
 			return 0, err
 		}
 		sum += d
 	}
 	return sum, nil
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-	case <-t.C:
-	}
 }

@@ -165,7 +165,7 @@ func (a *authority) issue(name string) (cert []byte, key *ecdsa.PrivateKey, err 
 }
 
 // router starts a router for a worker; upstream is the instance that it has, "" none.
-func (b *bench) router(worker, upstream string) (*process, started, error) {
+func (b *measurer) router(worker, upstream string) (*process, started, error) {
 	cert, key, err := b.ca.issue(peerName("", worker))
 	if err != nil {
 		return nil, started{}, err
@@ -183,13 +183,13 @@ func (b *bench) router(worker, upstream string) (*process, started, error) {
 }
 
 // here is one router with the instance on its own worker.
-func (b *bench) here(protocol string) (*target, error) {
+func (b *measurer) here(protocol string) (*target, error) {
 	t, _, err := b.routerHere(protocol, b.upstream)
 	return t, err
 }
 
 // gateway is the same for clients from outside, with or without TLS.
-func (b *bench) gateway(secured bool) (*target, error) {
+func (b *measurer) gateway(secured bool) (*target, error) {
 	t, s, err := b.routerHere("http", b.upstream)
 	if err != nil {
 		return nil, err
@@ -200,7 +200,7 @@ func (b *bench) gateway(secured bool) (*target, error) {
 	return t, nil
 }
 
-func (b *bench) routerHere(protocol, upstream string) (*target, started, error) {
+func (b *measurer) routerHere(protocol, upstream string) (*target, started, error) {
 	p, _, err := b.router("here", upstream)
 	if err != nil {
 		return nil, started{}, err
@@ -213,9 +213,9 @@ func (b *bench) routerHere(protocol, upstream string) (*target, started, error) 
 }
 
 // there is two routers in a row: the instance is on the worker of the second.
-func (b *bench) there(protocol string) (*target, error) { return b.routersTo(protocol, b.upstream) }
+func (b *measurer) there(protocol string) (*target, error) { return b.routersTo(protocol, b.upstream) }
 
-func (b *bench) routersTo(protocol, upstream string) (*target, error) {
+func (b *measurer) routersTo(protocol, upstream string) (*target, error) {
 	near, _, err := b.router("near", "")
 	if err != nil {
 		return nil, err

@@ -4,10 +4,12 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/verge-edge/verge/tools/bench"
 )
 
 // latency compares what proxies add to a request at a modest rate.
-func (b *bench) latency(what string, ours func() (*target, error), reach float64) ([]row, error) {
+func (b *measurer) latency(what string, ours func() (*target, error), reach float64) ([]row, error) {
 	theirs, err := b.haproxy()
 	if err != nil {
 		return nil, err
@@ -52,9 +54,9 @@ func (b *bench) latency(what string, ours func() (*target, error), reach float64
 	}
 	var rows []row
 	for k, p := range quantiles {
-		m := median(ratios[k])
+		m := bench.Median(ratios[k])
 		rows = append(rows, row{
-			What: fmt.Sprintf("%s, p%.0f", what, 100*p), Unit: "µs", Theirs: median(added[k][0]), Ours: median(added[k][1]),
+			What: fmt.Sprintf("%s, p%.0f", what, 100*p), Unit: "µs", Theirs: bench.Median(added[k][0]), Ours: bench.Median(added[k][1]),
 			Ratio: m, Reach: fmt.Sprintf("≤ %.2f ×", reach), OK: m <= reach,
 		})
 	}
@@ -62,7 +64,7 @@ func (b *bench) latency(what string, ours func() (*target, error), reach float64
 }
 
 // memory compares what idle connections hold.
-func (b *bench) memory(what string, ours func() (*target, error)) ([]row, error) {
+func (b *measurer) memory(what string, ours func() (*target, error)) ([]row, error) {
 	const conns, reach = 2000, 40
 	r := row{What: what, Unit: "MB", Reach: fmt.Sprintf("≤ %d MB", reach)}
 	for i, begin := range []func() (*target, error){b.haproxy, ours} {
@@ -81,8 +83,8 @@ func (b *bench) memory(what string, ours func() (*target, error)) ([]row, error)
 				return nil, err
 			}
 		}
-		pause(b.ctx, 2*time.Second)
-		sum := 0
+		_ = bench.Pause(b.ctx, 2*time.Second)
+		sum := int64(0)
 		for _, p := range t.processes {
 			n, err := p.rss()
 			if err != nil {

@@ -8,71 +8,48 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/tools/bench"
 	"github.com/verge-edge/verge/tools/stage"
 )
 
-// bench is what is measured.
-type bench struct {
+// measurer is what is measured.
+type measurer struct {
 	options
-	figures
+	bench.Figures
+	*stage.Small
 
-	stage   *stage.Stage
-	root    *stage.Root
-	cluster *stage.Cluster
-	hollow  []*stage.Hollow // by group
-	fast    string          // where their data lies; "" is on the stage
-	client  *rest.Client    // of the cluster
-	above   *rest.Client    // of the root
-	apps    []string
+	hollow []*stage.Hollow // by group
+	fast   string          // where their data lies; "" is on the stage
+	apps   []string
 }
 
 // lambda is the time between two heartbeats of a worker that has nothing to say, less
 // its jitter.
 const lambda = 9500 * time.Millisecond
 
-func newBench(ctx context.Context, o options) (*bench, error) {
-	s, err := stage.New(o.verge)
-	if err != nil {
-		return nil, err
-	}
-	b := &bench{options: o, stage: s}
-	if err := b.start(ctx); err != nil {
+func newMeasurer(ctx context.Context, o options) (*measurer, error) {
+	b := &measurer{options: o}
+	var err error
+	if b.Small, err = stage.Begin(ctx, o.verge, b.inMemory); err != nil {
 		return nil, errors.Join(err, b.close())
 	}
 	return b, nil
 }
 
-func (b *bench) start(ctx context.Context) (err error) {
-	if b.memory != "" {
-		if b.fast, err = os.MkdirTemp(b.memory, "verge-hollow-"); err != nil {
-			return err
-		}
-		if err := os.Symlink(b.fast, filepath.Join(b.stage.Dir, "workers")); err != nil {
-			return err
-		}
+// inMemory lets the workers' data lie in memory, where that was asked for.
+func (b *measurer) inMemory(s *stage.Stage) (err error) {
+	if b.memory == "" {
+		return nil
 	}
-	if b.root, err = b.stage.Root(ctx); err != nil {
+	if b.fast, err = os.MkdirTemp(b.memory, "verge-hollow-"); err != nil {
 		return err
 	}
-	if b.cluster, err = b.stage.Cluster(ctx, b.root, "edge"); err != nil {
-		return err
-	}
-	if b.client, err = b.cluster.Client(); err != nil {
-		return err
-	}
-	b.above, err = b.root.Client()
-	return err
+	return os.Symlink(b.fast, filepath.Join(s.Dir, "workers"))
 }
 
-func (b *bench) close() error {
-	for _, c := range []*rest.Client{b.client, b.above} {
-		if c != nil {
-			c.Close()
-		}
-	}
-	err := stage.Clear(b.stage.Dir)
+func (b *measurer) close() error {
+	err := b.End()
 	if b.fast != "" {
 		err = errors.Join(err, os.RemoveAll(b.fast))
 	}
@@ -80,23 +57,23 @@ func (b *bench) close() error {
 }
 
 // use is what the cluster has used so far.
-func (b *bench) use() (stage.Use, error) { return stage.Measure([]int{b.cluster.PID()}) }
+func (b *measurer) use() (bench.Use, error) { return bench.Measure([]int{b.Cluster.PID()}) }
 
 // others are what the root and the hollow workers have used so far: on one machine they
 // have the same processors.
-func (b *bench) others() (root, workers stage.Use, err error) {
+func (b *measurer) others() (root, workers bench.Use, err error) {
 	var pids []int
 	for _, h := range b.hollow {
 		pids = append(pids, h.PID())
 	}
-	if root, err = stage.Measure([]int{b.root.PID()}); err == nil {
-		workers, err = stage.Measure(pids)
+	if root, err = bench.Measure([]int{b.Root.PID()}); err == nil {
+		workers, err = bench.Measure(pids)
 	}
 	return root, workers, err
 }
 
 // until polls what a condition asks, until it holds.
-func (b *bench) until(ctx context.Context, what string, holds func(context.Context) (bool, string, error)) error {
+func (b *measurer) until(ctx context.Context, what string, holds func(context.Context) (bool, string, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, b.patience)
 	defer cancel()
 	last := ""
@@ -117,9 +94,9 @@ func (b *bench) until(ctx context.Context, what string, holds func(context.Conte
 }
 
 // ready waits until so many workers are.
-func (b *bench) ready(ctx context.Context, workers int) error {
+func (b *measurer) ready(ctx context.Context, workers int) error {
 	return b.until(ctx, fmt.Sprintf("%d workers are ready", workers), func(ctx context.Context) (bool, string, error) {
-		list, err := b.above.Clusters(ctx)
+		list, err := b.Above.Clusters(ctx)
 		if err != nil || len(list) != 1 || list[0].Aggregate == nil {
 			return false, "nothing is known of the cluster", err
 		}
@@ -129,14 +106,14 @@ func (b *bench) ready(ctx context.Context, workers int) error {
 }
 
 // join lets all workers in, a group after the other.
-func (b *bench) join(ctx context.Context) error {
+func (b *measurer) join(ctx context.Context) error {
 	before, err := b.use()
 	if err != nil {
 		return err
 	}
 	begin := time.Now()
 	for g := range b.groups {
-		h, err := b.stage.Hollow(ctx, b.cluster, fmt.Sprintf("g%d", g), b.size(g), b.patience)
+		h, err := b.Stage.Hollow(ctx, b.Cluster, fmt.Sprintf("g%d", g), b.size(g), b.patience)
 		if err != nil {
 			return err
 		}
@@ -151,19 +128,19 @@ func (b *bench) join(ctx context.Context) error {
 		return err
 	}
 	n := float64(b.workers)
-	b.note(milliseconds(after.Ticks-before.Ticks)/n, "ms", "cluster: processor time for a worker to join, of %d", b.workers)
-	b.note(took.Seconds(), "s", "until all of %d workers are ready", b.workers)
+	b.Note(bench.Milliseconds(after.Ticks-before.Ticks)/n, "ms", "cluster: processor time for a worker to join, of %d", b.workers)
+	b.Note(took.Seconds(), "s", "until all of %d workers are ready", b.workers)
 	return nil
 }
 
 // size of a group: they differ by one at most.
-func (b *bench) size(g int) int {
+func (b *measurer) size(g int) int {
 	return b.workers*(g+1)/b.groups - b.workers*g/b.groups
 }
 
 // idle measures the cluster while nothing happens but heartbeats.
-func (b *bench) idle(ctx context.Context) error {
-	if err := pause(ctx, 2*lambda); err != nil { // until what happened before is over
+func (b *measurer) idle(ctx context.Context) error {
+	if err := bench.Pause(ctx, 2*lambda); err != nil { // until what happened before is over
 		return err
 	}
 	before, err := b.use()
@@ -171,7 +148,7 @@ func (b *bench) idle(ctx context.Context) error {
 		return err
 	}
 	begin := time.Now()
-	if err := pause(ctx, b.span); err != nil {
+	if err := bench.Pause(ctx, b.span); err != nil {
 		return err
 	}
 	after, err := b.use()
@@ -180,15 +157,15 @@ func (b *bench) idle(ctx context.Context) error {
 	}
 	took, cpu := time.Since(begin), after.Ticks-before.Ticks
 	what := fmt.Sprintf("idle cluster of %d workers and %d instances", b.workers, len(b.apps)*b.each)
-	b.most(cpu.Seconds()/took.Seconds(), 0.3, "cores", "%s: processor", what)
-	b.most(float64(after.PSS)/1e9, 1.5, "GB", "%s: memory (PSS)", what)
-	b.most(float64(cpu.Microseconds())*lambda.Seconds()/float64(b.workers)/took.Seconds(), 80, "µs", "%s: all it computes, for each heartbeat", what)
-	b.note(float64(after.Written-before.Written), "B", "%s: written to disk in %s", what, took.Round(time.Second))
+	b.Most(cpu.Seconds()/took.Seconds(), 0.3, "cores", "%s: processor", what)
+	b.Most(float64(after.PSS)/1e9, 1.5, "GB", "%s: memory (PSS)", what)
+	b.Most(float64(cpu.Microseconds())*lambda.Seconds()/float64(b.workers)/took.Seconds(), 80, "µs", "%s: all it computes, for each heartbeat", what)
+	b.Note(float64(after.Written-before.Written), "B", "%s: written to disk in %s", what, took.Round(time.Second))
 	return nil
 }
 
 // place deploys all instances and waits until they run.
-func (b *bench) place(ctx context.Context) error {
+func (b *measurer) place(ctx context.Context) error {
 	before, err := b.use()
 	if err != nil {
 		return err
@@ -200,7 +177,7 @@ func (b *bench) place(ctx context.Context) error {
 	begin := time.Now()
 	for n := range b.instances / b.each {
 		app := fmt.Sprintf("app-%d", n)
-		if _, err := b.above.Apply(ctx, b.descriptor(app, b.each), false); err != nil {
+		if _, err := b.Above.Apply(ctx, b.descriptor(app, b.each), false); err != nil {
 			return fmt.Errorf("applying %s: %w", app, err)
 		}
 		b.apps = append(b.apps, app)
@@ -233,14 +210,14 @@ func (b *bench) place(ctx context.Context) error {
 		}
 	}
 	n := float64(len(all))
-	b.note(applied.Seconds(), "s", "until %d applications with %d instances were accepted", len(b.apps), len(all))
-	b.note(n/placed.Sub(begin).Seconds(), "1/s", "placements, from the first apply until the last pass that places some")
-	b.least(n/ran.Sub(begin).Seconds(), 2000, "1/s", "placements, from the first apply until the last instance runs")
-	b.note(ran.Sub(first).Seconds(), "s", "from the first record at the cluster until the last instance runs")
-	b.note(milliseconds(after.Ticks-before.Ticks)/n, "ms", "cluster: processor time for each instance that is placed and runs")
-	b.note(milliseconds(rootAfter.Ticks-rootBefore.Ticks)/n, "ms", "root: processor time for each of them")
-	b.note(milliseconds(workersAfter.Ticks-workersBefore.Ticks)/n, "ms", "hollow workers: processor time for each of them, which is on the same machine")
-	b.note(float64(after.Written-before.Written)/n, "B", "cluster: written to disk for each instance that is placed and runs")
+	b.Note(applied.Seconds(), "s", "until %d applications with %d instances were accepted", len(b.apps), len(all))
+	b.Note(n/placed.Sub(begin).Seconds(), "1/s", "placements, from the first apply until the last pass that places some")
+	b.Least(n/ran.Sub(begin).Seconds(), 2000, "1/s", "placements, from the first apply until the last instance runs")
+	b.Note(ran.Sub(first).Seconds(), "s", "from the first record at the cluster until the last instance runs")
+	b.Note(bench.Milliseconds(after.Ticks-before.Ticks)/n, "ms", "cluster: processor time for each instance that is placed and runs")
+	b.Note(bench.Milliseconds(rootAfter.Ticks-rootBefore.Ticks)/n, "ms", "root: processor time for each of them")
+	b.Note(bench.Milliseconds(workersAfter.Ticks-workersBefore.Ticks)/n, "ms", "hollow workers: processor time for each of them, which is on the same machine")
+	b.Note(float64(after.Written-before.Written)/n, "B", "cluster: written to disk for each instance that is placed and runs")
 	return nil
 }
 
@@ -260,12 +237,12 @@ func later(a, b time.Time) time.Time {
 
 // running waits until all instances of all applications run, and returns them as the
 // cluster knows them. One that is there twice is an error.
-func (b *bench) running(ctx context.Context) (all []wire.InstanceView, err error) {
+func (b *measurer) running(ctx context.Context) (all []wire.InstanceView, err error) {
 	err = b.until(ctx, "all instances run", func(ctx context.Context) (bool, string, error) {
 		all = nil
 		n := 0
 		for _, app := range b.apps {
-			list, err := b.client.Instances(ctx, app, "")
+			list, err := b.Within.Instances(ctx, app, "")
 			if err != nil {
 				return false, "", err
 			}
@@ -285,7 +262,7 @@ func (b *bench) running(ctx context.Context) (all []wire.InstanceView, err error
 }
 
 // lose kills a group of workers and waits until what they ran runs elsewhere.
-func (b *bench) lose(ctx context.Context) error {
+func (b *measurer) lose(ctx context.Context) error {
 	before, err := b.use()
 	if err != nil {
 		return err
@@ -330,17 +307,17 @@ func (b *bench) lose(ctx context.Context) error {
 	if n == 0 {
 		return errors.New("nothing ran on the workers that were killed")
 	}
-	b.note(detected.Sub(killed).Seconds(), "s", "until the loss of %d workers was acted on (replace_after is %s)", b.size(0), b.replaced)
-	b.note(failed.Sub(detected).Seconds(), "s", "from then until the loss of the last of them was acted on")
-	b.most(placed.Sub(detected).Seconds(), 2, "s", "from then until the last of the %d instances that ran there is placed elsewhere", n)
-	b.note(ran.Sub(detected).Seconds(), "s", "from then until the last of them runs there")
-	b.note(milliseconds(after.Ticks-before.Ticks)/float64(n), "ms", "cluster: processor time for each of them")
+	b.Note(detected.Sub(killed).Seconds(), "s", "until the loss of %d workers was acted on (replace_after is %s)", b.size(0), b.replaced)
+	b.Note(failed.Sub(detected).Seconds(), "s", "from then until the loss of the last of them was acted on")
+	b.Most(placed.Sub(detected).Seconds(), 2, "s", "from then until the last of the %d instances that ran there is placed elsewhere", n)
+	b.Note(ran.Sub(detected).Seconds(), "s", "from then until the last of them runs there")
+	b.Note(bench.Milliseconds(after.Ticks-before.Ticks)/float64(n), "ms", "cluster: processor time for each of them")
 	return nil
 }
 
 // come lets groups of workers come and go, one each minute, while more is deployed, and
 // waits until all is as it should be.
-func (b *bench) come(ctx context.Context) error {
+func (b *measurer) come(ctx context.Context) error {
 	if err := b.hollow[0].Start(ctx, b.patience); err != nil {
 		return err
 	}
@@ -354,17 +331,17 @@ func (b *bench) come(ctx context.Context) error {
 			return err
 		}
 		app := fmt.Sprintf("more-%d", n)
-		if _, err := b.above.Apply(ctx, b.descriptor(app, b.each), false); err != nil {
+		if _, err := b.Above.Apply(ctx, b.descriptor(app, b.each), false); err != nil {
 			return fmt.Errorf("applying %s: %w", app, err)
 		}
 		b.apps = append(b.apps, app)
-		if err := pause(ctx, 30*time.Second); err != nil {
+		if err := bench.Pause(ctx, 30*time.Second); err != nil {
 			return err
 		}
 		if err := g.Start(ctx, b.patience); err != nil {
 			return err
 		}
-		if err := pause(ctx, time.Until(begin.Add(time.Duration(n+1)*time.Minute))); err != nil {
+		if err := bench.Pause(ctx, time.Until(begin.Add(time.Duration(n+1)*time.Minute))); err != nil {
 			return err
 		}
 	}
@@ -376,26 +353,26 @@ func (b *bench) come(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	b.note(time.Since(ended).Seconds(), "s", "after %s in which a tenth of the workers went each minute: until all %d instances run, each once", b.churn, len(all))
+	b.Note(time.Since(ended).Seconds(), "s", "after %s in which a tenth of the workers went each minute: until all %d instances run, each once", b.churn, len(all))
 	return nil
 }
 
 // restart kills the cluster orchestrator, starts it again and waits until it has heard
 // from all workers: all of them connect anew at the same time.
-func (b *bench) restart(ctx context.Context) error {
-	if err := b.cluster.Kill(); err != nil {
+func (b *measurer) restart(ctx context.Context) error {
+	if err := b.Cluster.Kill(); err != nil {
 		return err
 	}
-	if err := pause(ctx, lambda); err != nil { // until all of them try
+	if err := bench.Pause(ctx, lambda); err != nil { // until all of them try
 		return err
 	}
 	begin := time.Now()
-	if err := b.cluster.Start(ctx); err != nil {
+	if err := b.Cluster.Start(ctx); err != nil {
 		return err
 	}
-	b.note(time.Since(begin).Seconds(), "s", "until the cluster orchestrator answers again after it was killed")
+	b.Note(time.Since(begin).Seconds(), "s", "until the cluster orchestrator answers again after it was killed")
 	err := b.until(ctx, "all workers are heard again", func(ctx context.Context) (bool, string, error) {
-		st, err := b.client.Status(ctx)
+		st, err := b.Within.Status(ctx)
 		if err != nil {
 			return false, "", err
 		}
@@ -415,24 +392,24 @@ func (b *bench) restart(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	b.note(took.Seconds(), "s", "from its start until all of %d workers are heard again", b.workers)
-	b.note(milliseconds(use.Ticks)/float64(b.workers), "ms", "cluster: processor time for each of them until then")
+	b.Note(took.Seconds(), "s", "from its start until all of %d workers are heard again", b.workers)
+	b.Note(bench.Milliseconds(use.Ticks)/float64(b.workers), "ms", "cluster: processor time for each of them until then")
 	_, err = b.running(ctx)
 	return err
 }
 
 // stop measures how long the cluster orchestrator takes to end when it is asked to.
-func (b *bench) stop(ctx context.Context) error {
+func (b *measurer) stop(ctx context.Context) error {
 	begin := time.Now()
-	if err := b.cluster.Stop(ctx); err != nil {
+	if err := b.Cluster.Stop(ctx); err != nil {
 		return err
 	}
-	b.note(time.Since(begin).Seconds(), "s", "until a cluster orchestrator of %d workers has ended, when it is asked to", b.workers)
+	b.Note(time.Since(begin).Seconds(), "s", "until a cluster orchestrator of %d workers has ended, when it is asked to", b.workers)
 	return nil
 }
 
 // descriptor of an application with one service.
-func (b *bench) descriptor(app string, replicas int) []byte {
+func (b *measurer) descriptor(app string, replicas int) []byte {
 	return fmt.Appendf(nil, `application: %s
 services:
   idle:
@@ -441,15 +418,4 @@ services:
     replace_after: %s
     resources: {cpu: 100m, memory: 64Mi, disk: 1Mi}
 `, app, replicas, b.replaced)
-}
-
-func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1e3 }
-
-func pause(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(max(d, 0)):
-		return nil
-	}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/verge-edge/verge/internal/cluster"
 	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/tools/bench"
 	"github.com/verge-edge/verge/tools/stage"
 )
 
@@ -30,7 +31,7 @@ const everyCluster = 5 * time.Second
 
 // rootAtSize measures a root with many clusters that have nothing to do. They are
 // cluster orchestrators as any other, without workers, many of them in a process.
-func (b *bench) rootAtSize(ctx context.Context) (err error) {
+func (b *measurer) rootAtSize(ctx context.Context) (err error) {
 	self, err := os.Executable()
 	if err != nil {
 		return err
@@ -85,9 +86,9 @@ func (b *bench) rootAtSize(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	b.note(time.Since(begin).Seconds(), "s", "until all of %d clusters are connected", b.clusters)
-	use := func() (stage.Use, error) { return stage.Measure([]int{root.PID()}) }
-	if err := pause(ctx, 6*everyCluster); err != nil {
+	b.Note(time.Since(begin).Seconds(), "s", "until all of %d clusters are connected", b.clusters)
+	use := func() (bench.Use, error) { return bench.Measure([]int{root.PID()}) }
+	if err := bench.Pause(ctx, 6*everyCluster); err != nil {
 		return err
 	}
 	before, err := use()
@@ -95,7 +96,7 @@ func (b *bench) rootAtSize(ctx context.Context) (err error) {
 		return err
 	}
 	begin = time.Now()
-	if err := pause(ctx, b.span); err != nil {
+	if err := bench.Pause(ctx, b.span); err != nil {
 		return err
 	}
 	after, err := use()
@@ -104,10 +105,10 @@ func (b *bench) rootAtSize(ctx context.Context) (err error) {
 	}
 	took, cpu := time.Since(begin), after.Ticks-before.Ticks
 	what := fmt.Sprintf("idle root of %d clusters", b.clusters)
-	b.most(cpu.Seconds()/took.Seconds(), 0.2, "cores", "%s: processor", what)
-	b.most(float64(after.PSS)/1e6, 500, "MB", "%s: memory (PSS)", what)
-	b.note(float64(after.Dirty)/1e6, "MB", "%s: memory, private dirty", what)
-	b.note(float64(after.Written-before.Written), "B", "%s: written to disk in %s", what, took.Round(time.Second))
+	b.Most(cpu.Seconds()/took.Seconds(), 0.2, "cores", "%s: processor", what)
+	b.Most(float64(after.PSS)/1e6, 500, "MB", "%s: memory (PSS)", what)
+	b.Note(float64(after.Dirty)/1e6, "MB", "%s: memory, private dirty", what)
+	b.Note(float64(after.Written-before.Written), "B", "%s: written to disk in %s", what, took.Round(time.Second))
 	return nil
 }
 

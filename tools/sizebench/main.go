@@ -9,15 +9,13 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
-	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 	"time"
+
+	"github.com/verge-edge/verge/tools/bench"
 )
 
 type options struct {
@@ -49,77 +47,26 @@ func main() {
 	contextFile := flag.String("context", "", "")
 	from, to := flag.Int("from", 0, ""), flag.Int("to", 0, "")
 	flag.Parse()
-	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	var err error
-	if *serve != "" {
-		err = serveClusters(ctx, *serve, *contextFile, *from, *to)
-	} else {
-		err = run(ctx, o)
-	}
-	cancel()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "sizebench:", err)
-		os.Exit(1)
-	}
-}
-
-// row is one figure.
-type row struct {
-	What  string  `json:"what"`
-	Value float64 `json:"value"`
-	Unit  string  `json:"unit"`
-	// Reach is what it must not exceed, or where Least is set not fall short of; left
-	// out where nothing was asked for.
-	Reach *float64 `json:"reach,omitempty"`
-	Least bool     `json:"least,omitempty"`
-	OK    *bool    `json:"ok,omitempty"`
-}
-
-// figures are those so far.
-type figures struct{ missed []string }
-
-func (f *figures) show(r row) {
-	line, err := json.Marshal(r)
-	if err != nil {
-		line = []byte(err.Error()) // a value that is no number
-	}
-	fmt.Println(string(line))
-}
-
-// note shows a figure of which nothing is asked.
-func (f *figures) note(value float64, unit, what string, args ...any) {
-	f.show(row{What: fmt.Sprintf(what, args...), Value: value, Unit: unit})
-}
-
-// most shows a figure that must not exceed reach, least one that must not fall short.
-func (f *figures) most(value, reach float64, unit, what string, args ...any) {
-	f.judge(row{What: fmt.Sprintf(what, args...), Value: value, Unit: unit, Reach: &reach}, value <= reach)
-}
-
-func (f *figures) least(value, reach float64, unit, what string, args ...any) {
-	f.judge(row{What: fmt.Sprintf(what, args...), Value: value, Unit: unit, Reach: &reach, Least: true}, value >= reach)
-}
-
-func (f *figures) judge(r row, ok bool) {
-	r.OK = &ok
-	f.show(r)
-	if !ok {
-		f.missed = append(f.missed, fmt.Sprintf("%s: %.3g %s, asked for %.3g", r.What, r.Value, r.Unit, *r.Reach))
-	}
+	bench.Main(func(ctx context.Context) error {
+		if *serve != "" {
+			return serveClusters(ctx, *serve, *contextFile, *from, *to)
+		}
+		return run(ctx, o)
+	})
 }
 
 func run(ctx context.Context, o options) error {
 	if o.workers == 0 { // the root alone
-		b := &bench{options: o}
+		b := &measurer{options: o}
 		if err := b.rootAtSize(ctx); err != nil {
 			return err
 		}
-		return b.end()
+		return b.Missed()
 	}
 	if o.workers < o.groups || o.groups < 1 || o.instances < o.each || o.each < 1 {
 		return errors.New("there must be as many workers as groups, and as many instances as one application has")
 	}
-	b, err := newBench(ctx, o)
+	b, err := newMeasurer(ctx, o)
 	if err != nil {
 		return err
 	}
@@ -132,14 +79,14 @@ func run(ctx context.Context, o options) error {
 			return err
 		}
 	}
-	return b.end()
+	return b.Missed()
 }
 
 // allSteps are those that measure one cluster.
 var allSteps = []string{"join", "idle", "place", "idle", "lose", "come", "restart", "stop"}
 
 // measure takes the steps.
-func (b *bench) measure(ctx context.Context) error {
+func (b *measurer) measure(ctx context.Context) error {
 	known := map[string]func(context.Context) error{
 		"join": b.join, "idle": b.idle, "place": b.place, "lose": b.lose, "come": b.come, "restart": b.restart, "stop": b.stop,
 	}
@@ -151,14 +98,6 @@ func (b *bench) measure(ctx context.Context) error {
 		if err := step(ctx); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
-	}
-	return nil
-}
-
-// end says what was not reached.
-func (b *bench) end() error {
-	if len(b.missed) > 0 {
-		return fmt.Errorf("not reached:\n  %s", strings.Join(b.missed, "\n  "))
 	}
 	return nil
 }

@@ -1,4 +1,4 @@
-package stage
+package bench
 
 import (
 	"errors"
@@ -35,7 +35,7 @@ func Measure(pids []int) (Use, error) {
 		if err != nil {
 			return sum, err
 		}
-		ticks, err := tickTime(dir + "/stat")
+		ticks, err := Ticks(pid)
 		if err != nil {
 			return sum, err
 		}
@@ -66,8 +66,9 @@ func Field(file, name string) (int64, error) {
 	return 0, fmt.Errorf("%s has no %s", file, name)
 }
 
-// tickTime is user and system time, which the kernel gives in hundredths.
-func tickTime(file string) (time.Duration, error) {
+// Ticks is user and system time of a process, which the kernel gives in hundredths.
+func Ticks(pid int) (time.Duration, error) {
+	file := fmt.Sprintf("/proc/%d/stat", pid)
 	b, err := os.ReadFile(file)
 	if err != nil {
 		return 0, err
