@@ -105,8 +105,8 @@ func TestAnOlderCopyIsNoticed(t *testing.T) {
 	b = rootOn(t, dir, store)
 	edge.sync(b)
 	fog.sync(b)
-	if b.m.recovery.mark != nil {
-		t.Fatalf("after a restart it recovers: %+v", b.m.recovery.mark)
+	if b.m.mark() != nil {
+		t.Fatalf("after a restart it recovers: %+v", b.m.mark())
 	}
 	copied, err := store.Snapshot(t.Context())
 	if err != nil {
@@ -117,11 +117,11 @@ func TestAnOlderCopyIsNoticed(t *testing.T) {
 	had := edge.have
 
 	b = rootOn(t, dir, bus.OpenMemStore(copied))
-	if fog.sync(b); b.m.recovery.mark != nil {
+	if fog.sync(b); b.m.mark() != nil {
 		t.Fatal("who has seen nothing more led to a recovery")
 	}
 	if !edge.silent(b) || !fog.silent(b) || !b.m.holding(time.Now()) {
-		t.Fatalf("it goes on: mark %+v", b.m.recovery.mark)
+		t.Fatalf("it goes on: mark %+v", b.m.mark())
 	}
 	if v := b.m.recoveryView(time.Now()); v.Ahead != "cluster edge" || !v.Twin.IsZero() || !strings.Contains(recoveryProblems(v)[0], "older copy") {
 		t.Errorf("%+v %q", v, recoveryProblems(v))
@@ -142,8 +142,8 @@ func TestAnOlderCopyIsNoticed(t *testing.T) {
 	if edge.have = had; edge.silent(b) {
 		t.Error("it is asked again with the same proof")
 	}
-	if edge.sync(b); edge.have == had || b.m.recovery.mark.Asked["edge"].IsZero() {
-		t.Errorf("it is not told what counts: has %s, mark %+v", edge.have, b.m.recovery.mark)
+	if edge.sync(b); edge.have == had || b.m.mark().Asked["edge"].IsZero() {
+		t.Errorf("it is not told what counts: has %s, mark %+v", edge.have, b.m.mark())
 	}
 }
 
@@ -178,12 +178,12 @@ func TestNobodyMakesUpALaterState(t *testing.T) {
 		"of nothing":          {t: t, name: "fog", proof: b.prove("fog")(wire.Rev{})},
 	} {
 		b := rootOn(t, dir, bus.OpenMemStore(copied))
-		if reply := p.report(b); b.m.recovery.mark != nil || reply.Want == p.have && !p.have.IsZero() {
-			t.Errorf("%s: mark %+v, wants %s of who has %s", name, b.m.recovery.mark, reply.Want, p.have)
+		if reply := p.report(b); b.m.mark() != nil || reply.Want == p.have && !p.have.IsZero() {
+			t.Errorf("%s: mark %+v, wants %s of who has %s", name, b.m.mark(), reply.Want, p.have)
 		}
 	}
 	b = rootOn(t, dir, bus.OpenMemStore(copied))
-	if !edge.silent(b) || b.m.recovery.mark == nil {
+	if !edge.silent(b) || b.m.mark() == nil {
 		t.Error("the right one is not believed: this tests nothing")
 	}
 }
@@ -227,8 +227,8 @@ func TestTwoRootsOnCopies(t *testing.T) {
 	two := rootOn(t, dir, bus.OpenMemStore(mustSnapshot(t, store)))
 	write(t, two, "edge", `{"v":1,"by":"two"}`)
 	edge.sync(two) // it has not seen more than the copy has
-	if two.m.recovery.mark != nil {
-		t.Fatalf("%+v", two.m.recovery.mark)
+	if two.m.mark() != nil {
+		t.Fatalf("%+v", two.m.mark())
 	}
 	for n := range 3 {
 		for _, b := range []backend{one, two} {
@@ -309,10 +309,10 @@ func TestAnOldProofBeginsNothing(t *testing.T) {
 	write(t, b, "edge", `{"v":1,"since":true}`)
 	for range 2 {
 		for name, p := range map[string]told{"edge": *edge, "fog": *fog, "what edge had before": old} {
-			if p.report(b); b.m.recovery.mark != nil {
-				t.Errorf("%s begins a recovery: %+v", name, b.m.recovery.mark)
+			if p.report(b); b.m.mark() != nil {
+				t.Errorf("%s begins a recovery: %+v", name, b.m.mark())
 			}
-			b.m.recovery.mark = nil
+			delete(markTable.Rows(b.m.db), "")
 		}
 		b = rootOn(t, dir, bus.OpenMemStore(mustSnapshot(t, b.store)))
 	}
@@ -324,7 +324,7 @@ func TestAnOldProofBeginsNothing(t *testing.T) {
 		p.report(b)
 	}
 	b = rootOn(t, dir, bus.OpenMemStore(copied))
-	if edge.report(b); b.m.recovery.mark == nil {
+	if edge.report(b); b.m.mark() == nil {
 		t.Error("a second older copy is not noticed")
 	}
 }

@@ -186,7 +186,7 @@ func (b backend) Instances(_ context.Context, app, service string) ([]wire.Insta
 	defer b.mu.Unlock()
 	now := time.Now()
 	out := []wire.InstanceView{}
-	for _, i := range b.m.begin().instances(app) {
+	for _, i := range b.m.reads().instances(app) {
 		if (service == "" || i.Service == service) && !b.m.hidden(i) {
 			out = append(out, b.m.view(i, now))
 		}

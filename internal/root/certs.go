@@ -3,7 +3,6 @@ package root
 import (
 	"context"
 	"crypto/tls"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -203,13 +202,11 @@ func (r *Root) renewCluster(ctx context.Context, name string, q wire.RenewReques
 	}
 	rec := cl.clusterRecord
 	rec.Expires, rec.Version = pki.ExpiresOf(chain), q.Version
-	data, err := json.Marshal(rec)
-	if err != nil {
-		return wire.JoinReply{}, err
-	}
 	// Before it is given: a certificate of which nobody knows could outlive its
 	// revocation.
-	if _, err := r.store.Put(ctx, keyCluster+name, data); r.wrote(err) != nil {
+	t := r.m.begin()
+	clusterTable.Put(t.rows, name, &rec)
+	if err := r.keeper.Whole(ctx, t); err != nil {
 		return wire.JoinReply{}, unstored(err)
 	}
 	cl.clusterRecord, cl.renewed = rec, time.Now()

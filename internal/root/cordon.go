@@ -2,10 +2,8 @@ package root
 
 import (
 	"context"
-	"encoding/json"
 	"time"
 
-	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/loop"
 	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/wire"
@@ -43,11 +41,9 @@ func (b backend) setCordon(ctx context.Context, name string, now time.Time, chan
 	if next.Cordon = change(c.Cordon); rest.SameCordon(c.Cordon, next.Cordon) {
 		return nil
 	}
-	data, err := json.Marshal(next)
-	if err != nil {
-		return err
-	}
-	if _, err := b.store.Commit(ctx, bus.Put(keyCluster+name, data)); b.wrote(err) != nil {
+	t := b.m.begin()
+	clusterTable.Put(t.rows, name, &next)
+	if err := b.keeper.Whole(ctx, t); err != nil {
 		return unstored(err)
 	}
 	c.clusterRecord = next
@@ -130,7 +126,7 @@ func (m *model) drainView(name string, now time.Time) wire.DrainView {
 	if c.draining() {
 		v.Cordon = c.Cordon
 	}
-	t := m.begin()
+	t := m.reads()
 	all := t.instances("")
 	replaces := map[wire.InstanceID]*wire.Instance{}
 	stuck := map[string]string{} // why the next of a service finds no cluster, by app.service

@@ -19,6 +19,7 @@ import (
 	"github.com/verge-edge/verge/internal/pki"
 	"github.com/verge-edge/verge/internal/policy/life"
 	"github.com/verge-edge/verge/internal/seal"
+	"github.com/verge-edge/verge/internal/tier/keeper"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -34,6 +35,7 @@ type core struct {
 	key    *seal.Key     // of its secrets
 	prover *seal.Prover  // of revisions; nil: there are no proofs
 	hooks  *hooks.Keeper // nil: nobody is told anything
+	keeper keeper.Keeper // of store, guarded by mu
 	// link is the connection by which a cluster can be reached.
 	link func(cluster string) (bus.Conn, error)
 	// renew answers a cluster that wants its certificate renewed; nil: nobody does.
@@ -70,7 +72,6 @@ type core struct {
 	// application.service, with the revision of which that is so.
 	stays map[string]uint64
 	batch []happened // see say
-	stale bool       // a write may or may not have been stored: the model must be read again
 }
 
 // init loads the model from the store.
@@ -84,13 +85,14 @@ func (c *core) init(ctx context.Context, deadAfter time.Duration, now time.Time)
 			return err
 		}
 	}
-	c.served = map[string]serving{}
+	c.served, c.keeper.Store = map[string]serving{}, c.store
 	if err := c.m.read(ctx, c.store, now); err != nil {
 		return err
 	}
 	c.hold()
 	if c.held { // before anybody else has the store
 		c.store = records.Hold(c.store, records.Held(c.m.unread))
+		c.keeper.Store = c.store
 	}
 	c.m.recallMoves(now)
 	c.refuse()
@@ -105,13 +107,14 @@ func (m *model) read(ctx context.Context, store bus.Store, now time.Time) error 
 		return fmt.Errorf("loading the root's state: %w", err)
 	}
 	for _, e := range entries {
-		if err := m.load(e, now); err != nil {
-			m.unread = append(m.unread, records.Unread{Key: e.Key, Fate: records.FateOf(e.Key, fates), Err: err})
+		if _, err := m.db.Load(e); err != nil {
+			m.unread = append(m.unread, records.Unread{Key: e.Key, Fate: schema.Fate(e.Key), Err: err})
 		}
 	}
 	if err := records.Stopped(m.unread); err != nil {
 		return fmt.Errorf("loading the root's state: %w", err)
 	}
+	m.derive(now)
 	return nil
 }
 
@@ -131,20 +134,10 @@ func (c *core) place() {
 	}
 }
 
-// wrote notes how a write ended. After one that failed, or of which a part or
-// nobody knows whether it is stored, what is in memory is not believed any more.
-// The mutex is held.
-func (c *core) wrote(err error) error {
-	if err != nil {
-		c.stale = true
-	}
-	return err
-}
-
 // reload reads the model again where it may differ from what is stored, keeping
 // what is known of the clusters now.
 func (c *core) reload(ctx context.Context, now time.Time) error {
-	if !c.stale {
+	if !c.keeper.Stale() {
 		return nil
 	}
 	next := newModel(c.m.deadAfter)
@@ -159,7 +152,8 @@ func (c *core) reload(ctx context.Context, now time.Time) error {
 			next.clusters[name] = old
 		}
 	}
-	c.m, c.stale = next, false
+	c.m = next
+	c.keeper.Loaded()
 	c.hold()
 	c.refuse()
 	c.place()
@@ -187,15 +181,14 @@ func (c *core) pass(ctx context.Context, now time.Time, changed bool) (settled b
 	for range maxRounds {
 		t := c.m.step(now)
 		c.close(ctx, t)
-		groups, err := t.encode()
-		c.unwritten(err, now)
-		if len(groups) == 0 {
-			break
-		}
-		if err := c.wrote(records.Commit(ctx, c.store, groups)); err != nil {
+		stored, left, err := c.keeper.Parts(ctx, t)
+		c.unwritten(left, now)
+		if err != nil {
 			return false, fmt.Errorf("storing what was decided: %w", err)
 		}
-		t.done()
+		if !stored {
+			break
+		}
 		if len(t.revoked) > 0 {
 			c.refuse()
 		}

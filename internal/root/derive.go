@@ -221,14 +221,28 @@ func (t *tx) replaced(id wire.InstanceID) bool {
 	})
 }
 
-// finish drops deleted applications of which nothing is left.
+// finish drops deleted applications of which nothing is stored any more: an application is
+// stored before what it has, and so deleted after that.
 func (t *tx) finish(now time.Time) {
 	for name, app := range t.m.apps {
-		if !app.Deleting.IsZero() && len(t.instances(name)) == 0 {
+		if !app.Deleting.IsZero() && !t.m.hasSome(name) {
 			t.apps[name] = nil
+			for _, r := range t.m.history[name] {
+				revisionTable.Put(t.rows, revisionID(name, r.Revision), nil)
+			}
 			t.bury(app)
 			t.event("application/"+name, "deleted")
 			t.deleted(app, now)
 		}
 	}
+}
+
+// hasSome says whether an instance of an application is stored.
+func (m *model) hasSome(app string) bool {
+	for _, i := range m.insts {
+		if i.App == app {
+			return true
+		}
+	}
+	return false
 }

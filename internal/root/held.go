@@ -1,6 +1,7 @@
 package root
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -8,7 +9,6 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/api/descriptor"
-	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/bus/records"
 	"github.com/verge-edge/verge/internal/policy/life"
 	"github.com/verge-edge/verge/internal/wire"
@@ -72,7 +72,7 @@ func (m *model) failing(app *wire.Application, svc string, now time.Time) bool {
 	if app.Spec.Services[svc].Job != nil {
 		return false // its message says what became of it
 	}
-	for _, i := range m.begin().of(app.Name, svc) {
+	for _, i := range m.reads().of(app.Name, svc) {
 		cur := m.merged(i)
 		if i.Draining || cur.Revision != app.Revision {
 			continue
@@ -101,8 +101,7 @@ func (m *model) judged(app *wire.Application, now time.Time) map[string]bool {
 // to be noted later. The mutex is held.
 func (c *core) noteHeld(ctx context.Context, now time.Time) (waits bool) {
 	since := map[string]time.Time{}
-	var groups [][]bus.Op
-	noted := map[string]*wire.Application{}
+	t := c.m.begin()
 	for _, name := range records.SortedKeys(c.m.apps) {
 		app := c.m.apps[name]
 		if !app.Deleting.IsZero() || allHeld(app) {
@@ -132,22 +131,19 @@ func (c *core) noteHeld(ctx context.Context, now time.Time) (waits bool) {
 		}
 		next := *app
 		next.Held = held
-		data, err := c.m.storable(&next)
-		if err != nil {
+		if err := c.m.storable(&next); err != nil {
 			c.log.Warn("noting that a revision holds", "application", name, "error", err)
 			continue // of the others it can be noted
 		}
-		groups, noted[name] = append(groups, []bus.Op{bus.Put(keyApp+name, data)}), &next
+		t.apps[name] = &next
 	}
 	c.heldSince = since
-	if len(groups) == 0 {
+	if len(t.apps) == 0 {
 		return waits
 	}
-	if err := c.wrote(records.Commit(ctx, c.store, groups)); err != nil {
-		c.log.Warn("noting that revisions hold", "error", err)
-		return waits
+	if _, left, err := c.keeper.Parts(ctx, t); cmp.Or(err, left) != nil {
+		c.log.Warn("noting that revisions hold", "error", cmp.Or(err, left))
 	}
-	maps.Copy(c.m.apps, noted)
 	return waits
 }
 

@@ -161,7 +161,7 @@ func TestWhatHoldsIsNotedAtOnce(t *testing.T) {
 	}
 	r.m.index = nil
 	store := &counting{Store: r.backend.store}
-	r.backend.store = store
+	r.backend.store, r.backend.keeper.Store = store, store
 	r.note()
 	r.now = r.now.Add(heldAfter)
 	r.note()
@@ -196,7 +196,7 @@ func TestARollbackGoesToWhatHeld(t *testing.T) {
 		t.Fatalf("back to what never held: %+v", r.m.apps["shop"])
 	}
 	store := &counting{Store: r.backend.store}
-	r.backend.store = store
+	r.backend.store, r.backend.keeper.Store = store, store
 	if fails(); store.gets != 0 {
 		t.Errorf("each pass reads %d revisions again", store.gets)
 	}

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/bus/exchange"
 	"github.com/verge-edge/verge/internal/bus/records"
 	"github.com/verge-edge/verge/internal/enroll"
@@ -101,17 +100,15 @@ func (r *Root) reconcileGone(ctx context.Context) error {
 			return err
 		}
 	}
-	var groups [][]bus.Op
-	now := r.clock.Now()
-	for _, hash := range records.SortedKeys(r.m.gone) {
-		if now.After(r.m.gone[hash].Until) {
-			groups = append(groups, []bus.Op{bus.Del(keyGone + hash)})
-			delete(r.m.gone, hash)
-		}
-	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if err := r.wrote(records.Commit(ctx, r.store, groups)); err != nil {
+	t, now := r.m.begin(), r.clock.Now()
+	for hash, g := range r.m.gone {
+		if now.After(g.Until) {
+			goneTable.Put(t.rows, hash, nil)
+		}
+	}
+	if _, _, err := r.keeper.Parts(ctx, t); err != nil {
 		return fmt.Errorf("forgetting old revocations: %w", err)
 	}
 	return nil
@@ -139,7 +136,7 @@ func (c *core) removeCluster(ctx context.Context, name string, force bool, now t
 		}
 	}
 	g := &enroll.Gone{V: wire.Version, Name: name, Removed: true, At: now, Until: cl.expires().Add(pki.RenewGrace)}
-	if err := c.note(ctx, cl.KeyHash, g, bus.Del(keyCluster+name)); err != nil {
+	if err := c.note(ctx, cl.KeyHash, g, name, nil); err != nil {
 		return err
 	}
 	delete(c.m.clusters, name)
@@ -187,11 +184,7 @@ func (c *core) revokeCluster(ctx context.Context, name string, now time.Time) er
 	g := &enroll.Gone{V: wire.Version, Name: name, At: now, Until: cl.expires().Add(pki.RenewGrace)}
 	rec := cl.clusterRecord
 	rec.Revoked = now
-	data, err := json.Marshal(rec)
-	if err != nil {
-		return err
-	}
-	if err := c.note(ctx, cl.KeyHash, g, bus.Put(keyCluster+name, data)); err != nil {
+	if err := c.note(ctx, cl.KeyHash, g, name, &rec); err != nil {
 		return err
 	}
 	cl.clusterRecord, cl.connected = rec, false
@@ -204,23 +197,19 @@ func (c *core) revokeCluster(ctx context.Context, name string, now time.Time) er
 
 // note stores together that a key does not count any more and what else happens
 // to its holder. That the clusters are told follows from it. The mutex is held.
-func (c *core) note(ctx context.Context, hash string, g *enroll.Gone, also bus.Op) error {
-	group := []bus.Op{also}
-	if err := records.Append(&group, keyGone+hash, g); err != nil {
-		return err
-	}
-	full := ""
+func (c *core) note(ctx context.Context, hash string, g *enroll.Gone, cluster string, rec *clusterRecord) error {
+	t := c.m.begin()
+	clusterTable.Put(t.rows, cluster, rec)
+	goneTable.Put(t.rows, hash, g)
 	if len(c.m.gone) >= maxGone {
-		full = slices.MinFunc(records.SortedKeys(c.m.gone), func(a, b string) int {
+		full := slices.MinFunc(records.SortedKeys(c.m.gone), func(a, b string) int {
 			return cmp.Or(c.m.gone[a].Until.Compare(c.m.gone[b].Until), cmp.Compare(a, b))
 		})
-		group = append(group, bus.Del(keyGone+full))
+		goneTable.Put(t.rows, full, nil)
 	}
-	if _, err := c.store.Commit(ctx, group...); c.wrote(err) != nil {
+	if err := c.keeper.Whole(ctx, t); err != nil {
 		return unstored(err)
 	}
-	delete(c.m.gone, full)
-	c.m.gone[hash] = g
 	c.refuse()
 	return nil
 }

@@ -4,11 +4,9 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/verge-edge/verge/internal/backup"
-	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/bus/exchange"
 	"github.com/verge-edge/verge/internal/bus/records"
 	"github.com/verge-edge/verge/internal/enroll"
@@ -16,6 +14,7 @@ import (
 	"github.com/verge-edge/verge/internal/policy/lease"
 	"github.com/verge-edge/verge/internal/policy/life"
 	"github.com/verge-edge/verge/internal/policy/place"
+	"github.com/verge-edge/verge/internal/tier/table"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -93,6 +92,7 @@ type cluster struct {
 // model is all that a root knows. It is only touched under the mutex of its
 // owner; changes to what is stored go through a tx.
 type model struct {
+	db       *table.DB // what is stored; maps of it are here as well, see bind
 	apps     map[string]*wire.Application
 	insts    map[wire.InstanceID]*wire.Instance
 	shares   map[string]*wire.Share // by cluster.app.service
@@ -118,8 +118,7 @@ type model struct {
 	history    history
 	rehearsing bool
 	// gates as in hooks.Keeper.Gates, of waves of rollouts; of this process.
-	gates  map[string]string
-	buried *wire.Tally // of applications that are gone; nil: of none
+	gates map[string]string
 	// deadAfter is how long a cluster may be away before what it ran is placed
 	// elsewhere.
 	deadAfter time.Duration
@@ -131,86 +130,46 @@ type model struct {
 }
 
 func newModel(deadAfter time.Duration) *model {
-	return &model{
-		apps: map[string]*wire.Application{}, insts: map[string]*wire.Instance{}, shares: map[string]*wire.Share{},
-		routes: map[string]*wire.Route{}, clusters: map[string]*cluster{}, recovery: recovery{proven: map[string]wire.Rev{}}, namespaces: map[string]*wire.Namespace{},
-		gone: map[string]*enroll.Gone{}, revoked: map[string]*wire.Revocation{}, deadAfter: deadAfter, over: map[string]*overflow{}, schedules: map[string]*schedule{}, unkept: map[string]time.Time{},
-		history: history{}, vault: newVault(""), net: network{leases: map[string]*wire.ClusterLease{}},
+	m := &model{
+		clusters: map[string]*cluster{}, recovery: recovery{proven: map[string]wire.Rev{}}, deadAfter: deadAfter,
+		unkept: map[string]time.Time{}, history: history{},
+	}
+	m.bind(schema.New())
+	return m
+}
+
+// bind makes db what is stored.
+func (m *model) bind(db *table.DB) {
+	m.db = db
+	m.apps, m.insts, m.shares, m.routes = appTable.Rows(db), instanceTable.Rows(db), shareTable.Rows(db), routeTable.Rows(db)
+	m.namespaces, m.gone, m.revoked = namespaceTable.Rows(db), goneTable.Rows(db), revokedTable.Rows(db)
+	m.over, m.schedules = overTable.Rows(db), scheduleTable.Rows(db)
+	m.vault.secrets, m.vault.sealed = secretTable.Rows(db), sealTable.Rows(db)
+	m.net.leases = leaseTable.Rows(db)
+	m.index = nil
+}
+
+// derive makes what follows from what is stored, once that was loaded.
+func (m *model) derive(now time.Time) {
+	for name, rec := range clusterTable.Rows(m.db) {
+		m.clusters[name] = newCluster(*rec, now)
+	}
+	for _, r := range revisionTable.Rows(m.db) {
+		m.history.add(*r)
 	}
 }
+
+// serviceNetwork is the network of all instances; nil: there is none yet.
+func (m *model) serviceNetwork() *lease.Network { return networkTable.One(m.db) }
+
+// mark of a recovery; nil: there is none.
+func (m *model) mark() *backup.Mark { return markTable.One(m.db) }
+
+// past is what recoveries have settled; nil: there was none.
+func (m *model) past() *backup.Settled { return settledTable.One(m.db) }
 
 func newCluster(rec clusterRecord, now time.Time) *cluster {
 	return &cluster{clusterRecord: rec, heard: now, lambda: maxLambda, seen: map[string]*wire.Reported{}, revoked: map[string]wire.Revocation{}, refused: map[string]refusal{}}
-}
-
-// fates of records that cannot be read, by prefix of their key. Where nothing is said a
-// root holds: without an application or an instance it would end what runs.
-var fates = map[string]records.Fate{
-	// Who may talk to it, which addresses were given, and which clusters count as asked
-	// after a restore.
-	keyCluster: records.Stops, keyGone: records.Stops, keyRevoked: records.Stops, networkKey: records.Stops, backup.MarkKey: records.Stops, backup.SettledKey: records.Aside,
-	// What follows from others with every pass.
-	keyRoute: records.Again, keySealed: records.Again,
-	// What something needs that fails without it, and says so.
-	keySecret: records.Aside, keyRevision: records.Aside, keyTally: records.Aside, keyPublish: records.Aside,
-}
-
-// load adds one stored entry to the model.
-func (m *model) load(e bus.Entry, now time.Time) error {
-	fate := records.FateOf(e.Key, fates)
-	if ok, err := m.vault.load(e, fate); ok {
-		return err
-	}
-	switch kind, rest, _ := strings.Cut(e.Key, "."); kind + "." {
-	case keyApp:
-		return records.LoadInto(e, m.apps, rest, fate)
-	case keyRevision:
-		return m.history.load(e)
-	case keyRestored:
-		m.recovery.mark = &backup.Mark{}
-		return records.Load(e, m.recovery.mark)
-	case keySettled:
-		m.recovery.past = &backup.Settled{}
-		return records.Load(e, m.recovery.past)
-	case keyInstance:
-		m.index = nil
-		return records.LoadInto(e, m.insts, rest, fate)
-	case keyShare:
-		return records.LoadInto(e, m.shares, rest, fate)
-	case keyOver:
-		return records.LoadInto(e, m.over, rest, fate)
-	case keySchedule:
-		return records.LoadInto(e, m.schedules, rest, fate)
-	case keyRoute:
-		return records.LoadInto(e, m.routes, rest, fate)
-	case keyNamespace:
-		return records.LoadInto(e, m.namespaces, rest, fate)
-	case keyPublish: // written with its namespace and read by clusters alone
-		return records.Load(e, &wire.Publish{})
-	case keyTally:
-		t := &wire.Tally{}
-		err := records.Load(e, t)
-		if err == nil {
-			m.buried = t
-		}
-		return err
-	case keyGone:
-		return records.LoadInto(e, m.gone, rest, fate)
-	case keyRevoked:
-		return records.LoadInto(e, m.revoked, rest, fate)
-	case keyNetwork:
-		m.net.rec = &lease.Network{}
-		return records.Load(e, m.net.rec)
-	case keyLease:
-		return records.LoadInto(e, m.net.leases, strings.TrimSuffix(rest, leaseOf), fate)
-	case keyCluster:
-		recs := map[string]*clusterRecord{}
-		if err := records.LoadInto(e, recs, rest, fate); err != nil {
-			return err
-		}
-		m.clusters[rest] = newCluster(*recs[rest], now)
-	}
-	return nil
 }
 
 // tx collects what one pass of the loop changes. Nothing of it is seen by anyone
@@ -218,6 +177,7 @@ func (m *model) load(e bus.Entry, now time.Time) error {
 type tx struct {
 	sorted []*wire.Instance // all, see instances; nil where they have changed since
 	m      *model
+	rows   *table.Tx // what is stored of it; the maps below that are, are its own
 	apps   map[string]*wire.Application
 	insts  map[wire.InstanceID]*wire.Instance
 	whys   map[wire.InstanceID]*place.Record
@@ -230,12 +190,6 @@ type tx struct {
 	revoked map[string]*wire.Revocation
 	seals   map[string]*wire.SealedSecret // by cluster.namespace.name
 	leases  map[string]*wire.ClusterLease // by cluster
-	net     *lease.Network                // nil: as it is
-	// mark of a recovery as it is to be, nil as it is; unmark: it is over, and mark nil.
-	mark   *backup.Mark
-	unmark bool
-	past   *backup.Settled // what is settled as it is to be; nil: as it is
-	gone   *wire.Tally     // what is counted of applications that are gone; nil: as it is
 	// touched are the keys of insts by app.service.
 	touched map[string]map[wire.InstanceID]struct{}
 	// nudge are the clusters whose desired state changes; all of them if all.
@@ -249,13 +203,17 @@ type tx struct {
 type event struct{ subject, what string }
 
 func (m *model) begin() *tx {
+	rows := m.db.Begin()
 	return &tx{
-		m: m, apps: map[string]*wire.Application{}, insts: map[string]*wire.Instance{}, whys: map[string]*place.Record{},
-		shares: map[string]*wire.Share{}, routes: map[string]*wire.Route{}, nudge: map[string]bool{},
-		touched: map[string]map[wire.InstanceID]struct{}{}, revoked: map[string]*wire.Revocation{}, seals: map[string]*wire.SealedSecret{},
-		leases: map[string]*wire.ClusterLease{}, over: map[string]*overflow{}, schedules: map[string]*schedule{},
+		m: m, rows: rows, apps: appTable.Changes(rows), insts: instanceTable.Changes(rows), whys: whyTable.Changes(rows),
+		shares: shareTable.Changes(rows), routes: routeTable.Changes(rows), revoked: revokedTable.Changes(rows),
+		seals: sealTable.Changes(rows), leases: leaseTable.Changes(rows), over: overTable.Changes(rows), schedules: scheduleTable.Changes(rows),
+		nudge: map[string]bool{}, touched: map[string]map[wire.InstanceID]struct{}{},
 	}
 }
+
+// reads is a tx for those who change nothing: it has no room for changes, and costs little.
+func (m *model) reads() *tx { return &tx{m: m, rows: m.db.Begin()} }
 
 func (t *tx) event(subject, format string, args ...any) {
 	t.events = append(t.events, event{subject, fmt.Sprintf(format, args...)})
@@ -354,41 +312,24 @@ func (m *model) byService() map[string][]wire.InstanceID {
 	return m.index
 }
 
-// done makes what the tx changed part of the model, after it is durable.
-func (t *tx) done() {
-	records.Merge(t.m.apps, t.apps)
-	for name, app := range t.apps {
-		if app == nil {
-			delete(t.m.history, name)
+// Done implements keeper.Tx: what the tx changed is part of the model.
+func (t *tx) Done() {
+	for _, r := range revisionTable.Changes(t.rows) {
+		if r != nil {
+			t.m.history.add(*undescribed(r))
 		}
 	}
-	records.Merge(t.m.insts, t.insts)
+	for key, r := range revisionTable.Changes(t.rows) {
+		if r == nil {
+			t.m.history.drop(key)
+		}
+	}
+	t.rows.Done()
 	t.m.index = nil
-	records.Merge(t.m.shares, t.shares)
-	records.Merge(t.m.routes, t.routes)
-	records.Merge(t.m.over, t.over)
-	records.Merge(t.m.schedules, t.schedules)
 	for name, c := range t.m.clusters {
 		if t.all || t.nudge[name] {
 			c.current = false // until it says that it has what has changed
 		}
-	}
-	records.Merge(t.m.revoked, t.revoked)
-	t.m.vault.merge(t.seals)
-	records.Merge(t.m.net.leases, t.leases)
-	if t.net != nil {
-		t.m.net.rec = t.net
-	}
-	if t.gone != nil {
-		t.m.buried = t.gone
-	}
-	r := &t.m.recovery
-	r.past = cmp.Or(t.past, r.past)
-	switch {
-	case t.unmark:
-		*r = recovery{past: r.past, proven: r.proven}
-	case t.mark != nil:
-		r.mark = t.mark
 	}
 }
 

@@ -3,14 +3,12 @@ package root
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/access"
-	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/bus/records"
 	"github.com/verge-edge/verge/internal/enroll"
 	"github.com/verge-edge/verge/internal/loop"
@@ -141,19 +139,12 @@ func (b backend) changeNamespace(ctx context.Context, name, what string, change 
 
 // putNamespace stores a namespace. The mutex is held.
 func (b backend) putNamespace(ctx context.Context, ns *wire.Namespace, what string) (wire.NamespaceView, error) {
-	data, err := json.Marshal(ns)
-	if err != nil {
-		return wire.NamespaceView{}, fmt.Errorf("encoding the namespace: %w", err)
-	}
-	// What it may publish is told to the clusters, which must not learn its quota.
-	told, err := records.Op(keyPublish+ns.Name, ns.Standing.Publish())
-	if err != nil {
-		return wire.NamespaceView{}, fmt.Errorf("encoding what the namespace may publish: %w", err)
-	}
-	if _, err := b.store.Commit(ctx, bus.Put(keyNamespace+ns.Name, data), told); b.wrote(err) != nil {
+	t := b.m.begin()
+	namespaceTable.Put(t.rows, ns.Name, ns)
+	publishTable.Put(t.rows, ns.Name, ns.Standing.Publish())
+	if err := b.keeper.Whole(ctx, t); err != nil {
 		return wire.NamespaceView{}, unstored(err)
 	}
-	b.m.namespaces[ns.Name] = ns
 	b.tellAll()
 	b.events.Add(time.Now(), tier, "namespace/"+ns.Name, what)
 	b.notify()
@@ -193,10 +184,11 @@ func (b backend) RemoveNamespace(ctx context.Context, name string) error {
 		return wire.Problemf(409, "default-namespace", "give it a quota instead: verge namespace quota default applications=1", "the namespace cannot be removed",
 			"%s is that of applications which name none", name)
 	}
-	if err := b.forgetNamespace(ctx, name); b.wrote(err) != nil {
+	if err := b.forgetNamespace(ctx, name); b.keeper.Wrote(err) != nil {
 		return unstored(err)
 	}
 	delete(b.m.namespaces, name)
+	delete(publishTable.Rows(b.m.db), name)
 	b.tellAll()
 	b.events.Add(time.Now(), tier, "namespace/"+name, "removed")
 	b.notify()

@@ -11,7 +11,6 @@ import (
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/access"
-	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/bus/records"
 	"github.com/verge-edge/verge/internal/loop"
 	"github.com/verge-edge/verge/internal/pki"
@@ -22,17 +21,14 @@ import (
 // The service network as the root knows it: what of it each cluster was given, and
 // the numbers of applications. What is given is decided by policy/lease.
 
-// keyNetwork is networkKey with the dot that kinds of keys end in.
 const (
 	networkKey = "network" // lease.Network
-	keyNetwork = networkKey + "."
-	keyLease   = "lease." // + name + leaseOf: wire.ClusterLease
+	keyLease   = "lease."  // + name + leaseOf: wire.ClusterLease
 	leaseOf    = ".net"
 )
 
 // network of a model; without a record nothing is given.
 type network struct {
-	rec    *lease.Network
 	leases map[string]*wire.ClusterLease
 	relay  *wire.Relay // that the root's host runs; nil: none
 }
@@ -43,7 +39,7 @@ func (c *core) openNetwork(ctx context.Context, prefix, pool, services netip.Pre
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var next lease.Network
-	if old := c.m.net.rec; old != nil {
+	if old := c.m.serviceNetwork(); old != nil {
 		next = *old
 		next.Prefix, next.Pool, next.Services = orElse(prefix, old.Prefix), orElse(pool, old.Pool), orElse(services, old.Services)
 	} else {
@@ -58,7 +54,7 @@ func (c *core) openNetwork(ctx context.Context, prefix, pool, services netip.Pre
 	if err := lease.CheckPools(next.Pool, next.Services); err != nil {
 		return wire.Problemf(0, "bad-pool", "choose others: --network-pool 10.128.0.0/9 --network-services 10.30.0.0/16", "these pools of addresses cannot be used", "%v", err)
 	}
-	old := c.m.net.rec
+	old := c.m.serviceNetwork()
 	if old != nil && old.Prefix == next.Prefix && old.Pool == next.Pool && old.Services == next.Services {
 		return nil
 	}
@@ -80,14 +76,11 @@ func (c *core) openNetwork(ctx context.Context, prefix, pool, services netip.Pre
 			next.Rests = append(next.Rests, r)
 		}
 	}
-	op, err := records.Op(networkKey, &next)
-	if err != nil {
-		return err
-	}
-	if _, err := c.store.Commit(ctx, op); c.wrote(err) != nil {
+	t := c.m.begin()
+	networkTable.Put(t.rows, "", &next)
+	if err := c.keeper.Whole(ctx, t); err != nil {
 		return fmt.Errorf("storing the service network: %w", err)
 	}
-	c.m.net.rec = &next
 	loop.Poke(c.wake)
 	return nil
 }
@@ -129,14 +122,14 @@ func (m *model) addressesFree(who access.Who, spec *api.Application) error {
 			continue
 		}
 		a, err := netip.ParseAddr(ip)
-		if net := m.net.rec; err != nil || net != nil && !net.Services.Contains(a) {
+		if net := m.serviceNetwork(); err != nil || net != nil && !net.Services.Contains(a) {
 			pool := lease.DefaultServices
 			if net != nil {
 				pool = net.Services
 			}
 			return wire.Problemf(422, "outside-pool", "choose one of "+pool.String()+", or leave service_ip out", "a service address is not in the pool of this root", "services.%s.service_ip: %s", name, ip)
 		}
-		if net := m.net.rec; net != nil && (!net.Services.Contains(a.Prev()) || !net.Services.Contains(a.Next())) {
+		if net := m.serviceNetwork(); net != nil && (!net.Services.Contains(a.Prev()) || !net.Services.Contains(a.Next())) {
 			return wire.Problemf(422, "no-host", "choose another one, or leave service_ip out", "a service address is the first or the last of "+net.Services.String()+", which are those of the network and its broadcast", "services.%s.service_ip: %s", name, ip)
 		}
 		if by, ok := taken[ip]; ok {
@@ -163,19 +156,10 @@ func (m *model) needs() map[string]*wire.NetworkNeed {
 
 // network as this tx sees it, to be changed with setNetwork.
 func (t *tx) network() lease.Network {
-	if t.net != nil {
-		return *t.net
-	}
-	return *t.m.net.rec
+	return *networkTable.Get(t.rows, "")
 }
 
-func (t *tx) setNetwork(n lease.Network) {
-	if records.Same(t.m.net.rec, &n) {
-		t.net = nil
-		return
-	}
-	t.net = &n
-}
+func (t *tx) setNetwork(n lease.Network) { networkTable.Put(t.rows, "", &n) }
 
 // lease of a cluster as this tx sees it; nil if it has none.
 func (t *tx) lease(cluster string) *wire.ClusterLease {
@@ -193,11 +177,11 @@ func (t *tx) setLease(cluster string, l *wire.ClusterLease) {
 // grant gives the clusters what they need of the network.
 func (t *tx) grant(now time.Time) {
 	m := t.m
-	if m.net.rec == nil {
+	if m.serviceNetwork() == nil {
 		return
 	}
 	net := t.network()
-	if mark := m.recovery.mark; mark != nil {
+	if mark := m.mark(); mark != nil {
 		net = net.Leap(m.net.leases, mark.At)
 	}
 	for _, name := range records.SortedKeys(m.net.leases) {
@@ -221,7 +205,7 @@ func (t *tx) grant(now time.Time) {
 	for name, l := range records.Merged(m.net.leases, t.leases) {
 		left[name] = l
 	}
-	for name, l := range net.Grant(left, m.needs(), m.recovery.mark != nil, now) {
+	for name, l := range net.Grant(left, m.needs(), m.mark() != nil, now) {
 		l.Key = m.clusters[name].KeyHash
 		t.setLease(name, l)
 	}
@@ -288,7 +272,7 @@ func checkNeed(n *wire.NetworkNeed, cluster string) {
 // number gives each application its number: that which its site gave it, where it
 // began there, so that what runs keeps its addresses.
 func (t *tx) number() {
-	if t.m.net.rec == nil {
+	if t.m.serviceNetwork() == nil {
 		return
 	}
 	var used map[uint32]bool
@@ -364,7 +348,7 @@ func (t *tx) adoptNumber(s *wire.Share) bool {
 
 // adoptLease takes over what a cluster has of the network beyond what is known.
 func (t *tx) adoptLease(c *cluster) bool {
-	if t.m.net.rec == nil || c.held.lease == nil {
+	if t.m.serviceNetwork() == nil || c.held.lease == nil {
 		return false
 	}
 	all := map[string]*wire.ClusterLease{}
@@ -394,15 +378,15 @@ func (t *tx) endpoint(c *cluster, rep *wire.Reported) wire.Endpoint {
 func (c *core) networkProblems() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.m.net.rec == nil {
+	if c.m.serviceNetwork() == nil {
 		return nil
 	}
-	return c.m.net.rec.Short(c.m.net.leases, c.m.needs(), c.m.recovery.mark != nil)
+	return c.m.serviceNetwork().Short(c.m.net.leases, c.m.needs(), c.m.mark() != nil)
 }
 
 // networkView is the network as people see it, nil where there is none.
 func (m *model) networkView() *wire.NetworkView {
-	net := m.net.rec
+	net := m.serviceNetwork()
 	if net == nil {
 		return nil
 	}
@@ -424,34 +408,4 @@ func (m *model) clusterNetwork(c *cluster) *wire.ClusterNetwork {
 		v.NeedNumbers, v.NeedSubnets, v.Relays = c.agg.Network.Numbers, c.agg.Network.Subnets, len(c.agg.Network.Relays)
 	}
 	return v
-}
-
-// encodeNetwork is what comes before the shares: no cluster may be told a number
-// that the root does not remember.
-func (t *tx) encodeNetwork(groups *[][]bus.Op) error {
-	if t.net != nil {
-		op, err := records.Op(networkKey, t.net)
-		if err != nil {
-			return err
-		}
-		*groups = append(*groups, []bus.Op{op})
-	}
-	for _, name := range records.SortedKeys(t.leases) {
-		op, err := records.Op(keyLease+name+leaseOf, t.leases[name])
-		if err != nil {
-			return err
-		}
-		*groups = append(*groups, []bus.Op{op})
-	}
-	for _, name := range records.SortedKeys(t.apps) {
-		if t.apps[name] == nil {
-			continue
-		}
-		op, err := records.Op(keyApp+name, t.apps[name])
-		if err != nil {
-			return err
-		}
-		*groups = append(*groups, []bus.Op{op})
-	}
-	return nil
 }

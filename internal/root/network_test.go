@@ -84,8 +84,8 @@ func TestWhatARemovedClusterHadRests(t *testing.T) {
 	}
 	s.now = until.Add(time.Second)
 	s.tick(time.Second)
-	if n := len(s.m.net.rec.Rests); n != 2 {
-		t.Errorf("%d rests are left, want the two of fog's former key: %+v", n, s.m.net.rec.Rests)
+	if n := len(s.m.serviceNetwork().Rests); n != 2 {
+		t.Errorf("%d rests are left, want the two of fog's former key: %+v", n, s.m.serviceNetwork().Rests)
 	}
 }
 
@@ -164,7 +164,7 @@ func TestRelaysAreHandedOn(t *testing.T) {
 	if fog == nil || len(fog.Relays) != 2 || fog.Relays[0].Name != "root" || fog.Relays[1].Name != "edge/x" {
 		t.Fatalf("fog is told of %+v", fog)
 	}
-	tx.done()
+	tx.Done()
 	if l := s.m.step(s.now).leases; l["edge"] != nil || l["fog"] != nil {
 		t.Errorf("again: %+v", l)
 	}
@@ -189,7 +189,7 @@ func TestPoolsCanBeChangedWhileNobodyHasAny(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := first.m.net.rec
+	a := first.m.serviceNetwork()
 	if a.Prefix.Bits() != 48 || a.Prefix.Addr().As16()[0] != 0xfd || a.Pool != lease.DefaultPool {
 		t.Fatalf("the network is %+v", a)
 	}
@@ -197,10 +197,10 @@ func TestPoolsCanBeChangedWhileNobodyHasAny(t *testing.T) {
 		t.Errorf("overlapping pools: %v", err)
 	}
 	second, err := open("10.200.0.0/16", "")
-	if err != nil || second.m.net.rec.Prefix != a.Prefix || second.m.net.rec.Pool.String() != "10.200.0.0/16" || second.m.net.rec.Services != a.Services {
-		t.Fatalf("%+v %v", second.m.net.rec, err)
+	if err != nil || second.m.serviceNetwork().Prefix != a.Prefix || second.m.serviceNetwork().Pool.String() != "10.200.0.0/16" || second.m.serviceNetwork().Services != a.Services {
+		t.Fatalf("%+v %v", second.m.serviceNetwork(), err)
 	}
-	l := wire.ClusterLease{Cluster: "edge", Pool: second.m.net.rec.Pool, Subnets: []wire.Block{{N: 1}}}
+	l := wire.ClusterLease{Cluster: "edge", Pool: second.m.serviceNetwork().Pool, Subnets: []wire.Block{{N: 1}}}
 	b, err := json.Marshal(l)
 	if err == nil {
 		_, err = store.Put(t.Context(), keyLease+"edge"+leaseOf, b)
@@ -221,7 +221,7 @@ func TestPoolsCanBeChangedWhileNobodyHasAny(t *testing.T) {
 	if err := other.openNetwork(t.Context(), netip.MustParsePrefix("fd99::/48"), netip.Prefix{}, netip.Prefix{}); err == nil || !strings.Contains(err.Error(), "--network-prefix "+a.Prefix.String()) {
 		t.Errorf("a prefix that is in use was changed: %v", err)
 	}
-	if third, err := open("", "10.31.0.0/16"); err != nil || third.m.net.rec.Pool != second.m.net.rec.Pool {
+	if third, err := open("", "10.31.0.0/16"); err != nil || third.m.serviceNetwork().Pool != second.m.serviceNetwork().Pool {
 		t.Errorf("the services' pool: %v", err)
 	}
 }

@@ -21,41 +21,37 @@ func (c *core) putApp(ctx context.Context, app *wire.Application) error {
 	if old := c.m.apps[app.Name]; old == nil || old.Revision != app.Revision {
 		app.Held = carried(old, app)
 	}
-	data, err := c.m.storable(app)
-	if err != nil {
+	if err := c.m.storable(app); err != nil {
 		return err
 	}
-	ops, list, err := c.m.retire(app)
-	if err != nil {
+	t, old := c.m.begin(), c.m.apps[app.Name]
+	if err := t.retire(app); err != nil {
 		return err
 	}
 	// What it was is kept in the same write in which it becomes something else.
-	if _, err := c.store.Commit(ctx, append(ops, bus.Put(keyApp+app.Name, data))...); c.wrote(err) != nil {
+	appTable.Put(t.rows, app.Name, app)
+	if err := c.keeper.Whole(ctx, t); err != nil {
 		return unstored(err)
 	}
-	c.tellApp(app, c.m.apps[app.Name])
-	c.m.apps[app.Name] = app
-	if len(ops) > 0 {
-		c.m.history[app.Name] = list
-	}
+	c.tellApp(app, old)
 	c.events.Place(app.Name, wire.NamespaceOf(app.Spec))
 	loop.Poke(c.wake)
 	return nil
 }
 
-// storable is an application as it is stored, or why it may not be.
-func (m *model) storable(app *wire.Application) ([]byte, error) {
+// storable says why an application may not be stored; nil if it may.
+func (m *model) storable(app *wire.Application) error {
 	if err := m.fits(app); err != nil {
-		return nil, err
+		return err
 	}
 	data, err := json.Marshal(app)
 	if err != nil {
-		return nil, fmt.Errorf("encoding the application: %w", err)
+		return fmt.Errorf("encoding the application: %w", err)
 	}
 	if len(data) > bus.MaxValueBytes {
-		return nil, wire.Problemf(413, "too-large", "split it into several applications", "the application is too large to be stored", "%d bytes, at most %d", len(data), bus.MaxValueBytes)
+		return wire.Problemf(413, "too-large", "split it into several applications", "the application is too large to be stored", "%d bytes, at most %d", len(data), bus.MaxValueBytes)
 	}
-	return data, nil
+	return nil
 }
 
 // changeable is an application that something is to be done to. The mutex is held.

@@ -34,7 +34,7 @@ func (b backend) Job(ctx context.Context, app, service string, q wire.JobRequest
 	var said string
 	next := *old
 	mark := wire.Restart{N: b.m.nextRestart(old), By: rest.Caller(ctx), At: now, Why: q.Reason}
-	view, _ := b.m.jobView(old, service, b.m.begin().of(app, service))
+	view, _ := b.m.jobView(old, service, b.m.reads().of(app, service))
 	switch q.Action {
 	case wire.JobRunNow:
 		next.Restarts = b.m.marked(old, wire.RestartRequest{Service: service}, mark)

@@ -40,14 +40,11 @@ const (
 func (m *model) clone() *model {
 	c := *m
 	c.rehearsing = true
-	c.apps, c.insts, c.routes, c.namespaces = maps.Clone(m.apps), maps.Clone(m.insts), maps.Clone(m.routes), maps.Clone(m.namespaces)
-	c.over, c.schedules = maps.Clone(m.over), maps.Clone(m.schedules)
-	c.gone, c.revoked, c.unread = maps.Clone(m.gone), maps.Clone(m.revoked), slices.Clone(m.unread)
-	c.vault.secrets, c.vault.sealed = maps.Clone(m.vault.secrets), maps.Clone(m.vault.sealed)
-	c.net.leases, c.recovery.proven = maps.Clone(m.net.leases), maps.Clone(m.recovery.proven)
-	c.index, c.unkept, c.gates = nil, maps.Clone(m.unkept), maps.Clone(m.gates)
+	c.bind(m.db.Clone())
+	c.unread, c.recovery.proven = slices.Clone(m.unread), maps.Clone(m.recovery.proven)
+	c.unkept, c.gates = maps.Clone(m.unkept), maps.Clone(m.gates)
 	c.leads = records.CloneEach(m.leads)
-	c.shares = records.CloneEach(m.shares) // a pass may note in one what it has compared
+	maps.Copy(c.shares, records.CloneEach(m.shares)) // a pass may note in one what it has compared
 	c.history = make(history, len(m.history))
 	for app, list := range m.history {
 		c.history[app] = slices.Clone(list)
@@ -94,7 +91,7 @@ func (b backend) Plan(ctx context.Context, source []byte) (wire.Plan, error) {
 	r, out, err := b.rehearse(ctx, func(m *model) (*wire.Application, wire.ApplyResult, error) {
 		app, res, err := m.accept(access.From(ctx), spec, source, now)
 		if err == nil {
-			_, err = m.storable(app)
+			err = m.storable(app)
 		}
 		res.Warnings = append(warnings, res.Warnings...)
 		return app, res, err
@@ -200,11 +197,11 @@ func (r *rehearsal) run(ctx context.Context, ask func(context.Context, map[strin
 func (r *rehearsal) settle() error {
 	for range maxRounds {
 		t := r.m.step(r.now)
-		groups, _ := t.encode() // what cannot be stored is left as it is, and was told
+		groups, _ := t.Encode() // what cannot be stored is left as it is, and was told
 		if len(groups) == 0 {
 			return nil
 		}
-		t.done()
+		t.Done()
 		for id, w := range t.whys {
 			if w != nil {
 				r.whys[id] = w

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"path"
 	"reflect"
 	"slices"
 	"strings"
@@ -23,7 +24,12 @@ import (
 // remembers.
 func everything(t *testing.T, m *model) string {
 	t.Helper()
-	return clonetest.Text(m, func(at string, _ reflect.Type) bool { return at == "model.index" })
+	return clonetest.Text(m, func(at string, t reflect.Type) bool {
+		if t.Kind() == reflect.Pointer {
+			t = t.Elem()
+		}
+		return at == "model.index" || path.Base(t.PkgPath()) == "table" && immutable(at, t)
+	})
 }
 
 // plan rehearses an apply in which the clusters answer as the fakes would act;

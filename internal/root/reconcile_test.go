@@ -321,7 +321,7 @@ func TestAClusterSpeaksOnlyForWhatItWasGiven(t *testing.T) {
 		s.m.clusters["evil"].seen["app.web.0"] = lie
 		s.now = s.now.Add(time.Second)
 		tx := s.m.step(s.now)
-		tx.done()
+		tx.Done()
 	}
 	r := s.m.routes["app.web"]
 	if len(r.Endpoints) != 1 || r.Endpoints[0].Cluster != "edge" {

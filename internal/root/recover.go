@@ -1,7 +1,6 @@
 package root
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -24,8 +23,6 @@ import (
 
 // recovery is what a restored root knows beyond its store.
 type recovery struct {
-	mark *backup.Mark    // as stored; nil: nothing was restored, or that is over
-	past *backup.Settled // as stored; nil: nothing was ever settled
 	// proven are the states of other eras that clusters have proved to this process.
 	proven map[string]wire.Rev
 	// settled: a pass has decided on everything since what was asked for had come.
@@ -43,7 +40,7 @@ type held struct {
 
 // unasked says whether the cluster must be asked before it is told anything.
 func (m *model) unasked(name string) bool {
-	return m.recovery.mark != nil && m.recovery.mark.Asked[name].IsZero()
+	return m.mark() != nil && m.mark().Asked[name].IsZero()
 }
 
 // holding: there are clusters of which it is not known what they hold, and they may
@@ -60,20 +57,22 @@ func (m *model) holding(now time.Time) bool {
 
 // silent: the cluster is told nothing yet.
 func (m *model) silent(name string) bool {
-	return m.recovery.mark != nil && (!m.recovery.settled || m.unasked(name))
+	return m.mark() != nil && (!m.recovery.settled || m.unasked(name))
 }
 
 // recover takes over what clusters have said that they hold. A cluster counts as
 // asked in the round after the one in which nothing of it was new, so that all it
 // has is stored by then.
 func (t *tx) recover(now time.Time) {
-	t.past = t.m.recovery.past.Back(func(name string) bool {
+	if past := t.m.past().Back(func(name string) bool {
 		c := t.m.clusters[name]
 		return c == nil || c.matched
-	})
+	}); past != nil {
+		t.settlePast(past)
+	}
 	if t.m.mended() {
-		t.unmark = true
-		t.event("root", "all clusters have said what they hold: what was dropped (%s) is made anew of that", strings.Join(t.m.recovery.mark.Dropped, ", "))
+		markTable.Put(t.rows, "", nil)
+		t.event("root", "all clusters have said what they hold: what was dropped (%s) is made anew of that", strings.Join(t.m.mark().Dropped, ", "))
 		return
 	}
 	for _, name := range records.SortedKeys(t.m.clusters) {
@@ -95,7 +94,7 @@ func (t *tx) recover(now time.Time) {
 // mended: all clusters have been asked what they hold, since records were dropped. There is
 // nobody that a store which is whole otherwise could not know.
 func (m *model) mended() bool {
-	if m.recovery.mark == nil || len(m.recovery.mark.Dropped) == 0 {
+	if m.mark() == nil || len(m.mark().Dropped) == 0 {
 		return false
 	}
 	for name := range m.clusters {
@@ -108,17 +107,14 @@ func (m *model) mended() bool {
 
 // asked notes that a cluster need not be asked any more.
 func (t *tx) asked(name string, now time.Time) {
-	r := &t.m.recovery
-	t.mark = cmp.Or(t.mark, r.mark).Heard(name, now)
-	t.settlePast(cmp.Or(t.past, r.past).Heard(name, r.proven[name]))
+	markTable.Put(t.rows, "", markTable.Get(t.rows, "").Heard(name, now))
+	t.settlePast(t.past().Heard(name, t.m.recovery.proven[name]))
 }
 
-// settlePast notes what is settled where that is something else than before.
-func (t *tx) settlePast(past *backup.Settled) {
-	if past != t.m.recovery.past {
-		t.past = past
-	}
-}
+// past is what is settled as this tx leaves it; nil: nothing ever was.
+func (t *tx) past() *backup.Settled { return settledTable.Get(t.rows, "") }
+
+func (t *tx) settlePast(past *backup.Settled) { settledTable.Put(t.rows, "", past) }
 
 // app as this tx sees it; nil if there is none.
 func (t *tx) app(name string) *wire.Application {
@@ -131,7 +127,7 @@ func (t *tx) app(name string) *wire.Application {
 // adopt makes the root know what a cluster holds. It reports whether anything of
 // it was new.
 func (t *tx) adopt(c *cluster, now time.Time) (changed bool) {
-	has, dropped := map[wire.InstanceID]bool{}, len(t.m.recovery.mark.Dropped) > 0
+	has, dropped := map[wire.InstanceID]bool{}, len(t.m.mark().Dropped) > 0
 	for n := range c.held.shares {
 		s := &c.held.shares[n]
 		if app := t.app(s.App); dropped && app != nil && app.Recovered == nil {
@@ -168,7 +164,7 @@ func (t *tx) adopt(c *cluster, now time.Time) (changed bool) {
 // another cluster says so later.
 func (t *tx) unclaim(i *wire.Instance) {
 	app := t.app(i.App)
-	if i.Draining || app == nil || !app.Deleting.IsZero() || app.Applied.After(t.m.recovery.mark.At) || app.Spec.Services[i.Service] == nil {
+	if i.Draining || app == nil || !app.Deleting.IsZero() || app.Applied.After(t.m.mark().At) || app.Spec.Services[i.Service] == nil {
 		return
 	}
 	if len(t.of(i.App, i.Service)) > 0 || slices.Contains(app.Unclaimed, i.Service) {
@@ -196,12 +192,12 @@ func (t *tx) claim(s *wire.Share) {
 
 // adoptMissing makes the ordinals of a share known of which there is no record.
 func (t *tx) adoptMissing(c *cluster, s *wire.Share, now time.Time) (changed bool) {
-	if !slices.ContainsFunc(t.m.recovery.mark.Dropped, func(key string) bool { return strings.HasPrefix(key, keyInstance+s.App+"."+s.Service+".") }) {
+	if !slices.ContainsFunc(t.m.mark().Dropped, func(key string) bool { return strings.HasPrefix(key, keyInstance+s.App+"."+s.Service+".") }) {
 		return false
 	}
 	for _, sp := range s.Ordinals {
 		for o := sp.From; o < sp.To; o++ {
-			if id := instanceID(s.App, s.Service, o); t.inst(id) == nil && slices.Contains(t.m.recovery.mark.Dropped, keyInstance+id) {
+			if id := instanceID(s.App, s.Service, o); t.inst(id) == nil && slices.Contains(t.m.mark().Dropped, keyInstance+id) {
 				changed = t.adoptInstance(c, s, o, now) || changed
 			}
 		}
@@ -211,7 +207,7 @@ func (t *tx) adoptMissing(c *cluster, s *wire.Share, now time.Time) (changed boo
 
 // adoptApp makes what a share says of its application known.
 func (t *tx) adoptApp(c *cluster, s *wire.Share, now time.Time) bool {
-	mark := t.m.recovery.mark
+	mark := t.m.mark()
 	old := t.app(s.App)
 	if old != nil && old.Applied.After(mark.At) && old.Recovered == nil {
 		// Somebody has applied it anew since: that counts, under a revision that no
@@ -301,7 +297,7 @@ func (t *tx) adoptInstance(c *cluster, s *wire.Share, ordinal int, now time.Time
 	case old == nil:
 	case old.Cluster == c.Name && !old.Draining:
 		return false
-	case old.Cluster == c.Name && t.app(s.App) != nil && t.app(s.App).Deleting.After(t.m.recovery.mark.At):
+	case old.Cluster == c.Name && t.app(s.App) != nil && t.app(s.App).Deleting.After(t.m.mark().At):
 		return false // it is being deleted since
 	case old.Cluster != "" && old.Cluster != c.Name && t.holds(old.Cluster, s.App, s.Service, ordinal):
 		return false // another one has it too: one of the two ends, as always
@@ -370,13 +366,13 @@ func checkHeld(s *wire.Share) error {
 // recoveryView says how far the recovery is.
 func (m *model) recoveryView(now time.Time) wire.RecoveryView {
 	v := wire.RecoveryView{Peers: []wire.RecoveryPeer{}}
-	if m.recovery.mark == nil {
+	if m.mark() == nil {
 		return v
 	}
-	v.Restored, v.Made, v.Holding, v.Dropped = m.recovery.mark.At, m.recovery.mark.Made, m.holding(now), m.recovery.mark.Dropped
-	v.Ahead, v.Twin = m.recovery.mark.Ahead, m.recovery.mark.Twin
+	v.Restored, v.Made, v.Holding, v.Dropped = m.mark().At, m.mark().Made, m.holding(now), m.mark().Dropped
+	v.Ahead, v.Twin = m.mark().Ahead, m.mark().Twin
 	for _, name := range records.SortedKeys(m.clusters) {
-		v.Peers = append(v.Peers, wire.RecoveryPeer{Name: name, Asked: m.recovery.mark.Asked[name], Problem: m.clusters[name].unheld})
+		v.Peers = append(v.Peers, wire.RecoveryPeer{Name: name, Asked: m.mark().Asked[name], Problem: m.clusters[name].unheld})
 	}
 	for name, app := range m.apps {
 		if app.Recovered != nil {

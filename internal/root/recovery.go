@@ -13,12 +13,6 @@ import (
 	"github.com/verge-edge/verge/internal/wire"
 )
 
-// keyRestored is backup.MarkKey with the dot that kinds of keys end in.
-const keyRestored = "restored."
-
-// keySettled is backup.SettledKey in the same way.
-const keySettled = "settled."
-
 // proofOf is the purpose of the codes that prove revisions.
 const proofOf = "revision of a root"
 
@@ -40,18 +34,16 @@ func (c *core) heedAhead(ctx context.Context, cl *cluster, r wire.Report, now ti
 	}
 	c.m.recovery.proven[cl.Name] = r.Have
 	proof := backup.Proof{Peer: cl.Name, By: "cluster " + cl.Name, Has: r.Have, From: from, Twin: cl.matched}
-	mark := c.m.recovery.mark.Behind(c.m.recovery.past, proof, records.SortedKeys(c.m.clusters), now)
+	mark := c.m.mark().Behind(c.m.past(), proof, records.SortedKeys(c.m.clusters), now)
 	if mark == nil {
 		return nil
 	}
-	op, err := records.Op(backup.MarkKey, mark)
-	if err != nil {
-		return err
-	}
-	if _, err := c.store.Commit(ctx, op); c.wrote(err) != nil {
+	t := c.m.begin()
+	markTable.Put(t.rows, "", mark)
+	if err := c.keeper.Whole(ctx, t); err != nil {
 		return fmt.Errorf("this root is an older copy of what the cluster has seen, and cannot store that: %w", err)
 	}
-	c.m.recovery = recovery{mark: mark, past: c.m.recovery.past, proven: c.m.recovery.proven}
+	c.m.recovery.settled = false
 	for _, other := range c.m.clusters {
 		if c.m.unasked(other.Name) {
 			other.held, other.unheld = nil, ""
@@ -115,7 +107,7 @@ func (c *core) askHeld(ctx context.Context, name string) {
 		}
 		return
 	}
-	h.lost = !have.IsZero() && (len(c.m.recovery.mark.Dropped) > 0 || !c.store.Timeline().Known(have, c.store.Rev()))
+	h.lost = !have.IsZero() && (len(c.m.mark().Dropped) > 0 || !c.store.Timeline().Known(have, c.store.Rev()))
 	cl.held, cl.unheld = h, ""
 	loop.Poke(c.wake)
 }
@@ -181,33 +173,27 @@ func (c *core) finishRecovery(ctx context.Context, name string, now time.Time) e
 	if err := c.reload(ctx, now); err != nil {
 		return unstored(err)
 	}
-	if c.m.recovery.mark == nil {
+	if c.m.mark() == nil {
 		return wire.Problemf(409, "not-recovering", "verge status", "there is no recovery to end", "this root was not restored, or its recovery has ended")
 	}
 	if name != "" && c.m.clusters[name] == nil {
 		return noCluster(name)
 	}
-	t, r := c.m.begin(), &c.m.recovery
-	past := r.past
+	t := c.m.begin()
 	for other := range c.m.clusters {
 		if (name == "" || name == other) && c.m.unasked(other) {
-			past = past.Without(other, r.proven[other])
+			t.settlePast(t.past().Without(other, c.m.recovery.proven[other]))
 		}
 	}
 	if name == "" {
-		t.unmark, past = true, past.Ended(r.mark, c.store.Rev())
+		t.settlePast(t.past().Ended(c.m.mark(), c.store.Rev()))
+		markTable.Put(t.rows, "", nil)
 	} else {
-		t.mark = r.mark.Heard(name, now)
+		markTable.Put(t.rows, "", c.m.mark().Heard(name, now))
 	}
-	t.settlePast(past)
-	ops, err := t.encodeRecovery()
-	if err != nil {
-		return err
-	}
-	if _, err := c.store.Commit(ctx, ops...); c.wrote(err) != nil {
+	if err := c.keeper.Whole(ctx, t); err != nil {
 		return unstored(err)
 	}
-	t.done()
 	subject, what := "root", "the recovery was ended by "+rest.Caller(ctx)
 	if name != "" {
 		subject, what = "cluster/"+name, "what it holds is not asked for any more, by "+rest.Caller(ctx)

@@ -32,7 +32,7 @@ func (b backend) Restart(ctx context.Context, name string, q wire.RestartRequest
 		return wire.RestartResult{}, wire.Problemf(422, "invalid-request", "say which service it is of", "the request is not valid", "an ordinal without a service")
 	}
 	res := wire.RestartResult{Name: name, N: b.m.nextRestart(old), Instances: []wire.InstanceID{}}
-	for _, i := range b.m.begin().instances(name) {
+	for _, i := range b.m.reads().instances(name) {
 		if (q.Service == "" || i.Service == q.Service) && (q.Ordinal == nil || i.Ordinal == *q.Ordinal) && !i.Draining {
 			res.Instances = append(res.Instances, i.ID)
 		}

@@ -1,6 +1,7 @@
 package root
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,7 +15,6 @@ import (
 	"github.com/verge-edge/verge/api/descriptor"
 	"github.com/verge-edge/verge/internal/access"
 	"github.com/verge-edge/verge/internal/bus"
-	"github.com/verge-edge/verge/internal/bus/records"
 	"github.com/verge-edge/verge/internal/policy/plan"
 	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/wire"
@@ -30,20 +30,25 @@ const maxChanged = 20
 // the oldest on.
 type history map[string][]wire.AppRevision
 
-func (h history) load(e bus.Entry) error {
-	var r wire.AppRevision
-	if err := records.Load(e, &r); err != nil {
-		return err
-	}
-	r.Descriptor = ""
-	h[r.App] = append(h[r.App], r)
-	slices.SortFunc(h[r.App], func(a, b wire.AppRevision) int { return int(a.Revision) - int(b.Revision) }) //nolint:gosec // no root counts that far
-	return nil
+// add adds a revision, or replaces it.
+func (h history) add(r wire.AppRevision) {
+	list := slices.DeleteFunc(slices.Clone(h[r.App]), func(o wire.AppRevision) bool { return o.Revision == r.Revision })
+	list = append(list, r)
+	slices.SortFunc(list, func(a, b wire.AppRevision) int { return cmp.Compare(a.Revision, b.Revision) })
+	h[r.App] = list
 }
 
-func revisionKey(app string, n uint64) string {
-	return keyRevision + app + "." + strconv.FormatUint(n, 10)
+// drop forgets a revision by its key, APPLICATION.NUMBER.
+func (h history) drop(key string) {
+	app, number, _ := strings.Cut(key, ".")
+	h[app] = slices.DeleteFunc(slices.Clone(h[app]), func(r wire.AppRevision) bool { return strconv.FormatUint(r.Revision, 10) == number })
+	if len(h[app]) == 0 {
+		delete(h, app)
+	}
 }
+
+// revisionID is the key of a revision in its table.
+func revisionID(app string, n uint64) string { return app + "." + strconv.FormatUint(n, 10) }
 
 // sourceOf is the descriptor of an application: as it was sent, else in the same words.
 func sourceOf(app *wire.Application) (string, error) {
@@ -57,31 +62,22 @@ func sourceOf(app *wire.Application) (string, error) {
 	return string(data), nil
 }
 
-// retire are the writes that keep what an application was before next, and what the
-// history is then.
-func (m *model) retire(next *wire.Application) (ops []bus.Op, list []wire.AppRevision, err error) {
-	old := m.apps[next.Name]
-	list = m.history[next.Name]
+// retire keeps what an application was before next.
+func (t *tx) retire(next *wire.Application) (err error) {
+	old, list := t.m.apps[next.Name], t.m.history[next.Name]
 	if old == nil || old.Revision == next.Revision {
-		return nil, list, nil
+		return nil
 	}
-	r := m.revision(old, next.Applied)
+	r := t.m.revision(old, next.Applied)
 	r.V = wire.Version
 	if r.Descriptor, err = sourceOf(old); err != nil {
-		return nil, nil, err
+		return err
 	}
-	op, err := records.Op(revisionKey(r.App, r.Revision), &r)
-	if err != nil {
-		return nil, nil, err
+	revisionTable.Put(t.rows, revisionID(r.App, r.Revision), &r)
+	for _, o := range list[:max(0, len(list)+1-wire.MaxRevisions)] {
+		revisionTable.Put(t.rows, revisionID(o.App, o.Revision), nil)
 	}
-	ops, list = append(ops, op), slices.Clone(list)
-	r.Descriptor = ""
-	list = append(list, r)
-	for len(list) > wire.MaxRevisions {
-		ops = append(ops, bus.Del(revisionKey(r.App, list[0].Revision)))
-		list = list[1:]
-	}
-	return ops, list, nil
+	return nil
 }
 
 // revision is an application as one of its revisions.
@@ -149,7 +145,7 @@ func (c *core) readRevision(ctx context.Context, name string, n uint64) (r wire.
 		r.Descriptor, err = sourceOf(app)
 		return r, err
 	}
-	e, err := c.store.Get(ctx, revisionKey(name, n))
+	e, err := c.store.Get(ctx, revisionTable.Key(revisionID(name, n)))
 	switch {
 	case errors.Is(err, bus.ErrNotFound):
 		return r, wire.Problemf(404, "no-such-revision", "verge rollout history "+name, "there is no such revision", "revision %d of %s is not kept: the last %d are", n, name, wire.MaxRevisions)

@@ -3,7 +3,6 @@ package root
 import (
 	"context"
 	"crypto/tls"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -247,11 +246,9 @@ func (b backend) Join(ctx context.Context, q wire.JoinRequest) (wire.JoinReply, 
 	if old != nil {
 		rec.Cordon, rec.Joined = old.Cordon, old.Joined // it has joined again: what runs there is its own
 	}
-	data, err := json.Marshal(rec)
-	if err == nil {
-		_, err = b.store.Commit(ctx, used, bus.Put(keyCluster+name, data))
-		err = b.wrote(err)
-	}
+	t := b.m.begin()
+	clusterTable.Put(t.rows, name, &rec)
+	err = b.keeper.Whole(ctx, t, used)
 	b.mu.Unlock()
 	if err != nil {
 		if errors.Is(err, bus.ErrConflict) {

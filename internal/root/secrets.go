@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/bus/records"
 	"github.com/verge-edge/verge/internal/enroll"
 	"github.com/verge-edge/verge/internal/loop"
@@ -32,40 +31,6 @@ type vault struct {
 	sealed  map[string]*wire.SealedSecret // by cluster.namespace.name
 	// key is the id of the root's own key.
 	key string
-}
-
-func newVault(key string) vault {
-	return vault{secrets: map[string]*wire.Secret{}, sealed: map[string]*wire.SealedSecret{}, key: key}
-}
-
-// load adds a stored entry; ok is false for one that is none of ours.
-func (v *vault) load(e bus.Entry, fate records.Fate) (ok bool, err error) {
-	if id, is := strings.CutPrefix(e.Key, keySecret); is {
-		if err = records.LoadInto(e, v.secrets, id, fate); err == nil {
-			v.secrets[id].Sealed = nil
-		}
-		return true, err
-	}
-	if key, is := strings.CutPrefix(e.Key, keySealed); is {
-		if err = records.LoadInto(e, v.sealed, key, fate); err == nil {
-			v.sealed[key].Sealed = nil
-		}
-		return true, err
-	}
-	return false, nil
-}
-
-// merge makes changes of what is sealed part of the vault.
-func (v *vault) merge(changes map[string]*wire.SealedSecret) {
-	for key, s := range changes {
-		if s == nil {
-			delete(v.sealed, key)
-			continue
-		}
-		bare := *s
-		bare.Sealed = nil
-		v.sealed[key] = &bare
-	}
 }
 
 // readable says whether the root can open a secret of its own.
@@ -227,15 +192,11 @@ func (b backend) SetSecret(ctx context.Context, namespace, name string, value []
 	if rec.Sealed, err = seal.Seal(b.key.Public(), rec.Purpose(), value); err != nil {
 		return wire.SecretView{}, err
 	}
-	data, err := json.Marshal(rec)
-	if err != nil {
-		return wire.SecretView{}, fmt.Errorf("encoding the secret: %w", err)
-	}
-	if _, err := b.store.Put(ctx, keySecret+id, data); b.wrote(err) != nil {
+	t := b.m.begin()
+	secretTable.Put(t.rows, id, &rec)
+	if err := b.keeper.Whole(ctx, t); err != nil {
 		return wire.SecretView{}, unstored(err)
 	}
-	rec.Sealed = nil
-	b.m.vault.secrets[id] = &rec
 	b.events.Add(now, tier, "namespace/"+namespace, "secret "+name+" set")
 	loop.Poke(b.wake)
 	b.notify()
@@ -271,10 +232,11 @@ func (b backend) RemoveSecret(ctx context.Context, namespace, name string) (wire
 	if old == nil {
 		return wire.SecretView{}, wire.Problemf(404, "no-such-secret", "verge secret ls --namespace "+namespace, "there is no such secret", "%s is not known in namespace %s", name, namespace)
 	}
-	if _, err := b.store.Delete(ctx, keySecret+id); b.wrote(err) != nil {
+	t := b.m.begin()
+	secretTable.Put(t.rows, id, nil)
+	if err := b.keeper.Whole(ctx, t); err != nil {
 		return wire.SecretView{}, unstored(err)
 	}
-	delete(b.m.vault.secrets, id)
 	b.events.Add(now, tier, "namespace/"+namespace, "secret "+name+" removed")
 	loop.Poke(b.wake)
 	b.notify()

@@ -61,7 +61,7 @@ func newSim(t *testing.T, clusters ...string) *sim {
 	s.m = newModel(time.Minute)
 	// Small enough to be used up.
 	net := lease.NewNetwork([5]byte{1, 2, 3, 4, 5}, netip.MustParsePrefix("10.128.0.0/18"), lease.DefaultServices)
-	s.m.net.rec = &net
+	networkTable.Rows(s.m.db)[""] = &net
 	s.store(networkKey, net)
 	for _, name := range clusters {
 		rec := clusterRecord{V: wire.Version, Name: name, Areas: []string{"area-" + name}}
@@ -141,7 +141,7 @@ func (s *sim) pass() {
 	s.m.lull(s.now)
 	for range 8 {
 		t := s.m.step(s.now)
-		groups, err := t.encode()
+		groups, err := t.Encode()
 		if err != nil {
 			s.t.Fatal(err)
 		}
@@ -157,7 +157,7 @@ func (s *sim) pass() {
 				}
 			}
 		}
-		t.done()
+		t.Done()
 		for _, e := range t.events {
 			s.told = append(s.told, e.subject+": "+e.what)
 			if strings.HasPrefix(e.what, "refused") {
@@ -165,7 +165,7 @@ func (s *sim) pass() {
 			}
 		}
 	}
-	if groups, err := s.m.step(s.now).encode(); err != nil || len(groups) > 0 {
+	if groups, err := s.m.step(s.now).Encode(); err != nil || len(groups) > 0 {
 		s.t.Fatalf("a pass does not settle: %v %s", err, groups[0][0].Key)
 	}
 }
@@ -179,10 +179,11 @@ func (s *sim) ticks(n int, d time.Duration) {
 func (s *sim) restart() {
 	s.m = newModel(time.Minute)
 	for key, value := range s.disk {
-		if err := s.m.load(bus.Entry{Key: key, Value: value}, s.now); err != nil {
+		if _, err := s.m.db.Load(bus.Entry{Key: key, Value: value}); err != nil {
 			s.t.Fatal(err)
 		}
 	}
+	s.m.derive(s.now)
 	s.m.recallMoves(s.now)
 }
 

@@ -97,8 +97,8 @@ func (m *model) tally(app *wire.Application) wire.Tally {
 
 // counted is all that was ever counted.
 func (m *model) counted() (sum wire.Tally) {
-	if m.buried != nil {
-		sum.Changes = m.buried.Changes
+	if n := tallyTable.Rows(m.db)[wire.TallyGone]; n != nil {
+		sum.Changes = n.Changes
 	}
 	for _, app := range m.apps {
 		sum.Changes += app.Changes
@@ -137,16 +137,13 @@ func changes(old, next *api.Application) (n uint64) {
 
 // bury keeps the count of an application that is forgotten.
 func (t *tx) bury(app *wire.Application) {
-	if app.Changes == 0 {
+	if app.Changes == 0 || records.Among(t.m.unread, tallyTable.Key(wire.TallyGone)) {
 		return
 	}
 	var sum wire.Tally
-	switch {
-	case t.gone != nil:
-		sum = *t.gone
-	case t.m.buried != nil:
-		sum = *t.m.buried
+	if n := tallyTable.Get(t.rows, wire.TallyGone); n != nil {
+		sum = *n
 	}
 	sum.Changes += app.Changes
-	t.gone = &sum
+	tallyTable.Put(t.rows, wire.TallyGone, &sum)
 }

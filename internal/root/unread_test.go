@@ -72,7 +72,7 @@ func unread(t *testing.T, store *bus.MemStore, key, bad, how string) {
 		link: func(string) (bus.Conn, error) { return nil, errors.New("no link") },
 	}
 	err := c.init(ctx, time.Minute, time.Now())
-	fate := records.FateOf(key, fates)
+	fate := schema.Fate(key)
 	entries, lerr := store.List(ctx, "")
 	if lost := Lost(entries); lerr != nil || len(lost) != 1 || lost[0].Key != key || lost[0].Fate != fate || lost[0].Kind.Prefix == "" || lost[0].Kind.Security != (fate == records.Stops || insecure[key]) {
 		t.Errorf("an operator sees %+v, %v", lost, lerr)

@@ -34,7 +34,7 @@ func (m *model) appView(app *wire.Application) wire.AppView {
 	v.Tally = m.tally(app)
 	if v.Deleting {
 		v.Holds = false
-		v.Message = "still ending: " + wire.Count(len(m.begin().instances(app.Name)), "instance")
+		v.Message = "still ending: " + wire.Count(len(m.reads().instances(app.Name)), "instance")
 	}
 	return v
 }
@@ -58,7 +58,7 @@ func (m *model) serviceView(app *wire.Application, name string) wire.ServiceView
 		v.Message = unclaimed
 		return v
 	}
-	t := m.begin()
+	t := m.reads()
 	reason, holding, other := "", 0, 0 // other: those that are ready, and not as applied
 	all := t.of(app.Name, name)
 	off := t.misfits(app.Name, name, svc, all)
