@@ -217,7 +217,7 @@ func (b *bench) clean() {
 	if b.cmd.ProcessState == nil {
 		b.kill()
 	}
-	s := b.strays()
+	s := b.orphans()
 	found, err := s.Find(false)
 	if err != nil {
 		b.t.Error(err)
@@ -236,8 +236,8 @@ func (b *bench) clean() {
 	}
 }
 
-// strays finds the processes of the bench's engine.
-func (b *bench) strays() orphans.Processes {
+// orphans finds the processes of the bench's engine.
+func (b *bench) orphans() orphans.Processes {
 	b.t.Helper()
 	e, err := New(Options{Dir: b.dir, Config: wire.EngineConfig{V: wire.Version, Worker: "w", Cluster: "c"}, Drivers: fakeDrivers()})
 	if err == nil {
@@ -528,7 +528,7 @@ func TestEndsWhatADeadEngineStartedUnnoted(t *testing.T) {
 	if alive(s.PID) {
 		t.Error("two of the same instance run")
 	}
-	found, err := b.strays().Find(false)
+	found, err := b.orphans().Find(false)
 	if err != nil || len(found[web0]) != 1 {
 		t.Errorf("processes of the instance: %v, %v", found, err)
 	}

@@ -204,12 +204,12 @@ type Stocked interface {
 	Stocked(s Spec) bool
 }
 
-// Strays is a driver that keeps what it has started somewhere else than in
+// Orphans is a driver that keeps what it has started somewhere else than in
 // processes, by instance.
-type Strays interface {
-	// EndStrays ends and removes what an earlier engine of this directory has started
+type Orphans interface {
+	// EndOrphans ends and removes what an earlier engine of this directory has started
 	// for an instance, and nobody has adopted.
-	EndStrays(ctx context.Context, id wire.InstanceID) error
+	EndOrphans(ctx context.Context, id wire.InstanceID) error
 }
 
 // Resident is a driver whose tasks are part of the process that has started them, and

@@ -15,7 +15,7 @@ import (
 )
 
 // What sessions have left is found without touching the instances.
-func TestStraysEndsSessions(t *testing.T) {
+func TestOrphansEndsSessions(t *testing.T) {
 	t.Parallel()
 	mark := wire.NewID()
 	spawn := func(session string) <-chan struct{} {
@@ -65,7 +65,7 @@ func TestStraysEndsSessions(t *testing.T) {
 	}
 }
 
-func TestStraysEndsOnlyItsOwn(t *testing.T) {
+func TestOrphansEndsOnlyItsOwn(t *testing.T) {
 	t.Parallel()
 	mark := wire.NewID()
 	spawn := func(engine, id string) *exec.Cmd {

@@ -408,11 +408,11 @@ func (in *Instance) endOrphans(ctx context.Context) error {
 		was = in.Goal().Order
 	}
 	for name, d := range in.deps.Drivers {
-		s, ok := d.(runtime.Strays)
+		s, ok := d.(runtime.Orphans)
 		if !ok {
 			continue
 		}
-		err := s.EndStrays(ctx, in.ID)
+		err := s.EndOrphans(ctx, in.ID)
 		if errors.Is(err, runtime.ErrAway) && was.Spec != nil && name != state.RuntimeOf(&was) {
 			continue // it is not of this driver
 		}

@@ -37,7 +37,7 @@
 //  10. Containers of an application share shims, ten at most, and a start that meets the
 //     end of one is made again under another. A shim to which nobody can be connected
 //     since then is ended.
-//  11. Containers of an image that write nothing to their root share it (a ground): what
+//  11. Containers of an image that write nothing to their root share it: what
 //     runc would make in each to mount something at is made once for all that are mounted
 //     alike. It is owned by nobody, and goes by containerd's own collection of garbage
 //     when neither a container is on it nor its image there. Who cannot start on one

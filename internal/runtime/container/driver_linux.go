@@ -91,8 +91,8 @@ type Driver struct {
 	hosts   string            // folder in which the machine says how registries are reached
 	pace    *rate.Limiter     // of all pulls together, in bytes; nil is none
 	stall   time.Duration     // how long a registry may send nothing
-	// patience is how long containerd may take to answer.
-	patience  time.Duration
+	// timeout is how long containerd may take to answer.
+	timeout   time.Duration
 	debtAgain time.Duration // the constant; less in tests
 	// healthEvery and healthWithin are the constants; less in tests.
 	healthEvery, healthWithin time.Duration
@@ -109,10 +109,10 @@ type Driver struct {
 	together bool                                   // containerd has the mounts of this process; known of client
 	living   int                                    // tasks that have not ended
 	known    map[string]bool                        // containers that are somebody's
-	pictures map[string]*picture                    // of images, by their full names
+	resolved map[string]*resolvedImage              // of images, by their full names
 	debts    map[string]func(context.Context) error // that remove what could not be removed, by its name
 	shims    map[string]*shim                       // by their names
-	grounds  grounds
+	shared   sharedRoots
 	pulls    map[string]*pullTurn // of images that are being fetched, by their full names
 	// sweep is what could not be swept while containerd was away; nil is nothing.
 	sweep    func(path string) bool
@@ -128,10 +128,10 @@ type Driver struct {
 
 // New makes a driver. It asks containerd nothing.
 func New(o Options) *Driver {
-	d := &Driver{address: o.Address, mark: wire.Mark(o.Base)[:16], log: o.Logger, known: map[string]bool{}, debts: map[string]func(context.Context) error{}, pictures: map[string]*picture{}, pulls: map[string]*pullTurn{}, shims: map[string]*shim{},
-		mirrors: o.Pull.Mirrors, hosts: cmp.Or(o.Pull.Hosts, defaultHosts), pace: newPace(int64(o.Pull.Rate) / 8), stall: stallAfter, patience: wedgedAfter, debtAgain: debtAgain, healthEvery: healthEvery, healthWithin: healthWithin,
+	d := &Driver{address: o.Address, mark: wire.Mark(o.Base)[:16], log: o.Logger, known: map[string]bool{}, debts: map[string]func(context.Context) error{}, resolved: map[string]*resolvedImage{}, pulls: map[string]*pullTurn{}, shims: map[string]*shim{},
+		mirrors: o.Pull.Mirrors, hosts: cmp.Or(o.Pull.Hosts, defaultHosts), pace: newPace(int64(o.Pull.Rate) / 8), stall: stallAfter, timeout: wedgedAfter, debtAgain: debtAgain, healthEvery: healthEvery, healthWithin: healthWithin,
 		problem: func(error) {}, changed: func() {}, step: func(string) {}, poke: make(chan struct{}, 1)}
-	d.grounds = grounds{known: map[string][]mount.Mount{}, unfit: map[string]bool{}, turn: make(gate, 1)}
+	d.shared = sharedRoots{known: map[string][]mount.Mount{}, unfit: map[string]bool{}, turn: make(gate, 1)}
 	d.copying.begin, d.copying.goOn, d.copying.again = beginWithin, goOnWithin, askAgain
 	quiet()
 	if d.address == "" {
@@ -248,7 +248,7 @@ func (d *Driver) use(ctx context.Context) (*containerd.Client, func(), error) {
 	defer d.mu.Unlock()
 	if d.client == nil {
 		c, err := containerd.New(d.address, containerd.WithDefaultNamespace(Namespace), containerd.WithTimeout(answerWithin),
-			containerd.WithExtraDialOpts([]grpc.DialOption{grpc.WithChainUnaryInterceptor(patience(d.patience))}))
+			containerd.WithExtraDialOpts([]grpc.DialOption{grpc.WithChainUnaryInterceptor(callTimeout(d.timeout))}))
 		if err != nil {
 			return nil, nil, d.away(err)
 		}

@@ -456,7 +456,7 @@ func TestNothingIsLeftBehind(t *testing.T) {
 	if has(stray) || !has(kept) {
 		t.Errorf("a stray is there: %v; what is kept: %v", has(stray), has(kept))
 	}
-	if err := successor.EndStrays(t.Context(), "app.web.0"); err != nil {
+	if err := successor.EndOrphans(t.Context(), "app.web.0"); err != nil {
 		t.Fatal(err)
 	}
 	for _, task := range []runtime.Task{stray, kept} {

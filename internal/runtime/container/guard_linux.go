@@ -403,8 +403,8 @@ func (d *Driver) Sweep(ctx context.Context, keep func(path string) bool) error {
 	}
 }
 
-// EndStrays implements runtime.Strays.
-func (d *Driver) EndStrays(ctx context.Context, id wire.InstanceID) error {
+// EndOrphans implements runtime.Orphans.
+func (d *Driver) EndOrphans(ctx context.Context, id wire.InstanceID) error {
 	return d.sweepContainers(ctx, func(instance, _ string) bool { return instance != id })
 }
 

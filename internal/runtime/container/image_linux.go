@@ -53,7 +53,7 @@ func (d *Driver) Fetch(ctx context.Context, s runtime.Spec, progress func(string
 	case err != nil && !isNotFound(err):
 		return d.orAway(err)
 	case err == nil && s.Container.Pull != runtime.PullAlways:
-		_, err = d.picture(ctx, c, kept) // unpacks it, which may take a while too
+		_, err = d.resolve(ctx, c, kept) // unpacks it, which may take a while too
 		return err
 	case err != nil && s.Container.Pull == runtime.PullNever:
 		return fmt.Errorf("the image %s is not on this worker, and pull is never: import it with verge image load", name)
@@ -64,7 +64,7 @@ func (d *Driver) Fetch(ctx context.Context, s runtime.Spec, progress func(string
 	if kept, err = c.ImageService().Get(ctx, name); err != nil {
 		return d.orAway(err)
 	}
-	if _, err = d.picture(ctx, c, kept); errors.Is(err, errOtherMachine) {
+	if _, err = d.resolve(ctx, c, kept); errors.Is(err, errOtherMachine) {
 		// Nobody can use it here.
 		if derr := c.ImageService().Delete(ctx, name); derr != nil && !isNotFound(derr) {
 			return errors.Join(err, d.orAway(derr))

@@ -518,7 +518,7 @@ func TestFullDiskWhileUnpacking(t *testing.T) {
 // A containerd that is wedged takes connections and answers nothing.
 func TestWedgedContainerd(t *testing.T) {
 	d, c := bench(t, containertest.Config{})
-	d.patience = 300 * time.Millisecond
+	d.timeout = 300 * time.Millisecond
 	cl, release, err := d.use(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -544,7 +544,7 @@ func TestWedgedContainerd(t *testing.T) {
 		}
 	}
 	resume()
-	d.patience = wedgedAfter
+	d.timeout = wedgedAfter
 	if out, e := run(t, d, specOf(t, testImage, "/bin/echo", "well")); out != "well\n" || e.Code != 0 {
 		t.Errorf("%q, %+v", out, e)
 	}

@@ -46,7 +46,7 @@ func marked(names []string) []string {
 
 // tmp is the /tmp of a container whose root is read only, where nobody mounts another.
 // What the image has there is copied into it.
-func tmp(s runtime.Spec, image *picture) []specs.Mount {
+func tmp(s runtime.Spec, image *resolvedImage) []specs.Mount {
 	if s.Container.Security.WritableRoot {
 		return nil
 	}

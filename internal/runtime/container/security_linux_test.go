@@ -116,7 +116,7 @@ func TestImagesWithSomethingInTmp(t *testing.T) {
 		t.Fatal(err)
 	}
 	for dirs, empty := range map[string]bool{bare: true, made: true, bare + ":" + made: true, full: false, made + ":" + full: false, "/no/such/dir": false} {
-		p := &picture{}
+		p := &resolvedImage{}
 		p.look([]mount.Mount{{Type: "overlay", Options: []string{"lowerdir=" + dirs}}})
 		if p.emptyTmp != empty {
 			t.Errorf("%s: %v", dirs, p.emptyTmp)

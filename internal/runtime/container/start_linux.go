@@ -134,13 +134,13 @@ func (d *Driver) start(ctx context.Context, s runtime.Spec) (_ *task, err error)
 	}
 	d.step("files")
 
-	ground, free := d.groundOf(ctx, c, image, s, seen)
+	shared, free := d.sharedRootfsOf(ctx, c, image, s, seen)
 	defer free()
 	var rootfs []*types.Mount
 	files := base{key: h.Container}
-	if ground != nil {
-		image.look(ground.mounts)
-		files.key = ground.key
+	if shared != nil {
+		image.look(shared.mounts)
+		files.key = shared.key
 	} else {
 		var list []mount.Mount
 		if list, err = d.snapshot(ctx, c, h, image, s); err != nil {
@@ -153,15 +153,15 @@ func (d *Driver) start(ctx context.Context, s runtime.Spec) (_ *task, err error)
 	}
 	d.step("snapshot")
 	err = d.create(ctx, c, h, image, s, seen, files)
-	if ground != nil && isNotFound(err) { // it went when the last container on it did
-		d.overlook(ground)
+	if shared != nil && isNotFound(err) { // it went when the last container on it did
+		d.forgetShared(shared)
 		err = fmt.Errorf("%w: %w", errUnfit, err)
 	}
 	if err != nil {
 		return nil, err
 	}
-	if ground != nil {
-		if rootfs, err = d.hold(ctx, c, image, ground); err != nil {
+	if shared != nil {
+		if rootfs, err = d.mountShared(ctx, c, image, shared); err != nil {
 			return nil, err
 		}
 	}
@@ -175,8 +175,8 @@ func (d *Driver) start(ctx context.Context, s runtime.Spec) (_ *task, err error)
 		d.abandon(h.Shim)
 		return nil, fmt.Errorf("%w: %w", errShimEnded, err)
 	}
-	if ground != nil && groundRefused(err) {
-		d.refuse(ground)
+	if shared != nil && rootfsRefused(err) {
+		d.refuseShared(shared)
 		return nil, fmt.Errorf("%w: %w", errUnfit, err)
 	}
 	if err != nil {
@@ -245,7 +245,7 @@ func (d *Driver) removeGroup(ctx context.Context, id string, group *cgroup.Group
 // snapshot makes the files of a container out of those of its image, and says how
 // they are mounted. Until it has a container it is kept by its label: a lease would
 // be two more writes to the disk.
-func (d *Driver) snapshot(ctx context.Context, c *containerd.Client, h runtime.Handle, image *picture, s runtime.Spec) ([]mount.Mount, error) {
+func (d *Driver) snapshot(ctx context.Context, c *containerd.Client, h runtime.Handle, image *resolvedImage, s runtime.Spec) ([]mount.Mount, error) {
 	labels := d.labels(h, s)
 	labels[labelKeep] = time.Now().UTC().Format(time.RFC3339)
 	list, err := c.SnapshotService(image.snapshotter).Prepare(ctx, h.Container, image.chain, snapshots.WithLabels(labels))
@@ -272,7 +272,7 @@ func (d *Driver) labels(h runtime.Handle, s runtime.Spec) map[string]string {
 }
 
 // create makes the container on a snapshot, without anything that runs in it.
-func (d *Driver) create(ctx context.Context, c *containerd.Client, h runtime.Handle, image *picture, s runtime.Spec, seen mounts, files base) error {
+func (d *Driver) create(ctx context.Context, c *containerd.Client, h runtime.Handle, image *resolvedImage, s runtime.Spec, seen mounts, files base) error {
 	program, err := runc()
 	if err != nil {
 		return err
@@ -314,7 +314,7 @@ func (d *Driver) create(ctx context.Context, c *containerd.Client, h runtime.Han
 }
 
 // fill completes what runc is told. Its errors are for users.
-func (d *Driver) fill(spec *specs.Spec, id string, image *picture, s runtime.Spec, seen mounts) error {
+func (d *Driver) fill(spec *specs.Spec, id string, image *resolvedImage, s runtime.Spec, seen mounts) error {
 	p, config := spec.Process, image.config
 	secure(spec, s.Container.Security)
 	p.Args, p.Cwd = s.Command, workingDir(s, image)
@@ -351,7 +351,7 @@ func (d *Driver) fill(spec *specs.Spec, id string, image *picture, s runtime.Spe
 }
 
 // workingDir is what the service says, or else its image.
-func workingDir(s runtime.Spec, image *picture) string {
+func workingDir(s runtime.Spec, image *resolvedImage) string {
 	dir := cmp.Or(s.Dir, image.config.WorkingDir)
 	if !path.IsAbs(dir) {
 		dir = "/" + dir

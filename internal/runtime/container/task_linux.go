@@ -348,7 +348,7 @@ func Remove(ctx context.Context, c *containerd.Client, id string) error {
 		return fmt.Errorf("remove container %s: %w", id, err)
 	}
 	cleanup := []containerd.DeleteOpts{containerd.WithSnapshotCleanup}
-	if strings.HasPrefix(info.SnapshotKey, groundPrefix) { // others may stand on it
+	if strings.HasPrefix(info.SnapshotKey, sharedPrefix) { // others may stand on it
 		cleanup = nil
 	}
 	if err := made.Delete(ctx, cleanup...); err != nil && !isNotFound(err) {

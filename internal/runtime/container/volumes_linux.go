@@ -24,7 +24,7 @@ var elsewhere = []string{"/proc", "/sys", "/dev", "/tmp"}
 // imageVolumes are the directories that an image says its program writes to (VOLUME), as
 // clean paths in the order of mounting them, without those that are writable anyway: all
 // of them where the root is, and what the service mounts something at or above.
-func imageVolumes(s runtime.Spec, image *picture) []string {
+func imageVolumes(s runtime.Spec, image *resolvedImage) []string {
 	if s.Container.Security.WritableRoot {
 		return nil
 	}

@@ -103,7 +103,7 @@ func TestImageVolumesApart(t *testing.T) {
 
 // Where nothing of an image's volumes is left to be made, containers share their root.
 func TestVolumesOfTheService(t *testing.T) {
-	image := &picture{config: imagespec.ImageConfig{WorkingDir: "/srv", Volumes: map[string]struct{}{"/data/db": {}, "log/": {}, "/srv/x": {}, "/datax": {}}}}
+	image := &resolvedImage{config: imagespec.ImageConfig{WorkingDir: "/srv", Volumes: map[string]struct{}{"/data/db": {}, "log/": {}, "/srv/x": {}, "/datax": {}}}}
 	s := specOf(t, testImage)
 	for _, x := range []struct {
 		targets []string

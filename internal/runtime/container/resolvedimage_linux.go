@@ -30,7 +30,7 @@ import (
 
 // Bounds of what is kept in memory: images, and users of one.
 const (
-	maxPictures = 64
+	maxResolved = 64
 	maxUsers    = 16
 )
 
@@ -38,10 +38,10 @@ const (
 // removed meanwhile has no files to make a container of, and is fetched again.
 const askImageAgain = time.Second
 
-// picture is what a start needs of an unpacked image. It is true for as long as
+// resolvedImage is what a start needs of an unpacked image. It is true for as long as
 // the name stands for the same content: reading it anew would be a dozen calls of
 // containerd for each start.
-type picture struct {
+type resolvedImage struct {
 	asked       time.Time // when its name stood for it; guarded by the driver's mutex
 	name        string
 	target      digest.Digest
@@ -61,13 +61,13 @@ type picture struct {
 
 // image returns the image of s, unpacked. What its name stands for is asked again after a
 // while only: a start follows upon a fetch, and each question is a hundredth of a start.
-func (d *Driver) image(ctx context.Context, c *containerd.Client, s runtime.Spec) (*picture, error) {
+func (d *Driver) image(ctx context.Context, c *containerd.Client, s runtime.Spec) (*resolvedImage, error) {
 	name, err := FullName(s.Container.Image)
 	if err != nil {
 		return nil, err
 	}
 	d.mu.Lock()
-	known := d.pictures[name]
+	known := d.resolved[name]
 	sure := known != nil && time.Since(known.asked) < askImageAgain
 	d.mu.Unlock()
 	if sure {
@@ -80,14 +80,14 @@ func (d *Driver) image(ctx context.Context, c *containerd.Client, s runtime.Spec
 	if err != nil {
 		return nil, d.orAway(err)
 	}
-	return d.picture(ctx, c, kept)
+	return d.resolve(ctx, c, kept)
 }
 
-// picture returns an image that is kept, unpacked.
-func (d *Driver) picture(ctx context.Context, c *containerd.Client, kept images.Image) (*picture, error) {
+// resolve returns an image that is kept, unpacked.
+func (d *Driver) resolve(ctx context.Context, c *containerd.Client, kept images.Image) (*resolvedImage, error) {
 	name, asked := kept.Name, time.Now()
 	d.mu.Lock()
-	known := d.pictures[name]
+	known := d.resolved[name]
 	if known != nil && known.target == kept.Target.Digest {
 		known.asked = asked
 		d.mu.Unlock()
@@ -126,7 +126,7 @@ func (d *Driver) picture(ctx context.Context, c *containerd.Client, kept images.
 	if err != nil {
 		return nil, fmt.Errorf("unpack image %s: %w", name, d.orAway(err))
 	}
-	p := &picture{
+	p := &resolvedImage{
 		asked: asked, name: name, target: kept.Target.Digest, chain: identity.ChainID(config.RootFS.DiffIDs).String(),
 		config: config.Config, width: config.Architecture, users: map[string]specs.User{},
 	}
@@ -138,19 +138,19 @@ func (d *Driver) picture(ctx context.Context, c *containerd.Client, kept images.
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if len(d.pictures) >= maxPictures {
-		clear(d.pictures)
+	if len(d.resolved) >= maxResolved {
+		clear(d.resolved)
 	}
-	d.pictures[name] = p
+	d.resolved[name] = p
 	return p, nil
 }
 
 // forgetImage makes the next start read an image anew.
-func (d *Driver) forgetImage(p *picture) {
+func (d *Driver) forgetImage(p *resolvedImage) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.pictures[p.name] == p {
-		delete(d.pictures, p.name)
+	if d.resolved[p.name] == p {
+		delete(d.resolved, p.name)
 	}
 }
 
@@ -162,7 +162,7 @@ var loaders = []string{
 
 // look finds out whether an image is narrow, and whether its /tmp is empty, by the
 // mounts of its files. What cannot be seen from here is not.
-func (p *picture) look(mounted []mount.Mount) {
+func (p *resolvedImage) look(mounted []mount.Mount) {
 	p.looked.Do(func() {
 		if len(mounted) == 0 {
 			return

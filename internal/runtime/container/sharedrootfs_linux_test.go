@@ -14,8 +14,8 @@ import (
 	"github.com/verge-edge/verge/internal/runtime/container/containertest"
 )
 
-// standOn counts the snapshots that containers stand on: grounds, and files of their own.
-func standOn(t *testing.T, d *Driver) (grounds, own int) {
+// standOn counts the snapshots that containers stand on: shared ones, and files of their own.
+func standOn(t *testing.T, d *Driver) (shared, own int) {
 	t.Helper()
 	ctx := namespaces.WithNamespace(t.Context(), Namespace)
 	c, release, err := d.use(ctx)
@@ -26,7 +26,7 @@ func standOn(t *testing.T, d *Driver) (grounds, own int) {
 	err = c.SnapshotService("").Walk(ctx, func(_ context.Context, i snapshots.Info) error {
 		switch i.Kind {
 		case snapshots.KindView:
-			grounds++
+			shared++
 		case snapshots.KindActive:
 			own++
 		}
@@ -35,7 +35,7 @@ func standOn(t *testing.T, d *Driver) (grounds, own int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return grounds, own
+	return shared, own
 }
 
 // Containers that write nothing to their root share one, with what is mounted in each;
@@ -75,8 +75,8 @@ func TestSharedGround(t *testing.T) {
 		t.Errorf("it says %q", log)
 	}
 	two, _ := start(nil)
-	if grounds, own := standOn(t, d); grounds != 1 || own != 0 {
-		t.Errorf("two that are alike: %d grounds, %d with files of their own", grounds, own)
+	if shared, own := standOn(t, d); shared != 1 || own != 0 {
+		t.Errorf("two that are alike: %d shared, %d with files of their own", shared, own)
 	}
 	other, _ := start(func(s *runtime.Spec) {
 		s.Container.Mounts = append(s.Container.Mounts, runtime.Mount{Tmpfs: 1 << 20, Target: "/var/cache"})
@@ -85,8 +85,8 @@ func TestSharedGround(t *testing.T) {
 	if strings.Contains(log, "Read-only") {
 		t.Errorf("one that may write: %q", log)
 	}
-	if grounds, own := standOn(t, d); grounds != 2 || own != 1 {
-		t.Errorf("with two others: %d grounds, %d with files of their own", grounds, own)
+	if shared, own := standOn(t, d); shared != 2 || own != 1 {
+		t.Errorf("with two others: %d shared, %d with files of their own", shared, own)
 	}
 	end(t, one)
 	if e, err := two.Exec(t.Context(), runtime.Exec{Command: []string{"/bin/true"}}); err != nil || e.Code != 0 {
@@ -108,7 +108,7 @@ func TestSharedGround(t *testing.T) {
 	if err := d.RemoveImage(t.Context(), name); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := c.Ctr("snapshots", "ls"); err != nil || strings.Contains(out, groundPrefix) {
+	if out, err := c.Ctr("snapshots", "ls"); err != nil || strings.Contains(out, sharedPrefix) {
 		t.Errorf("without the image: %s, %v", out, err)
 	}
 	load(t, c, testImage, containertest.Config{WorkingDir: "/home/web"})
@@ -120,7 +120,7 @@ func TestSharedGround(t *testing.T) {
 	empty(t, c)
 }
 
-// What a ground does not do for starts on files of its own.
+// What a shared rootfs does not do for starts on files of its own.
 func TestUnfitGround(t *testing.T) {
 	d, c := bench(t, containertest.Config{})
 	s := specOf(t, testImage, "/bin/cat", "/missing/file")
@@ -143,12 +143,12 @@ func TestUnfitGround(t *testing.T) {
 		t.Fatal(err)
 	}
 	// One that a power cut has taken the points from.
-	bad := &ground{key: groundKey(image.chain, points)}
+	bad := &sharedRootfs{key: sharedKey(image.chain, points)}
 	leased, done, err := cl.WithLease(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := makeGround(leased, cl.SnapshotService(image.snapshotter), image.chain, bad); err != nil {
+	if _, err := makeSharedRootfs(leased, cl.SnapshotService(image.snapshotter), image.chain, bad); err != nil {
 		t.Fatal(err)
 	}
 	for i := range 2 { // one log
@@ -159,7 +159,7 @@ func TestUnfitGround(t *testing.T) {
 	if err := done(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if !d.grounds.unfit[bad.key] {
+	if !d.shared.unfit[bad.key] {
 		t.Error("it was not found out")
 	}
 	empty(t, c)

@@ -28,23 +28,23 @@ import (
 	"github.com/verge-edge/verge/internal/runtime"
 )
 
-// groundPrefix begins the names of grounds among the snapshots.
-const groundPrefix = "verge-ground-"
+// sharedPrefix begins the names of shared root file systems among the snapshots; versions
+// before know it.
+const sharedPrefix = "verge-ground-"
 
-// maxGrounds bounds what is kept in memory of them.
-const maxGrounds = 256
+// maxShared bounds what is kept in memory of them.
+const maxShared = 256
 
 // errUnfit is wrapped where a container may be started on files of its own.
 var errUnfit = errors.New("what containers of this image share does not do for it")
 
-// ground is the root of containers that write nothing to it: the files of an image, and
-// the places at which something is mounted, which runc would make anew for each of
-// them. It saves each start three writes to the disk that are waited for, and a dozen
-// files and directories.
+// sharedRootfs is a read-only snapshot that containers of one image share: the files of the
+// image, and the places at which something is mounted, which runc would make anew for each.
+// It saves each start three synchronous writes to the disk, and a dozen files and directories.
 //
-// It has no owner: who has a container on it holds it, as containerd sees it. Where
-// there is none its garbage is collected, and the next start lays it again.
-type ground struct {
+// It has no owner: each container on it holds it, as containerd sees it. Without any it is
+// collected as garbage, and the next start makes it again.
+type sharedRootfs struct {
 	key    string // of the snapshot
 	points []point
 	mounts []mount.Mount
@@ -56,19 +56,19 @@ type point struct {
 	dir  bool
 }
 
-// grounds are those that are known; guarded by Driver.mu.
-type grounds struct {
+// sharedRoots are those that are known; guarded by Driver.mu.
+type sharedRoots struct {
 	known map[string][]mount.Mount // by their keys
 	unfit map[string]bool          // of which is known that a container does not start there
-	turn  gate                     // one is laid at a time
+	turn  gate                     // one is made at a time
 }
 
 // gate is a mutex for which one may stop waiting.
 type gate chan struct{}
 
-// groundOf is what a container stands on, nil where it needs files of its own; free lets
+// sharedRootfsOf is what a container stands on, nil where it needs files of its own; free lets
 // go of it once there is a container on it.
-func (d *Driver) groundOf(ctx context.Context, c *containerd.Client, image *picture, s runtime.Spec, seen mounts) (g *ground, free func()) {
+func (d *Driver) sharedRootfsOf(ctx context.Context, c *containerd.Client, image *resolvedImage, s runtime.Spec, seen mounts) (g *sharedRootfs, free func()) {
 	free = func() {}
 	if s.Container.Security.WritableRoot || seen.root != "" || image.snapshotter != "overlayfs" || image.chain == "" {
 		return nil, free
@@ -80,10 +80,10 @@ func (d *Driver) groundOf(ctx context.Context, c *containerd.Client, image *pict
 	if err != nil {
 		return nil, free // which is said when it is described
 	}
-	g = &ground{key: groundKey(image.chain, points), points: points}
+	g = &sharedRootfs{key: sharedKey(image.chain, points), points: points}
 	d.mu.Lock()
-	unfit := d.grounds.unfit[g.key]
-	g.mounts = d.grounds.known[g.key]
+	unfit := d.shared.unfit[g.key]
+	g.mounts = d.shared.known[g.key]
 	d.mu.Unlock()
 	if unfit {
 		return nil, free
@@ -91,24 +91,24 @@ func (d *Driver) groundOf(ctx context.Context, c *containerd.Client, image *pict
 	if g.mounts != nil {
 		return g, free
 	}
-	free, err = d.layGround(ctx, c, image, g)
+	free, err = d.findOrMake(ctx, c, image, g)
 	if err != nil {
 		d.log.Debug("a container gets files of its own", "instance", s.ID, "error", err)
 		if ctx.Err() == nil && !isNotFound(err) && !errors.Is(d.orAway(err), runtime.ErrAway) {
-			d.refuse(g)
+			d.refuseShared(g)
 		}
 		return nil, func() {}
 	}
 	return g, free
 }
 
-// hold makes sure that a ground is there, when there is a container on it: from then on
+// mountShared makes sure that a shared rootfs is there, when there is a container on it: from then on
 // it stays.
-func (d *Driver) hold(ctx context.Context, c *containerd.Client, image *picture, g *ground) ([]*taskapi.Mount, error) {
+func (d *Driver) mountShared(ctx context.Context, c *containerd.Client, image *resolvedImage, g *sharedRootfs) ([]*taskapi.Mount, error) {
 	list, err := c.SnapshotService(image.snapshotter).Mounts(ctx, g.key)
 	if isNotFound(err) {
 		var free func()
-		if free, err = d.layGround(ctx, c, image, g); err == nil {
+		if free, err = d.findOrMake(ctx, c, image, g); err == nil {
 			free()
 			list = g.mounts
 		}
@@ -117,32 +117,32 @@ func (d *Driver) hold(ctx context.Context, c *containerd.Client, image *picture,
 		return nil, e
 	}
 	if err != nil {
-		d.refuse(g)
+		d.refuseShared(g)
 		return nil, fmt.Errorf("%w: %w", errUnfit, err)
 	}
 	return toMount(list), nil
 }
 
-// overlook forgets a ground, so that the next start looks for it.
-func (d *Driver) overlook(g *ground) {
+// forgetShared forgets a shared rootfs, so that the next start looks for it.
+func (d *Driver) forgetShared(g *sharedRootfs) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	delete(d.grounds.known, g.key)
+	delete(d.shared.known, g.key)
 }
 
-// refuse notes that containers like this one need files of their own.
-func (d *Driver) refuse(g *ground) {
+// refuseShared notes that containers like this one need files of their own.
+func (d *Driver) refuseShared(g *sharedRootfs) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if len(d.grounds.unfit) >= maxGrounds {
-		clear(d.grounds.unfit)
+	if len(d.shared.unfit) >= maxShared {
+		clear(d.shared.unfit)
 	}
-	d.grounds.unfit[g.key] = true
-	delete(d.grounds.known, g.key)
+	d.shared.unfit[g.key] = true
+	delete(d.shared.known, g.key)
 }
 
-// groundRefused says whether runc could not start a container because of its ground.
-func groundRefused(err error) bool {
+// rootfsRefused says whether runc could not start a container because of its shared rootfs.
+func rootfsRefused(err error) bool {
 	return err != nil && (strings.Contains(err.Error(), "read-only file system") || strings.Contains(err.Error(), "failed to mount rootfs component"))
 }
 
@@ -157,7 +157,7 @@ func toMount(list []mount.Mount) []*taskapi.Mount {
 
 // mountPoints are the paths at which something is mounted in a container, and its
 // working directory, which is made where there is none.
-func mountPoints(s runtime.Spec, image *picture, seen mounts) ([]point, error) {
+func mountPoints(s runtime.Spec, image *resolvedImage, seen mounts) ([]point, error) {
 	cwd := workingDir(s, image)
 	own, err := ownMounts(s, cwd, specs.User{}, seen)
 	if err != nil {
@@ -179,21 +179,21 @@ func mountPoints(s runtime.Spec, image *picture, seen mounts) ([]point, error) {
 	return points, nil
 }
 
-// groundKey names what is the same for all containers with these files and these points.
-func groundKey(chain string, points []point) string {
+// sharedKey names what is the same for all containers with these files and these points.
+func sharedKey(chain string, points []point) string {
 	h := sha256.New()
 	_, _ = fmt.Fprintf(h, "%s", chain) // a hash never fails
 	for _, p := range points {
 		_, _ = fmt.Fprintf(h, " %q %t", p.path, p.dir)
 	}
-	return groundPrefix + hex.EncodeToString(h.Sum(nil)[:12])
+	return sharedPrefix + hex.EncodeToString(h.Sum(nil)[:12])
 }
 
-// layGround finds a ground, or makes it. free lets go of it.
-func (d *Driver) layGround(ctx context.Context, c *containerd.Client, image *picture, g *ground) (free func(), err error) {
+// findOrMake finds a shared rootfs, or makes it. free lets go of it.
+func (d *Driver) findOrMake(ctx context.Context, c *containerd.Client, image *resolvedImage, g *sharedRootfs) (free func(), err error) {
 	select {
-	case d.grounds.turn <- struct{}{}:
-		defer func() { <-d.grounds.turn }()
+	case d.shared.turn <- struct{}{}:
+		defer func() { <-d.shared.turn }()
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
@@ -206,7 +206,7 @@ func (d *Driver) layGround(ctx context.Context, c *containerd.Client, image *pic
 		if leased, free, err = d.shortLease(ctx, c); err != nil {
 			return nil, err
 		}
-		if g.mounts, err = makeGround(leased, files, image.chain, g); err != nil {
+		if g.mounts, err = makeSharedRootfs(leased, files, image.chain, g); err != nil {
 			free()
 		}
 	}
@@ -215,10 +215,10 @@ func (d *Driver) layGround(ctx context.Context, c *containerd.Client, image *pic
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if len(d.grounds.known) >= maxGrounds {
-		clear(d.grounds.known)
+	if len(d.shared.known) >= maxShared {
+		clear(d.shared.known)
 	}
-	d.grounds.known[g.key] = g.mounts
+	d.shared.known[g.key] = g.mounts
 	return free, nil
 }
 
@@ -249,8 +249,8 @@ func (d *Driver) shortLease(ctx context.Context, c *containerd.Client) (leased c
 	}, nil
 }
 
-// makeGround makes a snapshot of the image's files with the points in it.
-func makeGround(ctx context.Context, files snapshots.Snapshotter, chain string, g *ground) ([]mount.Mount, error) {
+// makeSharedRootfs makes a snapshot of the image's files with the points in it.
+func makeSharedRootfs(ctx context.Context, files snapshots.Snapshotter, chain string, g *sharedRootfs) ([]mount.Mount, error) {
 	layer := g.key + "-files"
 	if _, err := files.Stat(ctx, layer); isNotFound(err) {
 		var b [6]byte

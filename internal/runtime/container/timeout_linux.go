@@ -17,9 +17,9 @@ const wedgedAfter = time.Minute
 // given up half-way: containerd leaves the shim of a task whose caller has gone.
 var slow = []string{"/containerd.services.tasks.", "/containerd.services.diff."}
 
-// patience makes an error of a call that containerd does not answer: one that is wedged
+// callTimeout makes an error of a call that containerd does not answer: one that is wedged
 // accepts connections, and would be waited for until it is ended.
-func patience(most time.Duration) grpc.UnaryClientInterceptor {
+func callTimeout(most time.Duration) grpc.UnaryClientInterceptor {
 	return func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, call grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 		for _, s := range slow {
 			if strings.HasPrefix(method, s) {

@@ -34,7 +34,7 @@ func TestImagesWithProgramsOf32Bits(t *testing.T) {
 		"of no kind that we know":   {mount.Mount{Type: "erofs", Source: plain}, goruntime.GOARCH, false},
 		"of a machine that is none": {overlay(plain), "", false},
 	} {
-		p := &picture{width: x.width}
+		p := &resolvedImage{width: x.width}
 		p.look([]mount.Mount{x.m})
 		if p.narrow != x.narrow {
 			t.Errorf("%s: %v", name, p.narrow)
