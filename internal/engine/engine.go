@@ -169,7 +169,7 @@ func (e *Engine) Apply(ctx context.Context, o wire.EngineOrders) error {
 	}
 	e.told = o
 	o.Orders = slices.Clone(o.Orders) // their peers are filled in
-	fillPeers(&o)
+	state.FillPeers(&o)
 	e.revoke(o.Revoked)
 	o.Routes = e.deps.local.Set(&e.told)
 	placed := e.setNetwork(&o)
@@ -473,4 +473,14 @@ func (e *Engine) forgotten(in *supervise.Instance) bool {
 // Target implements proxy.Local.
 func (e *Engine) Target(id wire.InstanceID, port string) (string, error) {
 	return e.board.Target(id, port)
+}
+
+// Wake implements proxy.Local: it starts an instance that sleeps, if there is room.
+func (e *Engine) Wake(id wire.InstanceID) {
+	e.mu.Lock()
+	in := e.instances[id]
+	e.mu.Unlock()
+	if in != nil && in.SetAwake(true) {
+		e.replan()
+	}
 }

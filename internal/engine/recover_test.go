@@ -424,7 +424,7 @@ func TestPeersComeFromTheRoutes(t *testing.T) {
 		Orders: []wire.Order{{ID: "a.web.0", App: "a"}, {ID: "b.web.0", App: "b"}},
 		Routes: []wire.Route{{App: "a", Service: "web", Ports: http}, {App: "a", Service: "store", Ports: http}, {App: "c", Service: "x", Ports: http}},
 	}
-	fillPeers(&o)
+	state.FillPeers(&o)
 	if p := o.Orders[0].Peers; len(p) != 2 || p["store"] == nil || p["web"] == nil {
 		t.Errorf("peers of a are %v", p)
 	}

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/verge-edge/verge/api"
@@ -120,4 +121,24 @@ func List(env map[string]string) []string {
 		list = append(list, name+"="+env[name])
 	}
 	return list
+}
+
+// Expand fills in the variables of a command.
+func Expand(command, env []string) ([]string, error) {
+	lookup := func(name string) (string, bool) {
+		for _, kv := range env {
+			if value, ok := strings.CutPrefix(kv, name+"="); ok {
+				return value, true
+			}
+		}
+		return "", false
+	}
+	out := make([]string, len(command))
+	for i, part := range command {
+		var err error
+		if out[i], err = api.Expand(part, lookup); err != nil {
+			return nil, fmt.Errorf("command[%d]: %w", i, err)
+		}
+	}
+	return out, nil
 }

@@ -4,9 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
-	"strings"
 
-	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/engine/environment"
 	"github.com/verge-edge/verge/internal/engine/health"
 	"github.com/verge-edge/verge/internal/engine/state"
@@ -44,7 +42,7 @@ func (in *Instance) checks() (health.Checker, error) {
 			continue
 		}
 		var e error
-		if c.Command, e = expandAll(c.Command, env); e != nil {
+		if c.Command, e = environment.Expand(c.Command, env); e != nil {
 			return health.Checker{}, fmt.Errorf("%s: %w", c.Kind, e)
 		}
 	}
@@ -87,24 +85,4 @@ func (in *Instance) environment() ([]string, error) {
 	}
 	in.hidden, err = known.Fill(&in.rec.Order, vars)
 	return environment.List(vars), err
-}
-
-// expandAll fills in the variables of a command.
-func expandAll(command, env []string) ([]string, error) {
-	lookup := func(name string) (string, bool) {
-		for _, kv := range env {
-			if value, ok := strings.CutPrefix(kv, name+"="); ok {
-				return value, true
-			}
-		}
-		return "", false
-	}
-	out := make([]string, len(command))
-	for i, part := range command {
-		var err error
-		if out[i], err = api.Expand(part, lookup); err != nil {
-			return nil, fmt.Errorf("command[%d]: %w", i, err)
-		}
-	}
-	return out, nil
 }

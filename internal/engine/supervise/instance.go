@@ -12,6 +12,7 @@ import (
 	"github.com/verge-edge/verge/internal/engine/network"
 	"github.com/verge-edge/verge/internal/engine/plan"
 	"github.com/verge-edge/verge/internal/engine/state"
+	"github.com/verge-edge/verge/internal/engine/status"
 	"github.com/verge-edge/verge/internal/runtime"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -288,7 +289,7 @@ func (in *Instance) show(phase wire.Phase, why string, order *wire.Order) {
 	s.Addrs, s.Volumes = in.net.Addrs, in.worked
 	s.Asleep = in.life.sleeps() && (phase == wire.PhasePending || phase == wire.PhaseRunning)
 	if order.Sleep != nil {
-		s.StartUp = rounded(in.rec.StartUp)
+		s.StartUp = status.StartUp(in.rec.StartUp)
 	}
 	if in.task != nil {
 		s.PID = in.task.Handle().PID

@@ -2,11 +2,8 @@ package supervise
 
 import (
 	"cmp"
-	"fmt"
-	"math"
 	"time"
 
-	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/engine/plan"
 	"github.com/verge-edge/verge/internal/engine/state"
 	"github.com/verge-edge/verge/internal/engine/status"
@@ -89,21 +86,6 @@ func (in *Instance) putOff(phase wire.Phase, o *wire.Order) *status.Unavailable 
 	return nil
 }
 
-// ended says in words for clients how a start came to its end.
-func ended(e wire.Exit) string {
-	switch {
-	case e.OOM:
-		return "its program was ended for using more memory than its limit"
-	case e.Unknown:
-		return "its program ended"
-	case e.Why != "":
-		return "it did not become ready in time"
-	case e.Signal != "":
-		return "its program was ended by signal " + e.Signal
-	}
-	return fmt.Sprintf("its program ended with exit code %d", e.Code)
-}
-
 // idleLeft is how long an instance that runs may still be without a request before it
 // sleeps; false where it does not sleep.
 func (in *Instance) idleLeft() (time.Duration, bool) {
@@ -155,15 +137,4 @@ func (in *Instance) answered() {
 		took = (3*was + took) / 4
 	}
 	in.rec.StartUp = took // written with the next change: it is worth no write
-}
-
-// rounded is a start-up time as it is told: in steps of a quarter, so that it is no
-// news with each start.
-func rounded(d time.Duration) api.Duration {
-	if d <= 0 {
-		return 0
-	}
-	const step = 1.25
-	n := math.Round(math.Log(float64(max(d, time.Millisecond))/float64(time.Millisecond)) / math.Log(step))
-	return api.Duration(time.Duration(math.Pow(step, n) * float64(time.Millisecond)).Round(100 * time.Microsecond))
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/verge-edge/verge/internal/engine/portpool"
 	"github.com/verge-edge/verge/internal/engine/secrets"
 	"github.com/verge-edge/verge/internal/engine/state"
+	"github.com/verge-edge/verge/internal/engine/status"
 	"github.com/verge-edge/verge/internal/engine/users"
 	"github.com/verge-edge/verge/internal/policy/life"
 	"github.com/verge-edge/verge/internal/runtime"
@@ -460,7 +461,7 @@ func (in *Instance) condemn(ctx context.Context, ends <-chan wire.Exit, why stri
 func (in *Instance) exited(exit wire.Exit) {
 	exit.Attempt = in.rec.Attempt()
 	in.rec.LastExit = &exit
-	in.trouble = ended(exit)
+	in.trouble = status.Ended(exit)
 	in.log.Info("exited", "code", exit.Code, "signal", exit.Signal, "oom", exit.OOM, "why", exit.Why)
 	ran := time.Since(in.since)
 	if !in.rec.Up {

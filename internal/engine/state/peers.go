@@ -1,13 +1,13 @@
-package engine
+package state
 
 import (
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
-// fillPeers gives each order the ports of the services of its application, which
+// FillPeers gives each order the ports of the services of its application, which
 // the routes have of every service.
-func fillPeers(o *wire.EngineOrders) {
+func FillPeers(o *wire.EngineOrders) {
 	by := map[string]map[string][]api.Port{}
 	for i := range o.Routes {
 		r := &o.Routes[i]
