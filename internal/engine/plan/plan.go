@@ -13,6 +13,7 @@ import (
 // Kind is what should become of an instance.
 type Kind string
 
+// The kinds of goals.
 const (
 	Run    Kind = "run"    // as its order says
 	Stop   Kind = "stop"   // end it and keep saying that it ended

@@ -121,7 +121,7 @@ func TestNext(t *testing.T) {
 	for name, c := range map[string]struct {
 		f    Facts
 		g    Goal
-		want step
+		want Step
 	}{
 		"new":                        {Facts{}, run, StepStart},
 		"running as ordered":         {Facts{Task: true, Run: one, Phase: wire.PhaseRunning}, run, StepWatch},

@@ -5,19 +5,20 @@ import (
 	"github.com/verge-edge/verge/internal/wire"
 )
 
-// step is the next thing that a supervisor does about its instance.
-type step string
+// Step is the next thing that a supervisor does about its instance.
+type Step string
 
+// The steps.
 const (
-	StepAdopt  step = "adopt"  // find the task that an earlier engine started
-	StepSweep  step = "sweep"  // end what an earlier engine may have started unnoted
-	StepStart  step = "start"  // start a task
-	StepWait   step = "wait"   // wait before the next start
-	StepWatch  step = "watch"  // see to the running task until something happens
-	StepStop   step = "stop"   // end the task in its orderly way
-	StepRest   step = "rest"   // nothing until the goal changes
-	StepForget step = "forget" // drop all traces
-	StepLeave  step = "leave"  // the supervisor's work is done, the files stay
+	StepAdopt  Step = "adopt"  // find the task that an earlier engine started
+	StepSweep  Step = "sweep"  // end what an earlier engine may have started unnoted
+	StepStart  Step = "start"  // start a task
+	StepWait   Step = "wait"   // wait before the next start
+	StepWatch  Step = "watch"  // see to the running task until something happens
+	StepStop   Step = "stop"   // end the task in its orderly way
+	StepRest   Step = "rest"   // nothing until the goal changes
+	StepForget Step = "forget" // drop all traces
+	StepLeave  Step = "leave"  // the supervisor's work is done, the files stay
 )
 
 // Facts is all that decides about the next step.
@@ -32,7 +33,7 @@ type Facts struct {
 
 // Next decides what a supervisor does. It is asked again after every step, so
 // a change of mind at any point costs nothing but what is under way.
-func Next(f Facts, g Goal) step {
+func Next(f Facts, g Goal) Step {
 	// What is running must be known before anything else is done about it.
 	switch {
 	case g.Kind == "": // there is no plan yet
