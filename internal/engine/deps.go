@@ -101,7 +101,7 @@ type deps struct {
 	network   *network.Network
 	relay     *network.Relay
 	gateway   *gateway.Watcher
-	local     *routes.Local // touched as told of the engine is
+	local     *routes.Local // touched with applying held
 	reporter  *proximity.Reporter
 	demand    *stats.Demand
 

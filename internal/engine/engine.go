@@ -78,8 +78,8 @@ type Engine struct {
 	upgrades chan *upgrade // taken by Run
 
 	applying gate // one Apply or Change at a time; taken before mu
-	// stored and told, which it has, are touched with applying held, and before loaded
-	// is closed. The V of told is 0 as long as nothing is known.
+	// stored and told, its content, are touched with applying held, and before loaded is closed.
+	// told.V is 0 as long as nothing is known.
 	stored *orders.Store
 	told   wire.EngineOrders
 
@@ -184,7 +184,7 @@ func (e *Engine) Apply(ctx context.Context, o wire.EngineOrders) error {
 	e.board.SetHave(o.Have)
 	e.replan()
 	if unlocked || placed {
-		e.wakeAll() // who waits for a secret, or an address
+		e.wakeAll() // those that wait for a secret or an address
 	}
 	return nil
 }
@@ -234,8 +234,7 @@ func (e *Engine) enterApplying() error {
 	}
 }
 
-// revoke refuses the peers whose keys do not count any more, and cuts what is open
-// to and from them.
+// revoke refuses peers with revoked keys, and cuts their open connections.
 func (e *Engine) revoke(entries []string) {
 	e.revoked.Set(entries)
 	e.deps.router.PeersChanged()

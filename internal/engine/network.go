@@ -12,8 +12,8 @@ import (
 	"github.com/verge-edge/verge/internal/wire"
 )
 
-// setNetwork tells the network what the orders say of it. True if instances that wait
-// for their place in it can go on.
+// setNetwork gives the network the orders. True if instances that wait for their place in it can
+// go on.
 func (e *Engine) setNetwork(o *wire.EngineOrders) (placed bool) {
 	placed, wait := e.deps.network.Set(o)
 	if wait {
@@ -69,7 +69,7 @@ func (e *Engine) followLocal(ctx context.Context) {
 	}
 }
 
-// changed tells those who send connections that answers of Target may be others.
+// changed tells the router and the network that Target may answer differently.
 func (k *deps) changed() {
 	loop.Poke(k.readiness)
 	k.router.LocalChanged()
@@ -145,7 +145,7 @@ func (e *Engine) usedLately(keys []string) map[string]time.Time {
 	return out
 }
 
-// appsLocked are the applications of which there are instances, or are to be.
+// appsLocked are the applications with instances or orders here.
 func (e *Engine) appsLocked() map[string]bool {
 	apps := map[string]bool{}
 	for i := range e.orders {

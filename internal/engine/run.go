@@ -20,9 +20,9 @@ import (
 const (
 	firstReopen   = time.Second
 	slowestReopen = 30 * time.Second
-	// introduceWithin bounds the wait for instances to be looked at, and for the first answers
-	// of those that were found again: on a machine where all waits for a processor a probe
-	// takes seconds, and who is told too early takes the instance out of its routes.
+	// introduceWithin bounds the wait for instances to be looked at, and for the first probes of
+	// those that were found again. On a busy machine a probe takes seconds, and an agent that is
+	// told too early takes the instance out of its routes.
 	introduceWithin = 5 * time.Second
 )
 
@@ -142,14 +142,13 @@ func (e *Engine) Run(ctx context.Context) error {
 		e.drain(ctx, u)
 		return nil
 	}
-	end() // lets go of who waits for a state or a log, before their server stops
+	end() // releases waiting readers before the server stops
 	return nil
 }
 
-// introduce waits until every instance that was on disk has been shown, and those that were
-// found again have been probed once: an agent must not be told that what an engine has not
-// looked at yet is not there, or not ready. That would be in the routes of its cluster a
-// moment later.
+// introduce waits until every instance on disk has been shown, and those that were found again
+// have been probed once. An agent must not hear that an instance is missing or not ready because
+// the engine has not looked yet: a moment later its cluster would act on it.
 func (e *Engine) introduce(ctx context.Context) {
 	e.mu.Lock()
 	ids := slices.Collect(maps.Keys(e.instances))

@@ -43,10 +43,9 @@ func Paths(nodes []wire.DeviceNode) []string {
 	return out
 }
 
-// deviceEnv tells an instance which devices it has, in our words and in those of the
-// libraries of their makers. An instance that has none of a maker on a worker that has
-// some is told so, where its descriptor does not say otherwise: a library that is told
-// nothing takes what there is.
+// deviceEnv are the variables by which an instance finds its devices, ours and those of the
+// vendors. An instance without a device of a vendor that the worker has gets that vendor's
+// variable empty, unless its descriptor sets it: a library takes all devices by default.
 func deviceEnv(o *wire.Order, nodes []wire.DeviceNode) map[string]string {
 	if len(nodes) == 0 || state.RuntimeOf(o) == api.Wasm {
 		return nil

@@ -85,8 +85,8 @@ func base(o *wire.Order, s Surroundings) map[string]string {
 	return env
 }
 
-// ListenAddress is the address that an instance in a network namespace is to listen on; ""
-// is the machine's, where nobody else is to reach it.
+// ListenAddress is the address that an instance in a network namespace listens on; "" is the
+// network of the machine, where it must not be reached from outside.
 func ListenAddress(netns string) string {
 	if netns == "" {
 		return "127.0.0.1"

@@ -38,8 +38,8 @@ type Check struct {
 	Timeout  time.Duration
 	failures int
 	Quick    bool // somebody waits for it to pass
-	// Hidden are values of secrets that a reason must not show. mute: they are not known,
-	// so a reason shows nothing of a body.
+	// Hidden are values of secrets that a reason must not show. Mute: they are not known, so that
+	// a reason shows nothing of a body.
 	Hidden [][]byte
 	Mute   bool
 }
@@ -84,8 +84,8 @@ func Of(spec *api.Service, ports map[string]int) (Checks, error) {
 	return out, errors.Join(errs...)
 }
 
-// ReadinessOf is the readiness check of a service: a connection to its first port
-// that takes any where it says nothing about it and has one.
+// ReadinessOf is the readiness check of a service. Where the descriptor has none it is a
+// connection to the first port that takes connections.
 func ReadinessOf(spec *api.Service) *api.Check {
 	if spec.Runtime == api.Wasm {
 		return spec.Readiness // the engine itself listens from the start on
@@ -156,8 +156,8 @@ type Checker struct {
 	Probe func(context.Context, *Check) error
 }
 
-// Run makes the checks until ctx is done: first whether the instance has
-// started, then the others. tell gets what they find.
+// Run makes the checks until ctx is done: the startup check first, then the others. tell gets
+// their results.
 func (x Checker) Run(ctx context.Context, tell func(Result)) {
 	one := func(c *Check, passing bool) (passed bool) {
 		probeUntil(ctx, *c, passing, func(ctx context.Context) error { return x.Probe(ctx, c) }, func(v Result) bool {

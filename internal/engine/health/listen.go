@@ -13,9 +13,9 @@ import (
 	"syscall"
 )
 
-// ProbeHosts probes an instance in the service network at its addresses, in order: a
-// program may take one family alone. The one that answered, which answered is told, is
-// asked first from then on.
+// ProbeHosts probes an instance in the service network at its addresses in order, since a program
+// may listen on one family alone. answered gets the address that answered, which is probed first
+// from then on.
 func ProbeHosts(ctx context.Context, p Prober, c *Check, pid int, answered func(netip.Addr)) error {
 	var first error
 	for i, host := range c.Hosts {
@@ -43,11 +43,11 @@ func ProbeHosts(ctx context.Context, p Prober, c *Check, pid int, answered func(
 	return first
 }
 
-// maxListeners bounds what is read of a list of sockets.
+// maxListeners bounds how much of a list of sockets is read.
 const maxListeners = 1 << 20
 
-// loopbackOnly says whether the programs in the network of a process listen on a port
-// of the loopback, and on that port of no other address.
+// loopbackOnly reports whether the programs in the network of a process listen on a port of the
+// loopback and of no other address.
 func loopbackOnly(pid, port int) bool {
 	looped := false
 	for _, file := range []string{"tcp", "tcp6"} {
@@ -65,7 +65,7 @@ func loopbackOnly(pid, port int) bool {
 	return looped
 }
 
-// listening looks for a port in a list of sockets as the kernel writes it.
+// listening looks for a port in a list of sockets as the kernel formats it.
 func listening(r io.Reader, port int) (looped, other bool) {
 	const listens = "0A"
 	end := fmt.Sprintf(":%04X", port)

@@ -23,16 +23,14 @@ import (
 // Bounds of what is read of a probe's answer.
 const (
 	maxBody = 64 << 10
-	// maxOutput of a command is looked at; what it writes beyond is read and
-	// dropped, up to maxDrained, and then holds it up.
+	// maxOutput of a command is kept; more is read and dropped up to maxDrained, and then blocks
+	// it.
 	maxOutput  = 4 << 10
 	maxDrained = 1 << 20
-	// maxShown of the output of a command stands in a reason, and maxSaid of the body of
-	// an answer over HTTP.
+	// maxShown bytes of a command's output and maxSaid of an HTTP body go into a reason.
 	maxShown = 256
 	maxSaid  = 100
-	// MaxCommands run at a time, so that a worker full of slow ones does not
-	// become slow by its checks.
+	// MaxCommands run at a time, so that slow checks do not slow down the worker.
 	MaxCommands = 8
 )
 
@@ -41,8 +39,8 @@ type Prober interface {
 	Probe(ctx context.Context, c Check) error
 }
 
-// ProbeCommand runs the command of a check beside a task; nil if it passed. The
-// values in hidden do not show in the error.
+// ProbeCommand runs the command of a check beside a task; nil if it passed. The error does not
+// show the values in Hidden.
 func ProbeCommand(ctx context.Context, task runtime.Task, c *Check, env []string) error {
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -56,7 +54,7 @@ func ProbeCommand(ctx context.Context, task runtime.Task, c *Check, env []string
 	}()
 	exit, err := task.Exec(ctx, runtime.Exec{Command: c.Command, Env: env, Stdout: w, Stderr: w})
 	_ = w.Close() // nothing of ours was written
-	// Whoever might still have the pipe open is not waited for.
+	// Processes that still hold the pipe open are not waited for.
 	_ = r.SetReadDeadline(time.Now().Add(lastWords))
 	out := redact(<-said, c.Hidden)
 	_ = r.Close() // read only
@@ -73,12 +71,11 @@ func ProbeCommand(ctx context.Context, task runtime.Task, c *Check, env []string
 	return nil
 }
 
-// lastWords is how long output is read after its command has ended, with all that
-// it had started.
+// lastWords is how long output is read after the command has ended.
 const lastWords = 100 * time.Millisecond
 
-// ending quotes the end of a command's output for a reason: the last words of a program
-// say most often why it failed.
+// ending quotes the end of a command's output for a reason: the last line most often says why it
+// failed.
 func ending(out []byte) string {
 	words := oneLine(out)
 	if cut := len(words) - maxShown; cut > 0 {
@@ -103,15 +100,14 @@ func quoted(words string) string {
 	return ` "` + words + `"`
 }
 
-// oneLine is text that an instance wrote, without what could move the cursor of a
-// terminal.
+// oneLine makes text of an instance one line without control characters.
 func oneLine(text []byte) string {
 	return strings.Join(strings.FieldsFunc(strings.ToValidUTF8(string(text), ""), func(r rune) bool {
 		return unicode.IsSpace(r) || !unicode.IsPrint(r)
 	}), " ")
 }
 
-// netProber probes for real.
+// netProber probes over the network.
 type netProber struct {
 	dialer net.Dialer
 	client *http.Client
@@ -120,8 +116,8 @@ type netProber struct {
 // NewNetProber is a prober that opens connections, one for each probe.
 func NewNetProber() *netProber {
 	return &netProber{client: &http.Client{
-		// A connection that is kept would count as one more in the instance, and
-		// hide that it does not accept new ones.
+		// A kept connection would count as one more in the instance, and hide that it accepts no
+		// new ones.
 		Transport:     &http.Transport{DisableKeepAlives: true, Proxy: nil, MaxResponseHeaderBytes: maxBody},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}

@@ -9,9 +9,8 @@ import (
 	"time"
 )
 
-// Pace of probes until an instance has started or is ready: quick at first,
-// because most start quickly and a deploy waits for it. A command costs more
-// than a connection.
+// Pace of probes until an instance has started or is ready: quick at first, because most start
+// quickly and a deployment waits for it. A command costs more than a connection.
 const (
 	firstProbe   = 20 * time.Millisecond
 	quickProbe   = 2 * time.Millisecond // where a request waits
@@ -19,57 +18,54 @@ const (
 	firstCommand = 100 * time.Millisecond
 )
 
-// tellAfter is how long a check may not have passed before its reason is told: an
-// ordinary start makes one report then and not two.
+// tellAfter is how long a check fails before its reason is shown, so that an ordinary start makes
+// one report.
 const tellAfter = time.Second
 
-// While a check goes on failing its reason is told again where it has changed, at most
-// once in retellFirst, then in twice as long each time, up to retellMost: each time is a
-// message on links that may be thin, and a body may be another one with each probe.
+// While a check keeps failing its reason is shown again when it has changed, at most once in
+// retellFirst, then in twice as long each time, up to retellMost: each time is a message on links
+// that may be thin.
 const (
 	retellFirst = 4 * time.Second
 	retellMost  = time.Minute
 )
 
-// recently is how many of the last probes a reason counts. A count that has got there does
-// not change any more while all of them fail.
+// recently is how many of the last probes a reason counts.
 const recently = 60
 
-// StallSlack is how much later than expected something may be over before this
-// process takes itself, and not the instance, for the cause: it was stopped, or
-// the machine was asleep or overloaded.
+// StallSlack is how late a timer may be before this process, and not the instance, counts as the
+// cause: it was stopped, or the machine was asleep or overloaded.
 const StallSlack = time.Second
 
-// Result is what became known by a check. why names the check and says what the last
-// probe found: `readiness http /healthz: 503 "no data" (60 of 60)`.
+// Result is what a check has found. Why names the check and says what the last probe found:
+// `readiness http /healthz: 503 "no data" (60 of 60)`.
 type Result struct {
 	Kind Kind
 	Pass bool
-	// Final: it failed as often in a row as its instance may.
+	// Final: it failed as often in a row as the check allows.
 	Final bool
 	Why   string
 }
 
-// progress is how a check goes: what its probes have found so far. It is not safe
-// for concurrent use.
+// progress is the series of probes of a check so far. It is not safe for concurrent use.
 type progress struct {
 	c       Check
 	passing bool
 	failed  int           // probes in a row
 	began   time.Time     // of the time in which it has not passed
 	pause   time.Duration // before the next probe, while it does not pass
-	// told is the reason that was told last, while it does not pass, and retell when the
-	// next one may be, which comes gap after it.
+	// told is the reason that was shown last while the check fails; the next one may be shown at
+	// retell, gap after it.
 	told   string
 	retell time.Time
 	gap    time.Duration
-	// recent has a bit for each of the last probes, the latest is the lowest, which is set
-	// where it failed. probes counts them, up to recently.
+	// recent has a bit for each of the last probes, the latest lowest, set where it failed. probes
+	// counts them, up to recently.
 	recent uint64
 	probes int
 }
 
-// newProgress begins a check, of which is known whether it passed before.
+// newProgress begins a check; passing says whether it passed before.
 func newProgress(c Check, passing bool, now time.Time) *progress {
 	return &progress{c: c, passing: passing || c.Kind == Liveness, began: now}
 }
@@ -82,8 +78,8 @@ func (s *progress) first() time.Duration {
 	return 0
 }
 
-// add takes over what a probe found, nil if it passed. It returns what is to be
-// told, if anything, and when to probe again.
+// add takes the outcome of a probe, nil if it passed. It returns what to show, if anything, and
+// when to probe again.
 func (s *progress) add(err error, now time.Time) (v Result, tell bool, next time.Duration) {
 	v.Kind = s.c.Kind
 	s.note(err != nil)
@@ -100,8 +96,8 @@ func (s *progress) add(err error, now time.Time) (v Result, tell bool, next time
 	s.failed++
 	switch {
 	case s.c.Kind == Startup:
-		// It is probed more often than once per interval, but has the time that so
-		// many intervals take.
+		// It is probed more often than once per interval, but has as much time as that many
+		// intervals.
 		v.Final = s.failed >= s.c.failures && now.Sub(s.began) >= time.Duration(s.c.failures)*s.c.interval
 	case s.passing && s.failed >= s.c.failures:
 		s.passing = s.c.Kind == Liveness
@@ -131,7 +127,7 @@ func (s *progress) note(failed bool) {
 	s.probes = min(s.probes+1, recently)
 }
 
-// toldAt notes that a reason is told.
+// toldAt notes that a reason is shown.
 func (s *progress) toldAt(why string, now time.Time) {
 	s.gap = min(max(2*s.gap, retellFirst), retellMost)
 	s.told, s.retell = why, now.Add(s.gap)
@@ -161,8 +157,8 @@ func (s *progress) unsettled() time.Duration {
 	return s.pause
 }
 
-// stalled notes that this process was not there for a while. What failed before
-// is too old to be in a row with what fails now.
+// stalled notes that this process did not run for a while: earlier failures no longer count as in
+// a row.
 func (s *progress) stalled(d time.Duration) (next time.Duration) {
 	if s.c.Kind == Startup {
 		s.began = s.began.Add(d)
@@ -176,12 +172,11 @@ func (s *progress) stalled(d time.Duration) (next time.Duration) {
 	return s.unsettled()
 }
 
-// clock measures how long something takes that should take no longer than
-// expected.
+// clock measures how much longer something takes than expected.
 type clock struct{ began time.Time }
 
-// stall is how much longer it took; 0 if it was about what was expected. Both
-// clocks count: while a machine sleeps only the wall clock goes on.
+// stall is how much longer it took; 0 if it was about as expected. Both clocks count: while a
+// machine sleeps only the wall clock advances.
 func (c clock) stall(expected time.Duration) time.Duration {
 	now := time.Now()
 	passed := max(now.Sub(c.began), now.Round(0).Sub(c.began.Round(0)))
@@ -191,16 +186,15 @@ func (c clock) stall(expected time.Duration) time.Duration {
 	return passed - expected
 }
 
-// stallError says that the time of a probe was over while this process was not
-// there to see an answer.
+// stallError says that a probe timed out while this process did not run.
 type stallError struct{ d time.Duration }
 
 func (e *stallError) Error() string {
 	return fmt.Sprintf("nobody was there for %s to see it", e.d.Round(time.Millisecond))
 }
 
-// Timed runs a probe that has no longer than timeout. The error is a *stallError
-// where that says nothing about the instance.
+// Timed runs a probe with a timeout. The error is a *stallError where it says nothing about the
+// instance.
 func Timed(ctx context.Context, timeout time.Duration, probe func(context.Context) error) error {
 	tctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -216,8 +210,8 @@ func Timed(ctx context.Context, timeout time.Duration, probe func(context.Contex
 	return err
 }
 
-// probeUntil probes until ctx is done, or tell says that it has heard enough. tell
-// is called with every change. passing says whether the check passed before.
+// probeUntil probes until ctx is done or tell returns true. tell gets every change. passing says
+// whether the check passed before.
 func probeUntil(ctx context.Context, c Check, passing bool, probe func(context.Context) error, tell func(Result) (enough bool)) {
 	s := newProgress(c, passing, time.Now())
 	pause := s.first()

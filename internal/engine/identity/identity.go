@@ -13,9 +13,9 @@ import (
 	"github.com/verge-edge/verge/internal/wire"
 )
 
-// Identity is the worker's certificate as the agent keeps it in a directory. It
-// is read again when the directory has changed, which every replacement of a
-// file in it does; one stat per handshake.
+// Identity is the worker's certificate as the agent keeps it in a directory. It is read again when
+// the directory has changed, as every replacement of a file in it does; that costs one stat per
+// handshake.
 type Identity struct {
 	dir string
 	log *slog.Logger
@@ -36,9 +36,8 @@ func New(dir string, revoked *pki.Revoked, log *slog.Logger) *Identity {
 	return &Identity{dir: dir, log: log, clock: pki.ReadClock(dir), revoked: revoked}
 }
 
-// settles is how long after a change of the directory there may be another one with the same
-// time: clocks of file systems are coarse, and a certificate that was missed once would never
-// be read.
+// settles is how long after a change of the directory another one may have the same time: clocks
+// of file systems are coarse, and a missed certificate would never be read.
 const settles = time.Second
 
 // noted is the time of a directory as it is remembered when its files have been read.
@@ -91,7 +90,7 @@ func (i *Identity) ClientTLS(name string) (*tls.Config, error) {
 	return i.current.ClientTLS(name), nil
 }
 
-// AwayTLS is config for connections to nodes beyond the cluster.
+// AwayTLS is ServerTLS for connections to nodes beyond the cluster.
 func (i *Identity) AwayTLS() (*tls.Config, error) {
 	if _, err := i.ServerTLS(); err != nil {
 		return nil, err
@@ -101,7 +100,7 @@ func (i *Identity) AwayTLS() (*tls.Config, error) {
 	return i.current.AwayTLS(tls.RequireAndVerifyClientCert), nil
 }
 
-// Hidden says whether nodes beyond the cluster see another name than the worker's.
+// Hidden reports whether nodes beyond the cluster see another name than that of the worker.
 func (i *Identity) Hidden() bool {
 	if _, err := i.ServerTLS(); err != nil {
 		return false
@@ -123,8 +122,8 @@ func (i *Identity) Verify(chain []*x509.Certificate, s wire.SignedLease) (wire.L
 	return id.VerifyLease(chain, s)
 }
 
-// reloadClock tells the clock what has changed in the folder: the certificate, or the
-// time that the agent has settled on. The mutex is held.
+// reloadClock tells the clock what has changed in the directory: the certificate, or the time that
+// the agent has settled on. The mutex is held.
 func (i *Identity) reloadClock() {
 	if i.clock != nil {
 		i.clock.Reload()

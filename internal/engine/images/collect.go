@@ -10,7 +10,7 @@ import (
 	"github.com/verge-edge/verge/internal/wire"
 )
 
-// Pace of looking whether images are to be removed. Nothing is written where none are.
+// Pace of looking for images to remove.
 const (
 	collectFirst = 10 * time.Minute
 	collectEvery = time.Hour
@@ -72,8 +72,8 @@ func (m *Manager) collect(ctx context.Context, age time.Duration, high int) (som
 	return some
 }
 
-// tellGone tells the cluster what went, for its events. While it is away only the log of
-// the engine has it.
+// tellGone reports removed images to the cluster, for its events. While the cluster is away only
+// the log of the engine has them.
 func (m *Manager) tellGone(ctx context.Context, gone []container.Gone) {
 	var out []wire.ImageGone
 	for _, g := range gone {

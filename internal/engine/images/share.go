@@ -249,7 +249,7 @@ func (m *Manager) send(w http.ResponseWriter, r *http.Request) {
 	http.ServeContent(&stallWriter{ResponseWriter: w, c: http.NewResponseController(w), sent: &m.sent}, r, "", time.Time{}, blob)
 }
 
-// stallWriter gives up on who does not read.
+// stallWriter gives up on a reader that stalls.
 type stallWriter struct {
 	http.ResponseWriter
 	c    *http.ResponseController

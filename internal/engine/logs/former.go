@@ -18,7 +18,7 @@ import (
 	"github.com/verge-edge/verge/internal/wire"
 )
 
-// Retention of the logs of instances that have left this worker.
+// Retention of the logs of instances that have left this worker. KeepFor is how long.
 const (
 	formerDir      = "former-logs"
 	KeepFor        = 24 * time.Hour
@@ -26,8 +26,8 @@ const (
 	maxFormerBytes = 256 << 20
 )
 
-// former are the logs of instances that this worker does not have any more: they have
-// moved, and what they wrote here is still asked for. The directories are the only state.
+// former are the logs of instances that have left this worker, which are still asked for. The
+// directories are the only state.
 type former struct {
 	dir     string
 	changed chan struct{} // holds one: there is one more
@@ -82,8 +82,8 @@ type formerLog struct {
 	size int64
 }
 
-// excess are those that are to go: they are too old, or there are too many or too much.
-// next is when the oldest of the others is too old, zero if there is none.
+// excess returns the logs to remove: too old, too many or too large. next is when the oldest of
+// the rest is too old, zero if there is none.
 func excess(list []formerLog, now time.Time) (gone []formerLog, next time.Time) {
 	slices.SortFunc(list, func(a, b formerLog) int { return cmp.Or(b.at.Compare(a.at), cmp.Compare(a.path, b.path)) })
 	var size int64
@@ -98,7 +98,7 @@ func excess(list []formerLog, now time.Time) (gone []formerLog, next time.Time) 
 	return nil, next
 }
 
-// prune removes what is to go, and says when there will be more of it.
+// prune removes the excess, and says when there will be more.
 func (k *former) prune(now time.Time) (next time.Time, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -19,9 +19,9 @@ type logMark struct {
 	end int64
 }
 
-// logMarks remember how long logs were, so that somebody may ask for what was
-// written since. Programs write to the file themselves and without times; the files
-// are looked at anyway every RotateEvery. It is safe for concurrent use.
+// logMarks remember how long logs were, for readers that ask for what was written since a time.
+// Programs of an older version of the engine write to the file themselves and without times; the
+// files are looked at every RotateEvery anyway. It is safe for concurrent use.
 type logMarks struct {
 	mu sync.Mutex
 	of map[wire.InstanceID]*markedLog // guarded by mu
@@ -75,8 +75,7 @@ func (l *markedLog) add(mark logMark) {
 	l.marks = append(l.marks, mark)
 }
 
-// before is an offset at which a log ended at a time or earlier; 0 if nobody looked
-// then.
+// before is an offset at which a log ended at a time or earlier; 0 if there is no mark that old.
 func (m *logMarks) before(id wire.InstanceID, t time.Time) int64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()

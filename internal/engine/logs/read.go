@@ -16,8 +16,8 @@ import (
 const (
 	defaultLog = 64 << 10
 	MaxLog     = 512 << 10
-	// followEvery is how often a log is looked at while somebody waits for it to
-	// grow. Programs write to the file itself, so nobody tells.
+	// followEvery is how often a log is looked at while a reader waits: programs write to the file
+	// themselves.
 	followEvery = 100 * time.Millisecond
 )
 

@@ -116,11 +116,11 @@ type Options struct {
 	// Dir is the directory of the engine.
 	Dir     string
 	Drivers map[string]runtime.Driver
-	// Problems shows what is wrong with a subject; nil: nothing.
+	// Problems shows what is wrong with a subject; a nil error: nothing.
 	Problems func(subject string, err error)
 	// Status is what is shown of an instance.
 	Status func(wire.InstanceID) (wire.InstanceStatus, bool)
-	// Ended ends who waits for a log to grow.
+	// Ended releases readers that wait for a log to grow.
 	Ended <-chan struct{}
 	Log   *slog.Logger
 }

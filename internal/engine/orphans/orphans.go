@@ -23,15 +23,13 @@ import (
 // environment), so nothing is cut off.
 const maxEnviron = 8 << 20
 
-// Processes finds the processes of an engine's instances by what was put into their
-// environment at their start, for those cases in which no file names them.
+// Processes finds the processes of instances by their environment, where no file names them.
 type Processes struct {
 	Engine string // value of VERGE_ENGINE
 }
 
-// Find returns the processes of this engine's instances, by instance. first says
-// that this engine has not started anything yet: then commands beside instances
-// are a dead engine's, which nobody waits for any more, and are killed.
+// Find returns the processes of this engine by instance. first says that this engine has not
+// started anything yet: commands beside instances are then those of a dead engine, and are killed.
 func (s Processes) Find(first bool) (map[wire.InstanceID][]int, error) {
 	found := make(map[wire.InstanceID][]int)
 	err := s.each(func(pid int, o owner) error {

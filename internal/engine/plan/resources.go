@@ -20,8 +20,8 @@ func each(a, b api.Resources, f func(a, b int64) int64) api.Resources {
 	}
 }
 
-// plus, minus and larger go below zero where more is held than there is: what shrank
-// has to be made good before anything new is admitted.
+// plus, minus and larger go below zero where more is held than there is: nothing new is admitted
+// before that has been made good.
 func plus(a, b api.Resources) api.Resources {
 	return each(a, b, func(a, b int64) int64 { return a + b })
 }

@@ -21,7 +21,7 @@ const (
 	StepLeave  Step = "leave"  // the supervisor's work is done, the files stay
 )
 
-// Facts is all that decides about the next step.
+// Facts decide about the next step.
 type Facts struct {
 	Task    bool // a task is in our hands
 	Handle  bool // the files name a task that we have not taken up yet
@@ -31,8 +31,8 @@ type Facts struct {
 	Phase   wire.Phase
 }
 
-// Next decides what a supervisor does. It is asked again after every step, so
-// a change of mind at any point costs nothing but what is under way.
+// Next decides what a supervisor does. It is asked again after every step, so that a changed goal
+// costs only the step that is under way.
 func Next(f Facts, g Goal) Step {
 	// What is running must be known before anything else is done about it.
 	switch {

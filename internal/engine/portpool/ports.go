@@ -19,8 +19,8 @@ const (
 	lastPort  = 32767
 )
 
-// Pool gives ports to instances and remembers whose they are. Several
-// engines may share a machine: what others hold shows when it is tried.
+// Pool gives ports to instances and remembers which instance has which. Other engines of the
+// machine are noticed when a port is tried.
 type Pool struct {
 	seed string              // differs from engine to engine
 	free func(port int) bool // can it be listened on now?
@@ -63,9 +63,9 @@ func (p *Pool) Give(id wire.InstanceID, service []api.Port, had map[string]int) 
 	return ports, nil
 }
 
-// oneLocked finds one port, beginning with the one the instance had and then
-// at a place that is its own, so that the same instance tends to the same port. One
-// that the descriptor names is that or none: the program listens on no other.
+// oneLocked finds one port: the one that the instance had, else the first free one from a place
+// that depends on the instance, so that it tends to get the same port. A port that the descriptor
+// names is given or refused: the program listens on no other.
 func (p *Pool) oneLocked(id wire.InstanceID, port *api.Port, had int) (int, error) {
 	name := state.PortName(port)
 	usable := func(n int) bool {
@@ -120,7 +120,7 @@ func Bindable(port int) bool {
 	return l.Close() == nil
 }
 
-// Own are those of an instance that has all for itself.
+// Own are the ports of an instance with a network of its own.
 func Own(ports []api.Port) map[string]int {
 	out := make(map[string]int, len(ports))
 	for i := range ports {

@@ -20,8 +20,8 @@ const (
 	distancesFile = "distances.json"
 )
 
-// Distances connects the meter with the router: the router says what is used and
-// goes by what is known, the meter measures over the router's data path.
+// Distances connects the meter with the router: the router says which workers are used and routes
+// by their distances; the meter measures over the data path of the router.
 type Distances struct {
 	meter  *distance.Meter
 	router *proxy.Router

@@ -18,9 +18,9 @@ import (
 const (
 	// reportTimeout bounds how long a question about paths and routes takes.
 	reportTimeout = 1500 * time.Millisecond
-	// shownWithin is how long somebody who looks waits for endpoints.
+	// shownWithin is how long a report waits for endpoints.
 	shownWithin = 700 * time.Millisecond
-	// maxNetPeers are measured because somebody asks.
+	// maxNetPeers are measured for one report.
 	maxNetPeers = 1000
 )
 
@@ -54,7 +54,7 @@ type ReportOptions struct {
 	Log      *slog.Logger
 }
 
-// Reporter says how others are reached and how far they are, to who asks.
+// Reporter answers how other workers are reached and how far they are.
 type Reporter struct {
 	o ReportOptions
 	// pinger measures hosts that are no workers.

@@ -7,10 +7,9 @@ import (
 	"github.com/verge-edge/verge/internal/wire"
 )
 
-// withOwn are the routes of orders, in which services that nobody answers have what is
-// ready on this worker, and those endpoints. A cluster names an instance when it has
-// heard that it is ready. Where the last that it said before it went away was that none
-// is, nobody else would lead requests to one that was started again here since.
+// withOwn returns the routes of orders, with what is ready on this worker in routes without
+// endpoints, and those endpoints. A cluster names an instance when it has heard that it is ready.
+// If it went away while an instance was being started again, requests would reach none.
 func withOwn(o *wire.EngineOrders, self wire.Endpoint, status func(wire.InstanceID) (wire.InstanceStatus, bool)) (routes []wire.Route, own []wire.Endpoint) {
 	routes = o.Routes
 	var lack map[string]int // by key, mostly none
@@ -47,11 +46,10 @@ func withOwn(o *wire.EngineOrders, self wire.Endpoint, status func(wire.Instance
 	return routes, own
 }
 
-// withSpares are these routes, in which services that have endpoints have what else is ready
-// on this worker as spares, and those. A cluster that went away may have named only
-// instances that are gone since, while one was started again here: it is asked before
-// nobody is. As long as one that the cluster names is in rotation a spare gets nothing, so
-// that the share of a trial, and what an update keeps back, stay the cluster's to decide.
+// withSpares returns these routes, with what else is ready on this worker as spares in routes with
+// endpoints, and those spares. A cluster that went away may name only instances that are gone. A
+// spare gets nothing while one that the cluster names is in rotation, so that the cluster decides
+// the share of a trial and what an update keeps back.
 func withSpares(routes []wire.Route, orders []wire.Order, self wire.Endpoint, status func(wire.InstanceID) (wire.InstanceStatus, bool)) (_ []wire.Route, spares []wire.Endpoint) {
 	type key struct{ app, service string }
 	var ready map[key][]wire.Endpoint

@@ -18,7 +18,7 @@ const (
 	UsedFor = 10 * time.Minute
 	// ToldWithin bounds how long the first use of a service waits for its endpoints.
 	ToldWithin = 3 * time.Second
-	// ShownWithin bounds how long somebody waits for them who looks.
+	// ShownWithin bounds how long a report waits for them.
 	ShownWithin = 700 * time.Millisecond
 )
 
@@ -41,7 +41,7 @@ type Uses struct {
 	wake   chan struct{}        // holds one: there may be less time until something expires
 }
 
-// NewUses shows what is used by publish, which is called with a lock held.
+// NewUses publishes what is used by publish, which is called with a lock held.
 func NewUses(publish func(*wire.Uses)) *Uses {
 	return &Uses{
 		publish: publish, used: func([]string) map[string]time.Time { return nil },
@@ -66,7 +66,7 @@ func (u *Uses) Load(routes []wire.Route, now time.Time) {
 	u.Set(routes)
 }
 
-// Set notes of which routes the endpoints are here. Who waits for some may go on.
+// Set notes which routes have endpoints here, and releases who waits for some.
 func (u *Uses) Set(routes []wire.Route) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -84,7 +84,7 @@ func (u *Uses) Set(routes []wire.Route) {
 	u.sayLocked()
 }
 
-// SetApps says of which applications there are instances.
+// SetApps says which applications have instances here.
 func (u *Uses) SetApps(apps map[string]bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -118,10 +118,10 @@ func (u *Uses) wakeLocked() {
 	}
 }
 
-// sayLocked publishes what is used if it is something else than before.
+// sayLocked publishes what is used where it has changed.
 func (u *Uses) sayLocked() {
 	s := &wire.Uses{All: true}
-	// Not worked out for whoever asks for one after the other of so many.
+	// Beyond this, listing them one by one is not worth it.
 	if u.all.IsZero() && len(u.asked) <= 2*wire.MaxUses {
 		s = &wire.Uses{Apps: u.apps}
 		for _, key := range slices.Sorted(maps.Keys(u.asked)) {
@@ -141,14 +141,14 @@ func (u *Uses) sayLocked() {
 	u.publish(s)
 }
 
-// Await returns when the endpoints of a service are here, or there is no such service.
-// An error says that they were not told in time.
+// Await returns when the endpoints of a service are here, or there is no such service. An error
+// says that they did not come in time.
 func (u *Uses) Await(ctx context.Context, key string) error {
 	u.Use(key)
 	return u.wait(ctx, ToldWithin, key, func() bool { told, known := u.routes[key]; return told || !known })
 }
 
-// AwaitAll has all endpoints told, for somebody who wants to see all workers.
+// AwaitAll asks for all endpoints, for a report about all workers.
 func (u *Uses) AwaitAll(ctx context.Context) error {
 	u.mu.Lock()
 	u.all = time.Now().Add(UsedFor)
@@ -165,7 +165,7 @@ func (u *Uses) AwaitAll(ctx context.Context) error {
 	})
 }
 
-// wait waits until there is what is waited for, which is asked with mu held.
+// wait waits until there returns true, which is called with mu held.
 func (u *Uses) wait(ctx context.Context, most time.Duration, what string, there func() bool) error {
 	var timeout <-chan time.Time
 	for {

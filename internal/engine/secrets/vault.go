@@ -11,9 +11,8 @@ import (
 	"github.com/verge-edge/verge/internal/wire"
 )
 
-// Vault has the secrets that the orders brought, as they came: sealed for this
-// worker. One is opened when an instance starts that needs it, and at no other
-// time.
+// Vault has the secrets of the orders, sealed for this worker. One is opened when an instance
+// starts that needs it, and at no other time.
 type Vault struct {
 	dir string // with the key of the worker
 
@@ -24,7 +23,7 @@ type Vault struct {
 // New is an empty vault; dir has the key of the worker.
 func New(dir string) *Vault { return &Vault{dir: dir} }
 
-// Set takes over the secrets of orders. It reports whether any is another.
+// Set takes over the secrets of orders. It reports whether any has changed.
 func (v *Vault) Set(list []wire.SealedSecret) (changed bool) {
 	next := make(map[string]wire.SealedSecret, len(list))
 	for _, s := range list {
@@ -37,7 +36,7 @@ func (v *Vault) Set(list []wire.SealedSecret) (changed bool) {
 	return changed
 }
 
-// Versions names the values that there are of secrets of a namespace.
+// Versions are the versions of secrets of a namespace, by name.
 func (v *Vault) Versions(namespace string, names []string) map[string]string {
 	out := make(map[string]string, len(names))
 	v.mu.Lock()
@@ -50,20 +49,20 @@ func (v *Vault) Versions(namespace string, names []string) map[string]string {
 	return out
 }
 
-// ErrNoKey is wrapped by errors that have nothing to do with a secret: its key cannot be read
-// now, for want of descriptors or by a disk that fails, and can be another time.
+// ErrNoKey is wrapped by errors that are not about a secret: its key cannot be read now, because
+// of exhausted descriptors or a failing disk.
 var ErrNoKey = errors.New("this worker cannot open secrets")
 
 // Values are values of secrets, by their names.
 type Values map[string][]byte
 
-// OpenOrder opens the secrets that an order needs. With an error, which names the first
-// that cannot be had and why, it returns those that can.
+// OpenOrder opens the secrets that an order needs. With an error, which names the first that
+// cannot be opened and why, it returns the others.
 func (v *Vault) OpenOrder(o *wire.Order) (Values, error) {
 	return v.OpenAll(wire.OrderNamespace(o), o.Spec.Secrets())
 }
 
-// OpenAll is open of secrets of a namespace.
+// OpenAll is OpenOrder for secrets of a namespace by name.
 func (v *Vault) OpenAll(namespace string, names []string) (Values, error) {
 	if len(names) == 0 {
 		return nil, nil
@@ -97,8 +96,8 @@ func (v *Vault) OpenAll(namespace string, names []string) (Values, error) {
 	return out, first
 }
 
-// Fill adds the variables of an order that are secrets to those of an instance,
-// and returns their values, which no text for people may have in it.
+// Fill adds the variables of an order that are secrets to those of an instance, and returns their
+// values, which must not appear in any text for people.
 func (s Values) Fill(o *wire.Order, vars map[string]string) (hidden [][]byte, err error) {
 	for variable, name := range o.Spec.EnvSecrets {
 		value, ok := s[name]

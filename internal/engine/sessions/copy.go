@@ -39,7 +39,7 @@ func (x *Sessions) openCopy(s *execSession, q *wire.CopyStart) (what string, err
 	}
 	o := session.Options{Stdin: q.Into, Exec: func(ctx context.Context, files runtime.Exec) (wire.Exit, error) {
 		if q.Into {
-			// What is said to be there must be in what is packed of a volume later.
+			// What a copy reports as written must be in a volume that is packed later.
 			into, leave, err := in.Enter(ctx, &snap)
 			if err != nil {
 				return wire.Exit{}, err
@@ -47,7 +47,7 @@ func (x *Sessions) openCopy(s *execSession, q *wire.CopyStart) (what string, err
 			defer leave()
 			ctx = into
 		}
-		// Who reads or writes a pipe is let go when the session is ended.
+		// The end of the session releases readers and writers of a pipe.
 		defer context.AfterFunc(ctx, func() {
 			_ = files.Stdout.SetWriteDeadline(time.Unix(1, 0))
 			if files.Stdin != nil {
@@ -88,8 +88,7 @@ func (x *Sessions) openCopy(s *execSession, q *wire.CopyStart) (what string, err
 	return what, x.run(s, o, func(context.Context) {})
 }
 
-// look calls f with where path is of an instance that runs: a root out of which
-// nothing leads, and a name in it.
+// look calls f with a root that nothing leads out of, and the name of path in it.
 func look(in Instance, s *state.Snapshot, name string, f func(root *os.Root, name string) error) error {
 	if housed, ok := s.Task.(runtime.Housed); ok {
 		return housed.Files(func(root *os.Root, dir string) error {

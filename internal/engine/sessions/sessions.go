@@ -192,7 +192,7 @@ func (x *Sessions) openCommand(s *execSession, q *wire.ExecStart) error {
 	})
 }
 
-// run lets a session run, and after it what is given.
+// run runs a session, then after.
 func (x *Sessions) run(s *execSession, o session.Options, after func(ctx context.Context)) error {
 	o.Over = func() { x.forget(s.id) }
 	return x.o.Start(func() (err error) {

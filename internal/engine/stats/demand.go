@@ -33,14 +33,13 @@ type Demand struct {
 	at     time.Time     // when that was
 }
 
-// NewDemand reads from source; ended ends who waits.
+// NewDemand reads from source; ended releases waiting callers.
 func NewDemand(source DemandSource, ended <-chan struct{}) *Demand {
 	return &Demand{source: source, ended: ended, turn: make(chan struct{}, 1), quiet: true}
 }
 
-// Next is what clients asked for since the last answer, held until there is some and a while
-// has passed, at most for wait. While nobody asks for anything it costs nothing but that it
-// is asked.
+// Next is what clients asked for since the last answer. It is held until there is demand and a
+// while has passed, at most for wait.
 func (d *Demand) Next(ctx context.Context, wait time.Duration) (wire.Demand, error) {
 	out := wire.Demand{V: wire.Version}
 	select {

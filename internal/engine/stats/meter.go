@@ -33,7 +33,7 @@ type Meter struct {
 	said wire.WorkerTop
 }
 
-// NewMeter measures the tasks that there are when it is asked; ended ends who waits.
+// NewMeter measures the tasks that tasks returns; ended releases waiting callers.
 func NewMeter(tasks func() map[wire.InstanceID]runtime.Task, ended <-chan struct{}) *Meter {
 	return &Meter{tasks: tasks, ended: ended, busy: make(chan struct{}, 1)}
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/verge-edge/verge/internal/wire"
 )
 
-// maxGone bounds what a board remembers about forgotten instances.
+// maxGone bounds how many forgotten instances a board remembers.
 const maxGone = 4096
 
 // Board is what the engine shows to others: the status of every instance, each
@@ -29,9 +29,9 @@ type Board struct {
 	info   wire.EngineInfo
 	status map[wire.InstanceID]entry
 	gone   []goneEntry
-	// answers are the addresses at which instances answered that have several.
+	// answers are the addresses that answered, of instances with several.
 	answers map[wire.InstanceID]netip.Addr
-	// floor: a reader that is not further than this is told everything.
+	// floor: readers at or below this number get everything.
 	floor   uint64
 	changed chan struct{} // closed and replaced at every change
 }
@@ -57,7 +57,7 @@ func NewBoard(info wire.EngineInfo) *Board {
 	}
 }
 
-// bumpLocked numbers a change and wakes who waits for one.
+// bumpLocked numbers a change and wakes waiting readers.
 func (b *Board) bumpLocked() uint64 {
 	b.seq++
 	close(b.changed)
@@ -65,8 +65,8 @@ func (b *Board) bumpLocked() uint64 {
 	return b.seq
 }
 
-// Put shows the status of an instance, and why requests do not wait for it (nil: they
-// may), which is for the router alone. The same one again is no change.
+// Put shows the status of an instance. off says why requests do not wait for it, nil if they may;
+// only the router sees it. The same status again is no change.
 func (b *Board) Put(s wire.InstanceStatus, off *Unavailable) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -79,7 +79,7 @@ func (b *Board) Put(s wire.InstanceStatus, off *Unavailable) {
 	b.status[s.ID] = e
 }
 
-// Awaited says that requests may wait for an instance again: it is being started.
+// Awaited says that requests may wait for an instance again, since it is being started.
 func (b *Board) Awaited(id wire.InstanceID) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -89,7 +89,7 @@ func (b *Board) Awaited(id wire.InstanceID) {
 	}
 }
 
-// Get returns what is shown of an instance.
+// Get returns the status of an instance.
 func (b *Board) Get(id wire.InstanceID) (wire.InstanceStatus, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -97,20 +97,20 @@ func (b *Board) Get(id wire.InstanceID) (wire.InstanceStatus, bool) {
 	return e.status, ok
 }
 
-// Unprobed says whether an instance runs of which nobody knows yet whether it is ready.
+// Unprobed reports whether an instance runs and its readiness is not known yet.
 func (b *Board) Unprobed(id wire.InstanceID) bool {
 	s, ok := b.Get(id)
 	return ok && s.Phase == wire.PhaseRunning && !s.Ready && !s.Draining && !s.Asleep && s.Why == ""
 }
 
-// Runtimes that this engine has.
+// Runtimes of this engine.
 func (b *Board) Runtimes() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.info.Runtimes
 }
 
-// Isolation is what is said of it; nil: nothing yet.
+// Isolation says whether instances have users of their own; nil: not known yet.
 func (b *Board) Isolation() *wire.Isolation {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -131,8 +131,7 @@ func (b *Board) Running() ([]wire.InstanceID, <-chan struct{}) {
 	return ids, b.changed
 }
 
-// Target returns where a port of an instance listens, or why nothing new may be
-// sent there.
+// Target returns where a port of an instance listens, or why it gets no new requests.
 func (b *Board) Target(id wire.InstanceID, port string) (string, error) {
 	b.mu.Lock()
 	e, ok := b.status[id]
@@ -163,14 +162,14 @@ func (b *Board) Target(id wire.InstanceID, port string) (string, error) {
 	return net.JoinHostPort(host, strconv.Itoa(n)), nil
 }
 
-// AnswersAt notes at which of its addresses an instance answered.
+// AnswersAt notes which of its addresses an instance answered at.
 func (b *Board) AnswersAt(id wire.InstanceID, a netip.Addr) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.answers[id] = a
 }
 
-// answering is the address at which an instance that has some is asked.
+// answering is the address to use for an instance with addresses of its own.
 func (b *Board) answering(s wire.InstanceStatus) netip.Addr {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -188,8 +187,8 @@ func (b *Board) Forget(id wire.InstanceID) {
 	delete(b.answers, id)
 	seq := b.bumpLocked()
 	if len(b.gone) >= maxGone {
-		// A reader that is behind could no longer be told which instances went.
-		// A new name for the numbering makes each of them ask for everything.
+		// A reader that lags behind would miss which instances went. A new name for the numbering
+		// makes readers ask for everything.
 		b.run, b.gone, b.floor = wire.NewID(), nil, seq
 		return
 	}
@@ -262,7 +261,7 @@ func clone(s wire.InstanceStatus) wire.InstanceStatus {
 	return s
 }
 
-// SetNetworkReason changes what is said of the reason for the mode.
+// SetNetworkReason changes the reason that is shown for the network mode.
 func (b *Board) SetNetworkReason(why string) {
 	b.SetInfo(func(i *wire.EngineInfo) {
 		if i.Network != nil && i.Network.Why != why {
@@ -290,7 +289,7 @@ func (b *Board) Published() *wire.GatewayInfo {
 	return b.info.Published
 }
 
-// Counts is what the board shows in numbers.
+// Counts sums up what the board shows.
 func (b *Board) Counts() (phases map[string]int, ready, draining, restarts, problems int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -308,7 +307,7 @@ func (b *Board) Counts() (phases map[string]int, ready, draining, restarts, prob
 	return phases, ready, draining, restarts, len(b.info.Problems)
 }
 
-// Unavailable is why requests do not wait for an instance that starts with them.
+// Unavailable says why requests do not wait for an instance that they would start.
 type Unavailable struct {
 	Why  string
 	Due  time.Time // when it is tried again, monotonic; zero where nobody knows

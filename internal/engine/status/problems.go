@@ -9,11 +9,11 @@ import (
 	"github.com/verge-edge/verge/internal/wire"
 )
 
-// maxProblems that are shown; a worker with more has one cause for most.
+// maxProblems bounds the list; a worker with more has one cause for most of them.
 const maxProblems = 50
 
-// Problems are the things that are wrong now, by what they are about. Each is
-// logged when it comes and when it goes, not while it lasts.
+// Problems are the things that are wrong now, by subject. Each is logged when it begins and when
+// it ends.
 type Problems struct {
 	log   *slog.Logger
 	board *Board
@@ -27,7 +27,7 @@ func NewProblems(log *slog.Logger, b *Board) *Problems {
 	return &Problems{log: log, board: b, now: make(map[string]string)}
 }
 
-// Set says what is wrong with a subject; nil is nothing (any more).
+// Set says what is wrong with a subject; nil means that it is well again.
 func (p *Problems) Set(subject string, err error) {
 	sentence := ""
 	if err != nil {
@@ -36,7 +36,7 @@ func (p *Problems) Set(subject string, err error) {
 	p.Tell(subject, sentence)
 }
 
-// Tell is set with a sentence that names the subject itself; "" is nothing wrong.
+// Tell is Set with a sentence that names the subject itself; "" means that it is well again.
 func (p *Problems) Tell(subject, sentence string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -61,7 +61,7 @@ func (p *Problems) Tell(subject, sentence string) {
 	p.board.SetInfo(func(i *wire.EngineInfo) { i.Problems = list })
 }
 
-// Has says whether something is wrong with a subject.
+// Has reports whether something is wrong with a subject.
 func (p *Problems) Has(subject string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

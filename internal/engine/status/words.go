@@ -9,7 +9,7 @@ import (
 	"github.com/verge-edge/verge/internal/wire"
 )
 
-// Ended says in words for clients how a start came to its end.
+// Ended says how a start ended, for clients.
 func Ended(e wire.Exit) string {
 	switch {
 	case e.OOM:
@@ -24,8 +24,7 @@ func Ended(e wire.Exit) string {
 	return fmt.Sprintf("its program ended with exit code %d", e.Code)
 }
 
-// StartUp is a start-up time as it is told: in steps of a quarter, so that it is no
-// news with each start.
+// StartUp rounds a start-up time to steps of a quarter, so that not every start is a change.
 func StartUp(d time.Duration) api.Duration {
 	if d <= 0 {
 		return 0

@@ -14,7 +14,7 @@ import (
 	"github.com/verge-edge/verge/internal/wire"
 )
 
-// Running is what is known of an instance that has a task now.
+// Running is what is known of an instance that has a task, or why it has none.
 func (in *Instance) Running() (state.Snapshot, error) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -56,9 +56,8 @@ func (in *Instance) Layout() state.Layout { return in.layout }
 // Volumes are those of an order.
 func (in *Instance) Volumes(o *wire.Order) ([]workdir.Volume, error) { return in.deps.Volumes.Of(o) }
 
-// Enter begins a copy into the instance, whose context ends with it. It is refused if
-// the task that the copy is for has ended: what becomes of the files then is decided
-// without it. Leave is to be called when nothing more is written.
+// Enter begins a copy into the instance; its context ends with the copy. It is refused if the task
+// that the copy is for has ended. leave is to be called when nothing more is written.
 func (in *Instance) Enter(ctx context.Context, s *state.Snapshot) (into context.Context, leave func(), err error) {
 	into, cancel := context.WithCancelCause(ctx)
 	c := &copying{cancel: cancel, left: make(chan struct{})}
@@ -87,8 +86,8 @@ type copying struct {
 	left   chan struct{}
 }
 
-// endCopies ends the copies into an instance that has no task any more, and returns
-// when none of them writes; no other can begin until it has one again.
+// endCopies ends the copies into an instance without a task, and returns when none of them writes.
+// No other can begin before the next task.
 func (in *Instance) endCopies(why error) {
 	in.mu.Lock()
 	all := slices.Collect(maps.Keys(in.copies))

@@ -10,8 +10,7 @@ import (
 	"github.com/verge-edge/verge/internal/engine/state"
 )
 
-// checks of the task that runs. What is wrong with one of them does not keep the
-// others from being made.
+// checks of the running task. A faulty one does not prevent the others.
 func (in *Instance) checks() (health.Checker, error) {
 	order := &in.rec.Order
 	found, err := health.Of(order.Spec, in.rec.Ports)
@@ -68,8 +67,8 @@ func (in *Instance) checks() (health.Checker, error) {
 	return x, err
 }
 
-// environment of the task that runs, as it would get it today. A secret that is
-// not there any more is left out: what runs goes on without it.
+// environment of the running task, as a start would give it now, without secrets that have been
+// removed.
 func (in *Instance) environment() ([]string, error) {
 	around, err := in.surroundings(in.snap())
 	if err != nil {

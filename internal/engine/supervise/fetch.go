@@ -14,15 +14,15 @@ import (
 	"github.com/verge-edge/verge/internal/wire"
 )
 
-// Pace of trying again what a registry, or containerd, was away for.
+// Pace of retries while a registry or containerd is away.
 const (
 	AwayFirst = 2 * time.Second
 	awayMost  = time.Minute
 )
 
-// fetch makes ready what an order needs before it can be started: its image, which
-// may take minutes. It ends early when something else is to be done. ready is false
-// where it is not there and nobody has failed. ahead: the instance sleeps.
+// fetch provides what an order needs before its start, such as the image, which may take minutes.
+// It ends early when the goal changes. ready is false where nothing has failed and it is not there
+// yet. ahead: the instance sleeps.
 func (in *Instance) fetch(ctx context.Context, o *wire.Order, ahead bool) (ready bool, err error) {
 	driver, ok := in.deps.Drivers[state.RuntimeOf(o)].(runtime.Imager)
 	if !ok {
@@ -57,12 +57,12 @@ func (in *Instance) fetch(ctx context.Context, o *wire.Order, ahead bool) (ready
 		select {
 		case step := <-steps:
 			if in.awayFor > 0 && in.awayReason != "" {
-				step += ", again after: " + in.awayReason // else nobody could read it but between two tries
+				step += ", again after: " + in.awayReason // else it would be readable only between two tries
 			}
 			in.rec.Why = step
 			in.show(wire.PhasePending, step, o)
 		case <-in.wake:
-			// For who sleeps it goes on when it is woken: it is needed all the more.
+			// A fetch for a sleeping instance goes on when it is woken.
 			g := in.Goal()
 			if (g.Kind == plan.Run || ahead && g.Kind == plan.Sleep) && state.SameRun(&g.Order, o) {
 				continue
@@ -111,9 +111,9 @@ func (in *Instance) login(o *wire.Order, s *runtime.Spec) error {
 	return nil
 }
 
-// fetchAhead makes ready what an instance that sleeps is started from, once for each order,
-// so that who wakes it waits for no download and no compiler. What is missing is told,
-// and tried again by its start. True if there was something to do.
+// fetchAhead provides what a sleeping instance is started from, once for each order, so that a
+// request that wakes it waits for no download and no compiler. A failure is shown, and the start
+// tries again. True if there was something to do.
 func (in *Instance) fetchAhead(ctx context.Context, o *wire.Order) bool {
 	if in.fetchedFor.ID != "" && state.SameRun(&in.fetchedFor, o) {
 		return false
@@ -133,12 +133,12 @@ func (in *Instance) fetchAhead(ctx context.Context, o *wire.Order) bool {
 	return true
 }
 
-// holdFor puts a start off that something else than the instance is to blame for.
+// holdFor puts a start off because something else than the instance is away.
 func (in *Instance) holdFor(err error) {
 	in.awayFor, in.awayReason = min(max(2*in.awayFor, AwayFirst), awayMost), err.Error()
 	in.rec.Why = fmt.Sprintf("waiting: %v; trying again in %s", err, in.awayFor)
 	in.due = time.Now().Add(in.awayFor)
 	in.trouble = "what it needs to be started is out of reach of its worker"
 	in.show(wire.PhasePending, in.rec.Why, &in.rec.Order)
-	in.deps.Changed() // nobody waits for it that long
+	in.deps.Changed() // requests do not wait that long
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/verge-edge/verge/internal/wire"
 )
 
-// RetryAfter is the pause after something failed that is not the instance's
-// fault: a full disk, a process that can't be killed.
+// RetryAfter is the pause after a failure that is not the instance's fault: a full disk, a process
+// that cannot be killed.
 const RetryAfter = 2 * time.Second
 
 // Instance is one instance with the goroutine that supervises it.
@@ -44,13 +44,13 @@ type Instance struct {
 	since        time.Time          // since when the task runs, monotonic
 	tried        time.Time          // when the last try at a start began, monotonic
 	due          time.Time          // when to start next, monotonic
-	awayFor      time.Duration      // what the last start was put off for, because something did not answer
+	awayFor      time.Duration      // how long the last start was put off, because something was away
 	awayReason   string             // what that was, in words
 	saveAt       time.Time          // when rec is written (again); monotonic; zero: it is on disk as it should be
-	fetchedFor   wire.Order         // of which it has been
-	fetchProblem string             // why it could not be, "" if it could
-	trouble      string             // why its last start failed, in words for clients
-	stuck        string             // what a start waits for that nobody knows the time of, in such words
+	fetchedFor   wire.Order         // the order that was fetched ahead
+	fetchProblem string             // why it could not be fetched, "" if it was
+	trouble      string             // why its last start failed, for clients
+	stuck        string             // what a start waits for, for clients; "" while it waits for nothing
 	readySince   time.Time          // since when it is ready, monotonic
 	why          string             // of a running instance
 	net          network.Attachment // its part of the service network
@@ -76,8 +76,8 @@ func New(k *Deps, id wire.InstanceID, rec state.Record, marked bool) *Instance {
 		}
 	}
 	in.life.lost(left)
-	// What an engine before was starting is nobody's wish any more: whoever waited for
-	// it went with that engine.
+	// What an earlier engine was starting has no waiting request any more: that went with that
+	// engine.
 	in.awake = rec.Handle != nil && rec.Boot == k.Boot
 	k.Ports.Keep(id, rec.Ports)
 	in.state = in.snap()
@@ -111,7 +111,7 @@ func (in *Instance) Goal() plan.Goal {
 	return in.goal
 }
 
-// Present is what the next plan must know.
+// Present is what the next plan needs to know.
 func (in *Instance) Present() plan.Present {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -183,8 +183,8 @@ func (in *Instance) Run(ctx context.Context) {
 	}
 }
 
-// renew takes over another revision of the same program: nothing is restarted,
-// but what the engine itself looks up (probes, restarts, stops) is new.
+// renew takes over another revision of the same program: nothing is restarted, but checks,
+// restarts and stops go by it.
 func (in *Instance) renew(g plan.Goal) {
 	have := &in.rec.Order
 	if have.ID == "" || !in.outdated(g) || !state.SameRun(have, &g.Order) {
@@ -249,9 +249,8 @@ func (in *Instance) retry() (<-chan time.Time, func()) {
 	return t.C, func() { t.Stop() }
 }
 
-// saveLater puts the write of the record off for a moment: it is in nobody's way then, and
-// an instance that wakes and sleeps again is written once. Only for what a successor
-// may as well not know.
+// saveLater puts the write of the record off for a moment, so that an instance that wakes and
+// sleeps again is written once. It is only for what a successor need not know.
 func (in *Instance) saveLater() {
 	if in.saveAt.IsZero() {
 		in.saveAt = time.Now().Add(RetryAfter)
@@ -305,10 +304,10 @@ func (in *Instance) show(phase wire.Phase, why string, order *wire.Order) {
 	}
 }
 
-// settle shows the state of an instance that nothing is to be done about.
+// settle shows an instance that needs no step.
 func (in *Instance) settle(g plan.Goal) {
 	switch g.Kind {
-	case "": // nothing is known to be wanted yet
+	case "": // there is no plan yet
 	case plan.Refuse:
 		in.show(wire.PhaseRefused, g.Why, &g.Order)
 		if in.life.sleeps() || g.Order.Sleep != nil { // somebody waits for it
@@ -341,7 +340,7 @@ func (in *Instance) settle(g plan.Goal) {
 	}
 }
 
-// forget drops all traces. False if that failed, or if it is wanted again.
+// forget drops all traces. False if that failed, or if the instance is ordered again.
 func (in *Instance) forget(ctx context.Context) bool {
 	in.endCopies(runtime.ErrGone)
 	if err := in.detach(); err != nil {
@@ -381,7 +380,7 @@ func (in *Instance) remove(ctx context.Context) bool {
 	return true
 }
 
-// sweep ends what an earlier engine may have started without noting it.
+// sweep ends what an earlier engine may have started without recording it.
 func (in *Instance) sweep(ctx context.Context) {
 	err := in.deps.Orphans.End(ctx, in.ID)
 	if err == nil {
@@ -401,8 +400,8 @@ func (in *Instance) sweep(ctx context.Context) {
 	}
 }
 
-// endOrphans lets drivers end what an earlier engine may have started without noting
-// it, where they keep it elsewhere than in processes.
+// endOrphans lets drivers end what an earlier engine may have started without recording it, where
+// it is not found among processes.
 func (in *Instance) endOrphans(ctx context.Context) error {
 	was := in.rec.Order
 	if was.Spec == nil { // the record was damaged: most likely what is wanted ran
@@ -443,11 +442,11 @@ func (in *Instance) adopt(ctx context.Context) {
 	case err == nil:
 		in.log.Info("found again", "pid", in.rec.Handle.PID)
 		if in.deps.Users != nil && in.rec.User != 0 {
-			// It has its user, whatever can be written down of that.
+			// It has its user, whether or not that can be claimed.
 			_, err := in.deps.Users.Give(in.ID, in.rec.User)
 			in.deps.Problems.Set("user of "+in.ID, err)
 		}
-		in.life.adopted() // nobody saw how long it took
+		in.life.adopted() // how long its start took is not known
 		in.since = time.Now().Add(-in.age())
 		in.adoptTask(task)
 	case errors.Is(err, runtime.ErrGone):

@@ -19,7 +19,7 @@ import (
 	"github.com/verge-edge/verge/internal/wire"
 )
 
-// workdirFor is workdir for files that are the user's; nil is the user of this process.
+// workdirFor is workdir with files owned by a user; nil is the user of this process.
 func (in *Instance) workdirFor(u *runtime.User) workdir.Place {
 	p := in.workdir()
 	if u != nil {
@@ -62,8 +62,8 @@ func (in *Instance) prepareWorkdir(o *wire.Order, env map[string]string, known s
 	return mounts, dirs, err
 }
 
-// ownVolumes gives the named volumes of an order to its user. Directories of the machine
-// belong to whom they belong; the user must be able to read them.
+// ownVolumes gives the named volumes of an order to its user. Directories of the machine keep
+// their owner; the user must be able to read them.
 func ownVolumes(o *wire.Order, volumes []workdir.Volume, u *runtime.User) (dirs []string, err error) {
 	for i, v := range volumes {
 		if v.Dir == "" {

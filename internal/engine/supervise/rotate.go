@@ -22,8 +22,8 @@ import (
 // rotateAgain is when an exchange of secret files that failed is tried again.
 const rotateAgain = 30 * time.Second
 
-// held are the values that a start of an order is given, as far as they are there: of
-// the secrets in its files and variables.
+// held are the versions of secrets that a start of an order is given: those in its files and
+// variables that are here.
 func (in *Instance) held(o *wire.Order) []wire.SecretHeld {
 	var names []string
 	for _, f := range o.Spec.Files {
@@ -47,9 +47,9 @@ func (in *Instance) held(o *wire.Order) []wire.SecretHeld {
 	return out
 }
 
-// rotate brings new values of secrets to a task: into its files, which are exchanged
-// one by one and each as a whole. A variable of a process is nobody's to change: that
-// there is another value is shown. A secret that was removed stays as it is.
+// rotate brings new values of secrets into the files of a task, each of which is replaced as a
+// whole. Variables of a process cannot change: that there is a newer value is shown. A secret that
+// was removed stays as it is.
 func (in *Instance) rotate(ctx context.Context) {
 	o := &in.rec.Order
 	in.rotateAt = time.Time{}

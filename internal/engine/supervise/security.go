@@ -10,8 +10,7 @@ import (
 	"github.com/verge-edge/verge/internal/wire"
 )
 
-// securityOf is what the containers of a service may do. One whose descriptor is older
-// than that has the root that it had then.
+// securityOf is what the containers of a service may do.
 func securityOf(s *api.Service) runtime.Security {
 	sec := s.Security
 	return runtime.Security{
@@ -20,11 +19,11 @@ func securityOf(s *api.Service) runtime.Security {
 	}
 }
 
-// hintBytes are read of the end of a log in search of what a failure is due to.
+// hintBytes of the end of a log are searched for the cause of a failure.
 const hintBytes = 4 << 10
 
-// readOnlyHint says what may have been wrong with a container that failed, where its log
-// says that it could not write: programs seldom tell that by their exit code.
+// readOnlyHint says what may be wrong with a container whose log says that it could not write:
+// programs seldom tell by their exit code.
 func (in *Instance) readOnlyHint(exit wire.Exit) string {
 	o := &in.rec.Order
 	if exit.Code == 0 || exit.Unknown || o.Spec == nil || state.RuntimeOf(o) != api.Container || !o.Spec.Security.ReadOnly() {

@@ -10,14 +10,14 @@ import (
 	"github.com/verge-edge/verge/internal/wire"
 )
 
-// leastIdle is how long an instance that does not answer yet is kept awake at
-// least: whoever woke it may still be waiting.
+// leastIdle is how long an instance that does not answer yet is kept awake at least: the request
+// that woke it may still wait.
 const leastIdle = time.Minute
 
 // WhyAsleep is what is said of an instance that sleeps.
 const WhyAsleep = "asleep: the next request starts it"
 
-// SetAwake says whether an instance is to be awake; true if that is news.
+// SetAwake says whether an instance is to be awake; it reports whether that changes anything.
 func (in *Instance) SetAwake(awake bool) bool {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -28,8 +28,7 @@ func (in *Instance) SetAwake(awake bool) bool {
 	return true
 }
 
-// WakeIfOrdered wakes an instance of which an order says for the first time that it is to be
-// awake.
+// WakeIfOrdered wakes an instance that an order says to be awake for the first time.
 func (in *Instance) WakeIfOrdered(o *wire.Order) {
 	if o.Sleep == nil || !o.Sleep.Awake {
 		return
@@ -52,16 +51,15 @@ func (in *Instance) letSleep() {
 	}
 }
 
-// A request waits for an instance that it wakes through starts that fail, as long as
-// the next one is at most patientFor away and fewer than patientTries failed in a row:
-// one that stumbles once is there soon. Then whoever waits is told, and so is who comes,
-// until it is tried again: trying is what the restart rule allows, however many ask.
+// A request waits for the instance that it wakes through failed starts, while the next one is at
+// most waitAtMost away and fewer than waitTries failed in a row. After that requests are refused
+// until the next try, whose time the restart rule decides.
 const (
 	waitAtMost = time.Second
 	waitTries  = 3
 )
 
-// putOff says whether requests wait for an instance that is in this phase by this order.
+// putOff says why requests do not wait for an instance in this phase; nil if they do.
 func (in *Instance) putOff(phase wire.Phase, o *wire.Order) *status.Unavailable {
 	if o.Sleep == nil || in.task != nil {
 		return nil
@@ -86,8 +84,8 @@ func (in *Instance) putOff(phase wire.Phase, o *wire.Order) *status.Unavailable 
 	return nil
 }
 
-// idleLeft is how long an instance that runs may still be without a request before it
-// sleeps; false where it does not sleep.
+// idleLeft is how long a running instance may stay without a request before it sleeps; false where
+// it does not sleep.
 func (in *Instance) idleLeft() (time.Duration, bool) {
 	rule := in.Goal().Order.Sleep
 	if rule == nil {
@@ -105,8 +103,8 @@ func (in *Instance) idleLeft() (time.Duration, bool) {
 	return max(time.Until(from.Add(idle)), 0), true
 }
 
-// idleTimer returns a channel that fires when it may be time to sleep, and what
-// ends that.
+// idleTimer returns a channel that fires when it may be time to sleep, and a function that stops
+// it.
 func (in *Instance) idleTimer() (<-chan time.Time, func()) {
 	d, ok := in.idleLeft()
 	if !ok {
@@ -117,10 +115,9 @@ func (in *Instance) idleTimer() (<-chan time.Time, func()) {
 	return t.C, func() { t.Stop() }
 }
 
-// answered notes that an instance is ready for the first time in its run, and how
-// long that took since it was started or, where it slept, since the try that succeeded
-// began to get what it needs. What failed before, and waiting for room, is no time of a
-// start: who scales by it would believe that one takes minutes.
+// answered notes that an instance is ready for the first time in its run, and how long that took:
+// from its start or, where it was woken, from the try that succeeded. Failed tries and waiting for
+// room do not count: scaling would believe that a start takes minutes.
 func (in *Instance) answered() {
 	now := time.Now()
 	in.readySince = now

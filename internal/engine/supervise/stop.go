@@ -20,13 +20,13 @@ const (
 	KillWithin = 10 * time.Second
 )
 
-// stop ends the task: no new connections, then those that are left end, then
-// the signal, then force. It returns when the task has ended, when it could not
-// be ended (to be asked again), or when ctx is done (the successor goes on).
+// stop ends the task: no new connections, then the end of those that are left, then the signal,
+// then force. It returns when the task has ended, when it could not be ended (to be called again),
+// or when ctx is done (the successor goes on).
 func (in *Instance) stop(ctx context.Context) {
 	rule := in.stopRule()
 	deadline := time.Now().Add(rule.Grace.Std())
-	again := in.life.traffic == draining // all that is gentle was tried before
+	again := in.life.traffic == draining // an orderly end was tried before
 	was, sleeps := closed, false
 	if !again {
 		why := "draining"
@@ -70,7 +70,8 @@ func (in *Instance) stop(ctx context.Context) {
 			in.stopped(exit)
 			return
 		case <-in.wake:
-			// A request that came meanwhile waits for it, and it would wait for that.
+			// A request that came meanwhile waits for the instance; waiting for that request as
+			// well would never end.
 			if sleeps && plan.Next(in.facts(), in.Goal()) == plan.StepWatch {
 				in.life.resume(was)
 				in.display(in.why)
@@ -100,9 +101,8 @@ func (in *Instance) stopRule() api.Stop {
 	return rule
 }
 
-// quit signals the task to end and kills it if it has not by deadline; it has a
-// second in any case. It returns the exit, ok false if it could not be ended (to
-// be asked again) or ctx is done.
+// quit signals the task to end and kills it after the deadline; it has a second in any case. It
+// returns the exit; ok is false if it could not be ended (to be called again) or ctx is done.
 func (in *Instance) quit(ctx context.Context, ends <-chan wire.Exit, rule api.Stop, deadline time.Time) (exit wire.Exit, ok bool) {
 	if err := in.task.Signal(rule.Signal); err != nil && !errors.Is(err, runtime.ErrGone) {
 		in.log.Warn("signal its end", "signal", rule.Signal, "error", err)
@@ -143,8 +143,7 @@ func (in *Instance) kill(ctx context.Context, ends <-chan wire.Exit) (exit wire.
 	return wire.Exit{}, false
 }
 
-// stopped notes the end of a task that was asked to end. What becomes of the
-// instance now is the goal's business.
+// stopped records the end of a task that was asked to end. The goal decides what follows.
 func (in *Instance) stopped(exit wire.Exit) {
 	exit.Attempt = in.rec.Attempt()
 	task := in.task

@@ -31,8 +31,8 @@ import (
 // exitNotStarted stands for a start that failed, as a shell says it.
 const exitNotStarted = 127
 
-// manyPlaces is how many requests a function works on at a time where its service says
-// that there is no bound: its memory limit is one.
+// manyPlaces is how many requests a function works on at a time where its service sets no bound:
+// its memory limit is one.
 const manyPlaces = 1000
 
 // spec is what a driver needs to know of an order besides its command and
@@ -165,8 +165,8 @@ func (in *Instance) start(ctx context.Context, o wire.Order) {
 	in.failed(err)
 }
 
-// wait shows that a start of an order waits for something that nobody knows the time
-// of, and does so by rest. stuck is what, for clients.
+// wait shows that a start of an order waits, for an unknown time, and waits by rest. stuck says
+// for what, for clients.
 func (in *Instance) wait(o *wire.Order, stuck string, rest func()) {
 	in.stuck = stuck
 	in.show(wire.PhasePending, in.rec.Why, o)
@@ -175,15 +175,15 @@ func (in *Instance) wait(o *wire.Order, stuck string, rest func()) {
 	in.stuck = ""
 }
 
-// hold puts a start off that the worker, and not the instance, is to blame for.
+// hold puts a start off because of the worker, not of the instance.
 func (in *Instance) hold() {
 	in.trouble = "its worker cannot write to its disk"
 	in.rec.Why = "waiting until the worker can write to its disk"
 	in.due = time.Now().Add(RetryAfter)
 }
 
-// makeDirs makes the directories of the instance that its driver does not, and gives them
-// to the user that it runs as; nil is the user of this process.
+// makeDirs makes the directories that the driver does not, and gives them to the user that the
+// instance runs as; nil is the user of this process.
 func (in *Instance) makeDirs(o *wire.Order, u *runtime.User) error {
 	if in.deps.resident(o) {
 		if len(o.Spec.Files) == 0 {
@@ -255,7 +255,7 @@ func (in *Instance) prepare(o *wire.Order, known secrets.Values, u *runtime.User
 	return spec, err
 }
 
-// surroundings of what s says that the instance runs. It may be called by any goroutine.
+// surroundings of an instance as s has it. It may be called by any goroutine.
 func (in *Instance) surroundings(s state.Snapshot) (environment.Surroundings, error) {
 	o := &s.Order
 	around := environment.Surroundings{
@@ -300,7 +300,7 @@ func (in *Instance) adoptTask(task runtime.Task) {
 	in.display(in.why)
 }
 
-// starting is what is said of an instance until its startup check has passed.
+// starting is the reason that is shown until the startup check has passed.
 const starting = "starting"
 
 // phase of an instance that has a task.
@@ -314,8 +314,7 @@ func (in *Instance) phase() wire.Phase {
 // display shows an instance that has a task.
 func (in *Instance) display(why string) { in.show(in.phase(), why, &in.rec.Order) }
 
-// watch sees to a running task until it ends, or something else is to be done
-// about it, or ctx is done.
+// watch supervises a running task until it ends, another step is due, or ctx is done.
 func (in *Instance) watch(ctx context.Context) {
 	in.life.watch()
 	checks, err := in.checks()
@@ -386,8 +385,8 @@ func (in *Instance) watch(ctx context.Context) {
 	}
 }
 
-// await runs two goroutines beside the supervisor: one that waits for the end
-// of the task and hands it out, and beside. finish ends both and waits for them.
+// await runs two goroutines beside the supervisor: one waits for the end of the task and passes it
+// on, the other runs beside. finish ends both and waits for them.
 func (in *Instance) await(ctx context.Context, beside func(context.Context)) (ends <-chan wire.Exit, finish func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	exits, task := make(chan wire.Exit, 1), in.task
@@ -414,7 +413,7 @@ func (in *Instance) await(ctx context.Context, beside func(context.Context)) (en
 	}
 }
 
-// tell shows what a check has found and lets the router know.
+// tell shows the result of a check, and tells the router.
 func (in *Instance) tell(v health.Result) {
 	news := false
 	switch {
@@ -441,9 +440,8 @@ func (in *Instance) tell(v health.Result) {
 	}
 }
 
-// condemn ends a task that has failed a check for good, by its stop rule. Nobody
-// waits for its connections: it does not serve them. What follows is decided as
-// after any other exit.
+// condemn ends a task that has failed a check for good, by its stop rule but without waiting for
+// connections that it does not serve. What follows is decided as after any other exit.
 func (in *Instance) condemn(ctx context.Context, ends <-chan wire.Exit, why string) {
 	in.log.Info("ended because of a check", "why", why)
 	in.life.condemn()
@@ -457,7 +455,7 @@ func (in *Instance) condemn(ctx context.Context, ends <-chan wire.Exit, why stri
 	}
 }
 
-// exited handles a task that ended without being asked to.
+// exited handles the end of a task that was not asked to end.
 func (in *Instance) exited(exit wire.Exit) {
 	exit.Attempt = in.rec.Attempt()
 	in.rec.LastExit = &exit
@@ -471,10 +469,9 @@ func (in *Instance) exited(exit wire.Exit) {
 	in.endAttempt(act, act.Why+in.readOnlyHint(exit))
 }
 
-// age of the task that the files name: by the clock that nobody sets, where it began in
-// this boot. A clock on the wall that was set since would make a task old that has just
-// started, so that it sleeps at once and its failures are forgotten, or the other way
-// round.
+// age of the recorded task, by the monotonic clock of the machine where it began in this boot:
+// setting the wall clock would make a new task old, so that it sleeps at once and its failures are
+// forgotten, or the reverse.
 func (in *Instance) age() time.Duration {
 	if h := in.rec.Handle; h != nil && h.Boot == in.deps.Boot && in.rec.Clock > 0 {
 		return max(in.deps.Uptime()-in.rec.Clock, 0)

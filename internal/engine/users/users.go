@@ -27,9 +27,9 @@ const (
 	numUsers  = 1 << 18
 )
 
-// ClaimsDir is where the engines of a machine say which users their instances have: a
-// file for each, with the directory of the instance. It is empty after a boot; an engine
-// claims again what its records say.
+// ClaimsDir is where the engines of a machine record the users of their instances: a file for
+// each, with the directory of the instance. It is empty after a boot; an engine claims again what
+// its records say.
 const ClaimsDir = "/run/verge/users"
 
 // Pool gives each instance that runs as a process a user that no other instance of the
@@ -51,8 +51,8 @@ func New(claims, dir string) *Pool {
 	return &Pool{claims: claims, dir: dir, size: numUsers, held: map[wire.InstanceID]uint32{}, older: map[wire.InstanceID]bool{}}
 }
 
-// Give returns the user of an instance: had, if that is its own, else a free one. 0 is
-// none had.
+// Give returns the user of an instance: had if that is still its own, else a free one. had is 0
+// for none.
 func (u *Pool) Give(id wire.InstanceID, had uint32) (uint32, error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -84,7 +84,7 @@ func (u *Pool) Give(id wire.InstanceID, had uint32) (uint32, error) {
 	return 0, fmt.Errorf("no user is free for it: all %d of this machine have instances", u.size)
 }
 
-// Release frees the user of an instance that has nothing on the disk any more.
+// Release frees the user of an instance that has nothing on disk any more.
 func (u *Pool) Release(id wire.InstanceID) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -99,8 +99,8 @@ func (u *Pool) Release(id wire.InstanceID) error {
 	return nil
 }
 
-// Note says whether an instance runs as root although nothing allows it that, and returns
-// what is to be said of all that do, "" if none does.
+// Note records whether an instance runs as root without being allowed to, and returns a sentence
+// about all that do, "" for none.
 func (u *Pool) Note(id wire.InstanceID, asRoot bool) string {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -123,7 +123,7 @@ func (u *Pool) Note(id wire.InstanceID, asRoot bool) string {
 		"verge namespace standing NAMESPACE allow=host-root and by the worker's --allow-host-user root", list)
 }
 
-// claim writes down that a user is that of an instance; false if it is another's.
+// claim records that a user is that of an instance; false if it is taken.
 func (u *Pool) claim(uid uint32, id wire.InstanceID) (bool, error) {
 	place := u.place(id)
 	b, err := os.ReadFile(u.file(uid))
@@ -210,8 +210,7 @@ func number(text string) uint32 {
 	return uint32(n)
 }
 
-// Refuses says why this worker does not run an order as the user that it names, "" if
-// it does.
+// Refuses says why this worker does not run a service as the user that it names, "" if it does.
 func Refuses(s *api.Service, allowed []string, isolation *wire.Isolation) string {
 	switch {
 	case s.User == "" || s.Runtime == api.Container:
@@ -224,8 +223,8 @@ func Refuses(s *api.Service, allowed []string, isolation *wire.Isolation) string
 	return ""
 }
 
-// Chown gives a directory, with all that is in it, to a user. The directory itself is the
-// last: where it is the user's, all of it is. nil is root.
+// Chown gives a directory and all in it to a user. The directory itself comes last: if it has the
+// owner, all of it has. nil is root.
 func Chown(dir string, u *runtime.User) error {
 	uid, gid := 0, 0
 	if u != nil {

@@ -66,9 +66,9 @@ func (s *Store) Do(ctx context.Context, o *wire.Order) *wire.VolumeReport {
 	return out
 }
 
-// isFinal says whether a work on volumes that failed fails again: because of what is in
-// them, or because the object store refuses it. A store that is busy, or has no room at the
-// moment (409 too-many), takes it later: objects of other moves are removed when they end.
+// isFinal reports whether work on volumes that failed would fail again: because of their content,
+// or because the object store refuses it. A store that is busy, or has no room at the moment (409
+// too-many), takes it later: objects of other moves are removed when they end.
 func isFinal(err error) bool {
 	var p *wire.Problem
 	if errors.As(err, &p) && !p.MayPass() {
@@ -101,7 +101,7 @@ func (s *Store) pack(ctx context.Context, ref wire.VolumeRef, v wire.VolumeObjec
 		packed <- err
 	}()
 	view, err := s.o.Objects.Put(ctx, rest.ObjectUpload{Namespace: ref.Namespace, Name: v.Object, Type: volumeType, Size: -1, Body: read})
-	_ = read.Close() // lets go of who packs, where it was not read to its end
+	_ = read.Close() // releases the packer, if it was not read to its end
 	if perr := <-packed; perr != nil && !errors.Is(perr, io.ErrClosedPipe) {
 		return v, perr
 	}

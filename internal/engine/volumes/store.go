@@ -94,8 +94,7 @@ func (s *Store) List(ctx context.Context) ([]wire.VolumeView, error) {
 	return out, nil
 }
 
-// measure adds up what directories take on the disk, for a while: who asks waits for it,
-// and a disk has other things to do.
+// measure adds up what directories take on the disk, for a bounded time.
 type measure struct {
 	ctx   context.Context //nolint:containedctx // of this one question
 	until time.Time
