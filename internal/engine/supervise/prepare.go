@@ -58,7 +58,7 @@ func (in *Instance) prepareWorkdir(o *wire.Order, env map[string]string, known s
 	if len(files)+len(volumes)+len(in.rec.Placed) == 0 {
 		return mounts, dirs, nil
 	}
-	in.rec.Placed, err = in.workdirFor(u).Furnish(files, volumes, in.rec.Placed)
+	in.rec.Placed, err = in.workdirFor(u).Prepare(files, volumes, in.rec.Placed)
 	return mounts, dirs, err
 }
 

@@ -45,7 +45,7 @@ func TestExchange(t *testing.T) {
 	file := func(n int) workdir.File {
 		return workdir.File{Path: "file-0", Content: bytes.Repeat(fmt.Appendf(nil, "value %d\n", n), lines), Mode: 0o400, Secret: true}
 	}
-	if _, err := place.Furnish([]workdir.File{file(0)}, nil, nil); err != nil {
+	if _, err := place.Prepare([]workdir.File{file(0)}, nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	source := filepath.Join(place.Work, "file-0")

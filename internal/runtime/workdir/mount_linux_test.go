@@ -16,7 +16,7 @@ func TestTmpfs(t *testing.T) {
 	mustMount(t)
 	s := newScene(t)
 	tmpfs := []Volume{{Path: "scratch", Tmpfs: 1 << 20}}
-	if err := s.furnish(nil, tmpfs); err != nil {
+	if err := s.prepare(nil, tmpfs); err != nil {
 		t.Fatal(err)
 	}
 	s.write("work/scratch/x", "in memory")
@@ -41,13 +41,13 @@ func TestTmpfs(t *testing.T) {
 		t.Errorf("left: %v, %v", left, err)
 	}
 	// It begins empty each time.
-	if err := s.furnish(nil, tmpfs); err != nil {
+	if err := s.prepare(nil, tmpfs); err != nil {
 		t.Fatal(err)
 	}
 	if names := s.names("work/scratch"); len(names) != 0 {
 		t.Errorf("in it there is %v", names)
 	}
-	if err := s.furnish(nil, nil); err != nil {
+	if err := s.prepare(nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	if names := s.names("work"); len(names) != 0 {
@@ -62,7 +62,7 @@ func TestReadOnly(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(data, "x"), []byte("text"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.furnish(nil, []Volume{{Path: "data", Dir: data, ReadOnly: true}, {Path: "more", Tmpfs: 1 << 20}}); err != nil {
+	if err := s.prepare(nil, []Volume{{Path: "data", Dir: data, ReadOnly: true}, {Path: "more", Tmpfs: 1 << 20}}); err != nil {
 		t.Fatal(err)
 	}
 	s.is("work/data/x", "text", 0o600)
@@ -101,7 +101,7 @@ func TestSecretFilesAreInMemory(t *testing.T) {
 	mustMount(t)
 	s := newScene(t)
 	files := []File{{Path: "tls/key", Content: []byte("secret"), Mode: 0o400, Secret: true}, {Path: "plain", Content: []byte("text"), Mode: 0o600}}
-	if err := s.furnish(files, nil); err != nil {
+	if err := s.prepare(files, nil); err != nil {
 		t.Fatal(err)
 	}
 	s.is("work/tls/key", "secret", 0o400)
@@ -117,11 +117,11 @@ func TestSecretFilesAreInMemory(t *testing.T) {
 	}
 	// It may have been an ordinary file before.
 	files[0].Secret = false
-	if err := s.furnish(files, nil); err != nil {
+	if err := s.prepare(files, nil); err != nil {
 		t.Fatal(err)
 	}
 	files[0].Secret = true
-	if err := s.furnish(files, nil); err != nil {
+	if err := s.prepare(files, nil); err != nil {
 		t.Fatal(err)
 	}
 	s.is("work/tls/key", "secret", 0o400)

@@ -36,14 +36,14 @@ func TestOwner(t *testing.T) {
 	if err := os.MkdirAll(s.path("work/etc"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.furnish(files, volumes); err != nil {
+	if err := s.prepare(files, volumes); err != nil {
 		t.Fatal(err)
 	}
 	check("etc/app", "etc/app/conf", "etc/key", "mem", "mem/scratch")
 	if err := os.Chown(s.path("work/etc/app/conf"), 0, 0); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.furnish(files, volumes); err != nil {
+	if err := s.prepare(files, volumes); err != nil {
 		t.Fatal(err)
 	}
 	check("etc/app/conf", "etc/key", "mem/scratch")

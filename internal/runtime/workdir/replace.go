@@ -9,7 +9,7 @@ import (
 	"strconv"
 )
 
-// Replace puts another content in the place of the i-th file that Furnish has put
+// Replace puts another content in the place of the i-th file that Prepare has put
 // there, while the instance runs. Who opens it finds the one before or this one, whole;
 // who has it open goes on reading the one before. The owner stays. With an error the
 // one before is there.

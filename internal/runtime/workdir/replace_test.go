@@ -21,7 +21,7 @@ func TestReplace(t *testing.T) {
 			s.place.MayMount = mounting
 			value := func(n int) []byte { return bytes.Repeat(fmt.Appendf(nil, "value %3d\n", n), 10+60*n) }
 			files := []File{{Path: "app.ini", Mode: 0o600}, {Path: "tls/key", Content: value(0), Mode: 0o400, Secret: true}}
-			if err := s.furnish(files, nil); err != nil {
+			if err := s.prepare(files, nil); err != nil {
 				t.Fatal(err)
 			}
 			held, err := os.Open(s.path("work/tls/key"))

@@ -26,7 +26,7 @@ type Place struct {
 	// MayMount: see CannotMount. Where it is false there can be no Tmpfs and no
 	// ReadOnly volumes, and secret files are on disk.
 	MayMount bool
-	// Owner gets all that Furnish makes; nil is this process.
+	// Owner gets all that Prepare makes; nil is this process.
 	Owner *Owner
 }
 
@@ -62,12 +62,12 @@ type Volume struct {
 // newName is what a file or link is called until it is complete.
 const newName = ".verge-new"
 
-// Furnish puts files and volumes into the working directory. had are the paths
-// that an earlier Furnish returned: of them, what is not wanted any more is
+// Prepare puts files and volumes into the working directory. had are the paths
+// that an earlier Prepare returned: of them, what is not wanted any more is
 // removed. It returns the paths that are there now, also with an error, which
-// names the one that is wrong. Mounts of an earlier Furnish must have been
+// names the one that is wrong. Mounts of an earlier Prepare must have been
 // Cleared.
-func (p Place) Furnish(files []File, volumes []Volume, had []string) (placed []string, err error) {
+func (p Place) Prepare(files []File, volumes []Volume, had []string) (placed []string, err error) {
 	root, err := os.OpenRoot(p.Work)
 	if err != nil {
 		return had, fmt.Errorf("working directory: %w", err)

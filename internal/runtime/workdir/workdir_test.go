@@ -42,14 +42,14 @@ func newScene(t *testing.T) *scene {
 	return s
 }
 
-// furnish clears and furnishes, as an engine does before each start.
-func (s *scene) furnish(files []File, volumes []Volume) error {
+// prepare clears and prepares, as an engine does before each start.
+func (s *scene) prepare(files []File, volumes []Volume) error {
 	s.t.Helper()
 	if err := s.place.Clear(); err != nil {
 		s.t.Fatal(err)
 	}
 	var err error
-	s.had, err = s.place.Furnish(files, volumes, s.had)
+	s.had, err = s.place.Prepare(files, volumes, s.had)
 	return err
 }
 
@@ -111,7 +111,7 @@ func TestFiles(t *testing.T) {
 		{Path: "conf/deep/er.sh", Content: []byte("#!/bin/sh\n"), Mode: 0o755},
 		{Path: "empty", Mode: 0o444},
 	}
-	if err := s.furnish(files, nil); err != nil {
+	if err := s.prepare(files, nil); err != nil {
 		t.Fatal(err)
 	}
 	s.is("work/app.ini", "a=1\n", 0o600)
@@ -128,7 +128,7 @@ func TestFiles(t *testing.T) {
 	}
 	s.write("work/conf/deep/er.sh", "changed")
 	s.write("work/conf/own", "of the instance")
-	if err := s.furnish(files, nil); err != nil {
+	if err := s.prepare(files, nil); err != nil {
 		t.Fatal(err)
 	}
 	if st, err := os.Stat(s.path("work/app.ini")); err != nil || !st.ModTime().Equal(old) {
@@ -138,7 +138,7 @@ func TestFiles(t *testing.T) {
 
 	// Another content, another mode; and what is not wanted any more goes.
 	files = []File{{Path: "app.ini", Content: []byte("a=2\n"), Mode: 0o640}, {Path: "empty/now/a/directory", Mode: 0o600}}
-	if err := s.furnish(files, nil); err != nil {
+	if err := s.prepare(files, nil); err != nil {
 		t.Fatal(err)
 	}
 	s.is("work/app.ini", "a=2\n", 0o640)
@@ -147,7 +147,7 @@ func TestFiles(t *testing.T) {
 	if got := s.names("work/conf"); !slices.Equal(got, []string{"own"}) {
 		t.Errorf("in conf there is %v", got)
 	}
-	if err := s.furnish(nil, nil); err != nil {
+	if err := s.prepare(nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	if got := s.names("work"); !slices.Equal(got, []string{"conf"}) || len(s.had) != 0 {
@@ -160,12 +160,12 @@ func TestSecretFilesWithoutMounts(t *testing.T) {
 	s.place.MayMount = false
 	files := []File{{Path: "tls/key", Content: []byte("secret"), Mode: 0o400, Secret: true}}
 	for range 2 {
-		if err := s.furnish(files, nil); err != nil {
+		if err := s.prepare(files, nil); err != nil {
 			t.Fatal(err)
 		}
 		s.is("work/tls/key", "secret", 0o400)
 	}
-	if err := s.furnish(nil, nil); err != nil {
+	if err := s.prepare(nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	if got := s.names("work"); len(got) != 0 {
@@ -184,17 +184,17 @@ func TestFilesStayInside(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, path := range []string{"out/x", "abs/x", "abs/y/x", "../outside/x", "/x"} {
-		err := s.furnish(file(path), nil)
+		err := s.prepare(file(path), nil)
 		if err == nil || !strings.Contains(err.Error(), path) {
 			t.Errorf("%s: %v", path, err)
 		}
 	}
-	if err := s.furnish(file("out/x"), nil); err == nil || !strings.Contains(err.Error(), "link that leads out") {
+	if err := s.prepare(file("out/x"), nil); err == nil || !strings.Contains(err.Error(), "link that leads out") {
 		t.Errorf("%v", err)
 	}
 	// A link in place of the file is replaced and not followed; one that stays
 	// inside is the instance's own affair.
-	if err := s.furnish(append(file("file"), file("in/x")...), nil); err != nil {
+	if err := s.prepare(append(file("file"), file("in/x")...), nil); err != nil {
 		t.Fatal(err)
 	}
 	s.is("work/file", "text", 0o600)
@@ -203,7 +203,7 @@ func TestFilesStayInside(t *testing.T) {
 	// Not even to remove something.
 	s.write("outside/precious", "text")
 	s.had = []string{"out/precious"}
-	if err := s.furnish(nil, nil); err != nil {
+	if err := s.prepare(nil, nil); err != nil {
 		t.Error(err)
 	}
 	s.is("outside/precious", "text", 0o600)
@@ -213,7 +213,7 @@ func TestFilesStayInside(t *testing.T) {
 	s.had = nil
 
 	// Nor does a volume lead to somewhere else.
-	if err := s.furnish(nil, []Volume{{Path: "out/data", Dir: s.path("work")}}); err == nil {
+	if err := s.prepare(nil, []Volume{{Path: "out/data", Dir: s.path("work")}}); err == nil {
 		t.Error("a volume outside")
 	}
 }
@@ -221,7 +221,7 @@ func TestFilesStayInside(t *testing.T) {
 func TestVolumes(t *testing.T) {
 	s := newScene(t)
 	data := t.TempDir()
-	if err := s.furnish(nil, []Volume{{Path: "var/data", Dir: data}}); err != nil {
+	if err := s.prepare(nil, []Volume{{Path: "var/data", Dir: data}}); err != nil {
 		t.Fatal(err)
 	}
 	s.write("work/var/data/x", "kept")
@@ -238,7 +238,7 @@ func TestVolumes(t *testing.T) {
 	if err := os.Mkdir(s.place.Work, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.furnish(nil, []Volume{{Path: "var/data", Dir: data}}); err != nil {
+	if err := s.prepare(nil, []Volume{{Path: "var/data", Dir: data}}); err != nil {
 		t.Fatal(err)
 	}
 	s.is("work/var/data/x", "kept", 0o600)
@@ -247,7 +247,7 @@ func TestVolumes(t *testing.T) {
 	s.write("work/mine/file", "text")
 	s.write("work/plain", "text")
 	for _, path := range []string{"mine", "plain"} {
-		if err := s.furnish(nil, []Volume{{Path: path, Dir: data}}); err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "of the instance") {
+		if err := s.prepare(nil, []Volume{{Path: path, Dir: data}}); err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "of the instance") {
 			t.Errorf("%s: %v", path, err)
 		}
 	}
@@ -256,17 +256,17 @@ func TestVolumes(t *testing.T) {
 	if err := os.Mkdir(s.path("work/hollow"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.furnish(nil, []Volume{{Path: "hollow", Dir: data}}); err != nil {
+	if err := s.prepare(nil, []Volume{{Path: "hollow", Dir: data}}); err != nil {
 		t.Errorf("an empty directory in its place: %v", err)
 	}
 	// What was a file of ours may become a volume, and the other way round.
-	if err := s.furnish([]File{{Path: "turn", Mode: 0o600}}, nil); err != nil {
+	if err := s.prepare([]File{{Path: "turn", Mode: 0o600}}, nil); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.furnish(nil, []Volume{{Path: "turn", Dir: data}}); err != nil {
+	if err := s.prepare(nil, []Volume{{Path: "turn", Dir: data}}); err != nil {
 		t.Error(err)
 	}
-	if err := s.furnish([]File{{Path: "turn", Mode: 0o600}}, nil); err != nil {
+	if err := s.prepare([]File{{Path: "turn", Mode: 0o600}}, nil); err != nil {
 		t.Error(err)
 	}
 	s.is("work/turn", "", 0o600)
