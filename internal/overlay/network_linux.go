@@ -70,34 +70,43 @@ type Network struct {
 	shutDoors context.CancelFunc
 	open      context.Context // until then
 
-	mu       sync.Mutex // guards below; Ready and Reached are called with it
-	spawn    func(func(context.Context))
-	cancel   context.CancelFunc
-	closed   bool
-	space    *addr.Space             // nil without a lease
-	settled  bool                    // the machine is set up for the space
+	mu     sync.Mutex // guards below; Ready and Reached are called with it
+	spawn  func(func(context.Context))
+	cancel context.CancelFunc
+	closed bool
+	leased
 	reads    bool                    // first packets to services are read
 	asked    map[netip.AddrPort]bool // own addresses that are listened at, see doors
-	cleared  bool                    // Clear has removed what there was, and nobody has settled since
-	numbers  *addr.Numbers
-	numbers4 *addr.Numbers
 	book     *addr.Book
 	attached map[wire.InstanceID]*attached
 	routes   map[string]*wire.Route // by application and service
 	interest map[addr.Key]bool
 	served   map[addr.Key]rules.Service // what the ruleset has, by service and policy
 	through  map[throughKey]*throughPort
-	// remote are the addresses of instances of other workers in routes, and whether
-	// those workers were heard of.
+	remotes
+	again *time.Timer // see againLocked
+	paths *paths      // nil: none
+}
+
+// leased is what comes with the lease of the worker.
+type leased struct {
+	given    *wire.Network // the last one that Set had
+	space    *addr.Space   // nil without a lease
+	settled  bool          // the machine is set up for the space
+	cleared  bool          // Clear has removed what there was, and nobody has settled since
+	numbers  *addr.Numbers
+	numbers4 *addr.Numbers
+}
+
+// remotes are the instances of other workers.
+type remotes struct {
+	// remote are their addresses in routes, and whether those workers were heard of.
 	remote map[netip.Addr]bool
 	silent map[netip.Addr]bool // of them, those whose connections were ended
-	// trusted until then: there is a way to instances of other workers, as there was for an
-	// earlier engine, though this one has not found it.
+	// trusted until then: there is a way to them, as there was for an earlier engine, though
+	// this one has not found it.
 	trusted time.Time
-	again   *time.Timer // see againLocked
 	looks   looking
-	given   *wire.Network // the last one that Set had
-	paths   *paths        // nil: none
 }
 
 type attached struct {
@@ -137,7 +146,7 @@ func Open(o Options) (_ *Network, err error) {
 		opts: o, log: o.Log, change: make(chan struct{}, 1),
 		attached: map[wire.InstanceID]*attached{}, routes: map[string]*wire.Route{}, interest: map[addr.Key]bool{},
 		served: map[addr.Key]rules.Service{}, through: map[throughKey]*throughPort{},
-		asked: map[netip.AddrPort]bool{}, numbers: addr.NewNumbers(1, addr.MaxInstance),
+		asked: map[netip.AddrPort]bool{}, leased: leased{numbers: addr.NewNumbers(1, addr.MaxInstance)},
 	}
 	defer func() {
 		if err != nil {

@@ -106,7 +106,7 @@ func (c *Client) open(ctx context.Context, r request) (net.Conn, Answer, error) 
 	cfg.ServerName, cfg.NextProtos, cfg.GetConfigForClient = c.ServerName, []string{alpn}, nil
 	errs := []error{}
 	for _, addr := range c.Relay.Addresses {
-		conn, err := Insist(ctx, func(ctx context.Context) (*tls.Conn, error) {
+		conn, err := DialRacing(ctx, func(ctx context.Context) (*tls.Conn, error) {
 			d := net.Dialer{Timeout: dialTimeout}
 			raw, err := d.DialContext(ctx, "tcp", addr)
 			if err != nil {

@@ -29,12 +29,12 @@ func (s *Server) pipe(conn net.Conn, m *member, r request) {
 		delete(s.pipes, name)
 		s.mu.Unlock()
 	}()
-	patience := time.NewTimer(pipeTimeout)
-	defer patience.Stop()
+	timeout := time.NewTimer(pipeTimeout)
+	defer timeout.Stop()
 	select {
 	case other := <-p.other:
 		s.join(conn, other)
-	case <-patience.C:
+	case <-timeout.C:
 		refuse(conn, fmt.Errorf("worker %.63s of cluster %.63s does not come: it may be away, or keeps no tunnel with this relay", r.Worker, r.Cluster))
 	case <-s.ctx.Done():
 	}
@@ -79,12 +79,12 @@ func (s *Server) take(conn net.Conn, m *member, name string) {
 		return
 	}
 	end := &taken{Conn: conn, done: make(chan struct{})}
-	patience := time.NewTimer(pipeTimeout)
-	defer patience.Stop()
+	timeout := time.NewTimer(pipeTimeout)
+	defer timeout.Stop()
 	select {
 	case p.other <- end:
 		<-end.done
-	case <-patience.C:
+	case <-timeout.C:
 		refuse(conn, errors.New("who asked is gone"))
 	case <-s.ctx.Done():
 	}

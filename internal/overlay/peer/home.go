@@ -29,17 +29,17 @@ const (
 
 // home is the relay at which this worker can be reached.
 type home struct {
-	relay   wire.Relay
-	joined  bool
-	joining bool
-	key     wg.Key
-	inner   netip.Addr
-	why     string
-	retry   retry
-	rx      uint64
-	heard   time.Time // when something last came from it
-	hello   time.Time // when the last one was sent
-	hellos  int       // without an answer
+	relay    wire.Relay
+	joined   bool
+	joining  bool
+	key      wg.Key
+	inner    netip.Addr
+	why      string
+	retry    retry
+	rx       uint64
+	lastSeen time.Time // when something last came from it
+	hello    time.Time // when the last one was sent
+	hellos   int       // without an answer
 
 	outside netip.AddrPort
 	nat     bool
@@ -85,10 +85,10 @@ func (m *Manager) stepHome(now time.Time, status map[wg.Key]wg.Status) time.Dura
 		return look
 	}
 	if st := status[h.key]; st.Rx != h.rx {
-		h.rx, h.heard, h.hellos = st.Rx, now, 0
+		h.rx, h.lastSeen, h.hellos = st.Rx, now, 0
 	}
 	due := h.hello.Add(helloEvery)
-	if h.hellos > 0 && h.heard.Before(h.hello) {
+	if h.hellos > 0 && h.lastSeen.Before(h.hello) {
 		due = h.hello.Add(helloAgain)
 	}
 	if wait := due.Sub(now); wait > 0 {
@@ -122,7 +122,7 @@ func (m *Manager) doubt(r wire.Relay, err error) {
 		return
 	}
 	m.mu.Lock()
-	if h := &m.home; h.joined && h.relay.Name == r.Name && !h.heard.Before(h.hello) {
+	if h := &m.home; h.joined && h.relay.Name == r.Name && !h.lastSeen.Before(h.hello) {
 		h.hello = time.Time{}
 	}
 	m.mu.Unlock()
@@ -154,7 +154,7 @@ func (m *Manager) findHome(ctx context.Context, relays []wire.Relay) {
 		key, _ := wg.ParseKey(a.Key) // enter has looked at it
 		delete(h.guests, key)
 		h.relay, h.joined, h.joining, h.key, h.inner, h.why = r, true, false, key, a.Inner, ""
-		h.rx, h.heard, h.hello, h.hellos, h.retry = 0, now, now, 0, retry{}
+		h.rx, h.lastSeen, h.hello, h.hellos, h.retry = 0, now, now, 0, retry{}
 		m.sighted(a.Outside)
 		m.dirty = true
 		for _, k := range m.peers {

@@ -230,7 +230,7 @@ func (m *Manager) Lost(cluster, worker string) (since time.Time, lost bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	k := m.peers[id{cluster, worker}]
-	if k == nil || k.acc == nil || k.kind != wire.PathNone || k.heard.IsZero() {
+	if k == nil || k.acc == nil || k.kind != wire.PathNone || k.lastSeen.IsZero() {
 		return time.Time{}, false
 	}
 	return k.since, true
@@ -353,7 +353,7 @@ func (m *Manager) admit(a accepted) error {
 		}
 		// Where the data port answers, WireGuard's will mostly do so too.
 		if k.asks = (retry{}); a.from.IsValid() {
-			k.asks.next = now.Add(patience)
+			k.asks.next = now.Add(relayDelay)
 		}
 		k.offers = retry{n: 2, next: now.Add(15 * time.Second)}
 	}
@@ -672,7 +672,7 @@ func (m *Manager) gotChannel(ctx context.Context, who id, name string, at netip.
 		if k.endTry != nil {
 			k.endTry() // what is tried now does not know of this way back
 		}
-		if now.Sub(k.heard) > deadAfter {
+		if now.Sub(k.lastSeen) > deadAfter {
 			// The session is of no use, and WireGuard would try it for 15 seconds before
 			// it makes a handshake, which shows the relay where this side is.
 			m.anew(k, at)

@@ -32,8 +32,8 @@ const (
 	// half of them are lost.
 	offerTimeout = 20 * time.Second
 	dialTimeout  = 8 * time.Second
-	// patience is how long the data port has before the relay is asked too.
-	patience = 700 * time.Millisecond
+	// relayDelay is how long the data port has before the relay is asked too.
+	relayDelay = 700 * time.Millisecond
 )
 
 // offer is what two workers tell each other. Who says it, and that it is said now
@@ -296,7 +296,7 @@ func (m *Manager) propose(ctx context.Context, to Target) (accepted, error) {
 		results <- result{a, err}
 	}()
 	go func() {
-		t := time.NewTimer(patience)
+		t := time.NewTimer(relayDelay)
 		defer t.Stop()
 		select {
 		case <-t.C:
@@ -325,7 +325,7 @@ func (m *Manager) proposeDirectly(ctx context.Context, to Target) (accepted, err
 	if to.Address == "" {
 		return accepted{}, errors.New("its data port cannot be reached by others")
 	}
-	conn, err := relay.Insist(ctx, func(ctx context.Context) (*tls.Conn, error) {
+	conn, err := relay.DialRacing(ctx, func(ctx context.Context) (*tls.Conn, error) {
 		d := net.Dialer{Timeout: dialTimeout}
 		raw, err := d.DialContext(ctx, "tcp", to.Address)
 		if err != nil {

@@ -21,9 +21,9 @@ const (
 	deadAfter = 3 * time.Second
 	// A path that was given up and answers at the same endpoint within flap was only
 	// bad: it gets twice the time from then on, until it has lasted for calm.
-	longestPatience = 12 * time.Second
-	flap            = 20 * time.Second
-	calm            = 2 * time.Minute
+	maxSilence = 12 * time.Second
+	flap       = 20 * time.Second
+	calm       = 2 * time.Minute
 	// fresh is how long a relay's way that has not worked yet is waited for: WireGuard
 	// sends a handshake every five seconds.
 	fresh = 6 * time.Second
@@ -92,23 +92,23 @@ type path struct {
 	// stirred is the endpoint when something came during the round.
 	stirred netip.AddrPort
 	asking  bool // the relay is being asked
-	// patience is how long silence may last, 0 is deadAfter; was is the endpoint that
+	// silenceLimit is how long silence may last, 0 is deadAfter; was is the endpoint that
 	// was given up last.
-	patience time.Duration
-	was      netip.AddrPort
-	seed     uint64
+	silenceLimit time.Duration
+	was          netip.AddrPort
+	seed         uint64
 
-	rx, tx  uint64
-	heard   time.Time // when something last came
-	silent  time.Time // since when what was sent has had no answer; zero: it has
-	ask     time.Time // of the next question
-	tries   retry     // rounds of direct tries
-	asks    retry     // of the relay for a way
-	offers  retry
-	wanted  time.Time // when somebody last wanted the peer
-	traffic time.Time // the end of the last window with traffic
-	from    time.Time // begin of the window
-	bytes   uint64    // in it
+	rx, tx   uint64
+	lastSeen time.Time // when something last came
+	silent   time.Time // since when what was sent has had no answer; zero: it has
+	ask      time.Time // of the next question
+	tries    retry     // rounds of direct tries
+	asks     retry     // of the relay for a way
+	offers   retry
+	wanted   time.Time // when somebody last wanted the peer
+	traffic  time.Time // the end of the last window with traffic
+	from     time.Time // begin of the window
+	bytes    uint64    // in it
 }
 
 func newPath(now time.Time, seed uint64) path {
@@ -151,7 +151,7 @@ func (p *path) back(now time.Time) netip.AddrPort {
 
 // unheard is how long there has been no sign of the other side.
 func (p *path) unheard(now time.Time) time.Duration {
-	d := now.Sub(p.heard)
+	d := now.Sub(p.lastSeen)
 	if p.kind == wire.PathNone {
 		d = min(d, now.Sub(p.met))
 	}
@@ -173,9 +173,9 @@ func (p *path) step(now time.Time, s seen, hasRelay bool) todo {
 		}
 	}
 	if p.kind != wire.PathNone && now.Sub(p.since) > calm {
-		p.patience = 0
+		p.silenceLimit = 0
 	}
-	if !p.silent.IsZero() && now.Sub(p.silent) >= max(p.patience, deadAfter) && p.kind != wire.PathNone {
+	if !p.silent.IsZero() && now.Sub(p.silent) >= max(p.silenceLimit, deadAfter) && p.kind != wire.PathNone {
 		p.lost(now)
 	}
 	switch p.kind {
@@ -217,7 +217,7 @@ func (p *path) look(now time.Time, s seen, d *todo) {
 	}
 	switch {
 	case moved:
-		p.heard, p.silent = now, time.Time{}
+		p.lastSeen, p.silent = now, time.Time{}
 	case sent && p.silent.IsZero():
 		p.silent = now
 	}
@@ -248,7 +248,7 @@ func (p *path) reached(kind string, now time.Time) {
 		return
 	}
 	if at := p.endpoint(kind); p.kind == wire.PathNone && at.IsValid() && at == p.was && now.Sub(p.since) < flap {
-		p.patience = min(2*max(p.patience, deadAfter), longestPatience)
+		p.silenceLimit = min(2*max(p.silenceLimit, deadAfter), maxSilence)
 	}
 	p.become(kind, now)
 	p.asks, p.offers = retry{}, retry{}
@@ -286,7 +286,7 @@ func (p *path) triedDirectly(now time.Time, at netip.AddrPort) {
 	}
 	p.tries.tried(now, firstTry, slowest, p.seed)
 	if at.IsValid() {
-		p.direct, p.heard, p.silent = at, now, time.Time{}
+		p.direct, p.lastSeen, p.silent = at, now, time.Time{}
 		p.reached(wire.PathDirect, now)
 	} else if p.kind == wire.PathNone && p.relay.IsValid() && p.stirred == p.relay {
 		p.reached(wire.PathRelay, now)

@@ -189,7 +189,7 @@ func TestBadLineGetsMoreTime(t *testing.T) {
 		return d
 	}
 	first, second, third, fourth := silence(), silence(), silence(), silence()
-	if first > deadAfter+time.Second || second < 2*deadAfter || third < longestPatience || fourth > longestPatience+time.Second {
+	if first > deadAfter+time.Second || second < 2*deadAfter || third < maxSilence || fourth > maxSilence+time.Second {
 		t.Errorf("silence was borne for %s, %s, %s, %s", first, second, third, fourth)
 	}
 	c.hears(direct)

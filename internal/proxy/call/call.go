@@ -146,8 +146,8 @@ func (c *Call) catchUp() bool {
 }
 
 // tooLate notes that the endpoint that was asked last gave no answer within the time
-// that the service allows: that is a failed answer, unless it was the client who had
-// no patience.
+// that the service allows: that is a failed answer, unless the client set
+// the deadline.
 func (c *Call) tooLate() {
 	if c.endpoint != nil && !c.Whole {
 		c.service.AnsweredBy(c.endpoint, time.Now(), true, &orca.Report{})

@@ -23,7 +23,7 @@ type guardedBody struct {
 
 	mu      sync.Mutex
 	change  *sync.Cond // on mu: of all below
-	turn    int        // of tries
+	attempt int        // of tries
 	kept    []byte     // what was read so far
 	err     error      // that came after it
 	over    bool       // more was read than is kept
@@ -64,17 +64,17 @@ func (b *guardedBody) try() io.ReadCloser {
 	if b.over {
 		return nil
 	}
-	b.turn++
+	b.attempt++
 	b.held = false
 	b.change.Broadcast()
-	return &bodyTry{b: b, turn: b.turn}
+	return &bodyTry{b: b, attempt: b.attempt}
 }
 
 // bodyTry is a guardedBody as one try reads it.
 type bodyTry struct {
-	b    *guardedBody
-	turn int
-	at   int // how much of what is kept it has read
+	b       *guardedBody
+	attempt int
+	at      int // how much of what is kept it has read
 }
 
 // Read implements io.Reader. One reads at a time.
@@ -84,7 +84,7 @@ func (t *bodyTry) Read(p []byte) (int, error) {
 	defer b.mu.Unlock()
 	for {
 		switch {
-		case b.turn != t.turn:
+		case b.attempt != t.attempt:
 			return 0, errNextTry
 		case !b.over && t.at < len(b.kept):
 			n := copy(p, b.kept[t.at:])
@@ -119,7 +119,7 @@ func (b *guardedBody) readLocked(t *bodyTry, p []byte) (int, error) {
 	b.change.Broadcast()
 	switch {
 	case b.over:
-	case len(b.kept)+n > maxReplay && b.turn == t.turn && !b.held:
+	case len(b.kept)+n > maxReplay && b.attempt == t.attempt && !b.held:
 		b.over, b.kept = true, nil
 	default: // also what is more, where it came for who is not asked any more
 		b.kept = append(b.kept, p[:n]...)
@@ -149,11 +149,11 @@ func (b *guardedBody) hold() (end func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.held = !b.over
-	turn := b.turn
+	attempt := b.attempt
 	t := time.AfterFunc(http1.HoldLimit, func() {
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		if b.turn == turn {
+		if b.attempt == attempt {
 			b.goOnLocked()
 		}
 	})

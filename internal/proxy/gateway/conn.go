@@ -63,7 +63,7 @@ func (d *door) enter(c net.Conn, who origin, release func()) {
 			}
 			conn, traffic = http1.NewConn(secured, nil), nil // it is counted below TLS
 		}
-		conn.SetPatience(gatewayWriteTimeout)
+		conn.SetWriteTimeout(gatewayWriteTimeout)
 		v := &visitor{door: d, from: who.client}
 		limits := http1.Limits{Header: g.opts.HeaderTimeout, Idle: forward.ClientIdle}
 		g.opts.Fast.ServeSite(ctx, conn, v, v.marks(d.tls != nil), traffic, limits, v.handOver)

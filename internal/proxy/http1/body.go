@@ -193,7 +193,7 @@ func (m *mover) missed(c *Conn, src bool, err error) error {
 		switch now := Now(); {
 		case m.stuck == 0:
 			m.stuck = now
-		case c.patience > 0 && now.Sub(m.stuck) >= c.patience:
+		case c.writeTimeout > 0 && now.Sub(m.stuck) >= c.writeTimeout:
 			return &sideError{err: errLate}
 		}
 	}

@@ -69,15 +69,15 @@ type Conn struct {
 	// to who uses the connection, who may empty it.
 	Last Flow
 
-	patience  time.Duration // see SetPatience
-	resting   bool          // between two requests
-	in, out   int64         // bytes, until Traffic was asked last
-	idleSince Instant       // see Pool
-	reused    bool          // see Pool
-	broken    bool          // it is not to be used again
-	release   func()        // called once when it is closed; may be nil
-	once      sync.Once
-	pokes     atomic.Bool
+	writeTimeout time.Duration // see SetWriteTimeout
+	resting      bool          // between two requests
+	in, out      int64         // bytes, until Traffic was asked last
+	idleSince    Instant       // see Pool
+	reused       bool          // see Pool
+	broken       bool          // it is not to be used again
+	release      func()        // called once when it is closed; may be nil
+	once         sync.Once
+	pokes        atomic.Bool
 }
 
 var (
@@ -107,15 +107,15 @@ func NewConn(c net.Conn, release func()) *Conn {
 	return x
 }
 
-// SetPatience bounds the time in which the peer takes nothing of what is written to it;
+// SetWriteTimeout bounds the time in which the peer takes nothing of what is written to it;
 // 0 is five minutes, and for a body that streams over plain TCP any time at all. It is
 // called before the first use.
-func (c *Conn) SetPatience(d time.Duration) { c.patience = d }
+func (c *Conn) SetWriteTimeout(d time.Duration) { c.writeTimeout = d }
 
 // stall is the longest time for a write without anything moving.
 func (c *Conn) stall() time.Duration {
-	if c.patience > 0 {
-		return c.patience
+	if c.writeTimeout > 0 {
+		return c.writeTimeout
 	}
 	return stallLimit
 }

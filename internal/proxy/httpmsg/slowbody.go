@@ -8,7 +8,7 @@ import (
 )
 
 // SlowBody says that nothing came of a body.
-func SlowBody(patience time.Duration) *wire.Problem {
+func SlowBody(timeout time.Duration) *wire.Problem {
 	return wire.Problemf(http.StatusRequestTimeout, "slow-body", "send the body faster, or raise body_timeout of the ingress",
-		"the body did not come in time", "nothing came for %s", patience)
+		"the body did not come in time", "nothing came for %s", timeout)
 }

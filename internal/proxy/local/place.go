@@ -115,7 +115,7 @@ type Options struct {
 // New knows no instance yet.
 func New(opts Options) *Endpoints { return &Endpoints{Opts: opts, inflight: NewInFlight()} }
 
-// of is the spot of an instance, which is made if need be.
+// of is the endpoint of an instance, made with its first request.
 func (s *Endpoints) of(id wire.InstanceID, port string, limits queue.Limits) *Endpoint {
 	s.mu.Lock()
 	defer s.mu.Unlock()

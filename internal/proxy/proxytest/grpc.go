@@ -50,7 +50,7 @@ func grpcCallsAt(t *testing.T, protocol string, build Build) {
 	must(t, err)
 	defer func() { _ = conn.Close() }()
 	c := healthpb.NewHealthClient(conn)
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()
 	for range 10 {
 		res, err := c.Check(ctx, &healthpb.HealthCheckRequest{})

@@ -376,7 +376,7 @@ func deadlines(t *testing.T, build Build) {
 // is enough depends on the load of the machine.
 func patiently(t *testing.T, otherwise string, try func(limit time.Duration) bool) {
 	t.Helper()
-	for d := 100 * time.Millisecond; d < patience/2; d *= 2 {
+	for d := 100 * time.Millisecond; d < timeout/2; d *= 2 {
 		if try(d) {
 			return
 		}
@@ -448,7 +448,7 @@ func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	for end := time.Now().Add(patience); !ok(); <-tick.C {
+	for end := time.Now().Add(timeout); !ok(); <-tick.C {
 		if time.Now().After(end) {
 			t.Fatalf("waited in vain: %s", what)
 		}

@@ -70,13 +70,13 @@ func Run(t *testing.T, build Build, traits Traits) {
 	}
 }
 
-// patience with what should happen at once.
-const patience = 20 * time.Second
+// timeout with what should happen at once.
+const timeout = 20 * time.Second
 
 // Handler serves connections to an instance as an HTTP server would.
 func Handler(t testing.TB, h http.Handler) func(net.Conn) {
 	l := &handed{conns: make(chan net.Conn), over: make(chan struct{})}
-	srv := &http.Server{Handler: h, ReadHeaderTimeout: patience, Protocols: new(http.Protocols)}
+	srv := &http.Server{Handler: h, ReadHeaderTimeout: timeout, Protocols: new(http.Protocols)}
 	srv.Protocols.SetHTTP1(true)
 	srv.Protocols.SetUnencryptedHTTP2(true)
 	done := make(chan struct{})
@@ -158,7 +158,7 @@ func client(t testing.TB, h2 bool) *http.Client {
 	tr.Protocols.SetHTTP1(!h2)
 	tr.Protocols.SetUnencryptedHTTP2(h2)
 	t.Cleanup(tr.CloseIdleConnections)
-	return &http.Client{Transport: tr, Timeout: patience, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	return &http.Client{Transport: tr, Timeout: timeout, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 }
 
 func do(t testing.TB, c *http.Client, method, url string, body io.Reader, change func(*http.Request)) (*http.Response, []byte, error) {
@@ -193,9 +193,9 @@ type raw struct {
 
 func dial(t testing.TB, addr string) *raw {
 	t.Helper()
-	c, err := net.DialTimeout("tcp", addr, patience)
+	c, err := net.DialTimeout("tcp", addr, timeout)
 	must(t, err)
-	must(t, c.SetDeadline(time.Now().Add(patience)))
+	must(t, c.SetDeadline(time.Now().Add(timeout)))
 	t.Cleanup(func() { _ = c.Close() })
 	return &raw{t, c, bufio.NewReader(c)}
 }
@@ -513,7 +513,7 @@ func events(t *testing.T, build Build) {
 				t.Errorf("heard %q", line)
 			}
 			return
-		case <-time.After(patience):
+		case <-time.After(timeout):
 			t.Fatal("no event came")
 		}
 	}

@@ -13,8 +13,8 @@ import (
 var (
 	// ErrFull: as many wait as may.
 	ErrFull = errors.New("its queue is full")
-	// ErrLate: its time was over before its turn came.
-	ErrLate = errors.New("its time was over before its turn")
+	// ErrLate: its time was over while it waited.
+	ErrLate = errors.New("the deadline passed while it waited in the queue")
 )
 
 // Limits of a queue.
@@ -46,7 +46,7 @@ type Ticket struct {
 	token      scale.Token
 	prev, next *Ticket
 	in         bool          // it runs
-	turn       chan struct{} // closed when it runs, or err says why not; nil: it did not wait
+	admitted   chan struct{} // closed when it runs, or err says why not; nil: it did not wait
 	err        error
 }
 
@@ -92,7 +92,7 @@ func (q *Queue) EnterThen(ctx context.Context, t *Ticket, deadline time.Time, qu
 		return ErrFull
 	}
 	t.token = q.meter.Arrived(now)
-	t.turn = make(chan struct{})
+	t.admitted = make(chan struct{})
 	q.waiting++
 	t.prev = q.last
 	if q.last == nil {
@@ -117,7 +117,7 @@ func (q *Queue) wait(ctx context.Context, t *Ticket, now, deadline time.Time) er
 	}
 	var err error
 	select {
-	case <-t.turn:
+	case <-t.admitted:
 		return t.err
 	case <-late:
 		err = ErrLate
@@ -127,7 +127,7 @@ func (q *Queue) wait(ctx context.Context, t *Ticket, now, deadline time.Time) er
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	select {
-	case <-t.turn: // its turn came at the same time
+	case <-t.admitted: // it was admitted at the same time
 		if t.err != nil {
 			return t.err
 		}
@@ -199,7 +199,7 @@ func (q *Queue) Fail(err error) {
 		q.unlinkLocked(t)
 		q.meter.Left(&t.token, now)
 		t.err = err
-		close(t.turn)
+		close(t.admitted)
 	}
 }
 
@@ -261,7 +261,7 @@ func (q *Queue) admitLocked(now time.Time) {
 		t := q.first
 		q.unlinkLocked(t)
 		q.startLocked(t, now)
-		close(t.turn)
+		close(t.admitted)
 	}
 }
 

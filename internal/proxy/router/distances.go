@@ -106,12 +106,12 @@ type minute struct {
 const tenth = 10 * time.Second
 
 func (m *minute) add(now time.Time) {
-	m.turn(now)
+	m.advance(now)
 	m.counts[m.tenth%int64(len(m.counts))]++
 }
 
-// turn empties what is older than a minute.
-func (m *minute) turn(now time.Time) {
+// advance empties what is older than a minute.
+func (m *minute) advance(now time.Time) {
 	t := counters.Stamp(now) / int64(tenth)
 	for k := max(m.tenth+1, t-int64(len(m.counts))+1); k <= t; k++ {
 		m.counts[k%int64(len(m.counts))] = 0
@@ -120,7 +120,7 @@ func (m *minute) turn(now time.Time) {
 }
 
 func (m *minute) sum(now time.Time) (n int) {
-	m.turn(now)
+	m.advance(now)
 	for _, c := range m.counts {
 		n += int(c)
 	}

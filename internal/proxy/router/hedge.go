@@ -104,7 +104,7 @@ func (e *Endpoint) cancelWaiters() {
 	}
 }
 
-// Picker picks the endpoints for one client in turn, each once; those that are
+// Picker picks the endpoints for one client, each once; those that are
 // late come last.
 type Picker struct {
 	Service   *Service
@@ -258,7 +258,7 @@ func (r *Services) Open(ctx context.Context, s *Service, port string) (net.Conn,
 			running++
 			if more {
 				t := time.NewTimer(e.HedgeAfter())
-				defer t.Stop() // few turns, and most have none
+				defer t.Stop() // few rounds, and most have no timer
 				tooLong = t.C
 			}
 		}

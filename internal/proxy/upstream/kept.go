@@ -22,7 +22,7 @@ type Conn struct {
 	tls      bool
 	used     atomic.Bool  // something was written to it
 	answered atomic.Bool  // something was read since the last write
-	Upgraded atomic.Bool  // requests and answers do not take turns any more
+	Upgraded atomic.Bool  // requests and answers no longer alternate
 	Barred   atomic.Bool  // nothing may be written any more
 	Writes   atomic.Int64 // begun
 }

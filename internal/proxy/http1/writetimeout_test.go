@@ -40,7 +40,7 @@ func TestPatience(t *testing.T) {
 		must(t, ln.Close())
 		ended := make(chan struct{})
 		conn := NewConn(taken, func() { close(ended) })
-		conn.SetPatience(10 * time.Millisecond)
+		conn.SetWriteTimeout(10 * time.Millisecond)
 		Serve(context.Background(), conn, testLimits, &relayed{addr: up.Addr().String()}, func(net.Conn) { t.Error("handed over") }, nil)
 		<-ended
 		must(t, client.Close())

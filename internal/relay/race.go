@@ -7,22 +7,22 @@ import (
 )
 
 const (
-	// insistEvery is when another connection is begun beside one that takes long.
-	insistEvery = 3 * time.Second
-	insistMost  = 3
+	// raceEvery is when another connection is begun beside one that takes long.
+	raceEvery = 3 * time.Second
+	maxRacing = 3
 )
 
-// Insist makes a connection by open, and begins another one whenever it takes long:
+// DialRacing makes a connection by open, and begins another one whenever it takes long:
 // over a line that loses half of what is sent a new one is often there before TCP
 // repeats a packet of the first. It returns the first that there is, or the first
 // error.
-func Insist(ctx context.Context, open func(context.Context) (*tls.Conn, error)) (*tls.Conn, error) {
+func DialRacing(ctx context.Context, open func(context.Context) (*tls.Conn, error)) (*tls.Conn, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	type result struct {
 		conn *tls.Conn
 		err  error
 	}
-	results := make(chan result, insistMost)
+	results := make(chan result, maxRacing)
 	begun, open1 := 0, func() {
 		conn, err := open(ctx)
 		results <- result{conn, err}
@@ -33,8 +33,8 @@ func Insist(ctx context.Context, open func(context.Context) (*tls.Conn, error)) 
 		select {
 		case <-next.C:
 			go open1()
-			if begun++; begun < insistMost {
-				next.Reset(insistEvery)
+			if begun++; begun < maxRacing {
+				next.Reset(raceEvery)
 			}
 		case r := <-results:
 			cancel()
