@@ -61,7 +61,7 @@ func TestWorkerProcesses(t *testing.T) {
 // holder is the worker that runs an instance.
 func (w *world) holder(id wire.InstanceID) *worker {
 	w.t.Helper()
-	i := must[wire.InstanceView](w.t)(w.root.client().Instance(context.Background(), id))
+	i := must[wire.InstanceView](w.t)(w.root.client().Instances.Get(context.Background(), id))
 	x := w.worker[i.Worker]
 	if x == nil {
 		w.t.Fatalf("%s is on no worker: %+v", id, i)

@@ -13,7 +13,7 @@ import (
 func (w *world) agesAreOfTheReports(t *testing.T) {
 	edge, worker := w.cluster["edge"], w.worker["edge-1"]
 	ofCluster := func() (float64, error) {
-		s, err := w.root.client().Status(context.Background())
+		s, err := w.root.client().System.Status(context.Background())
 		for _, c := range s.Clusters {
 			if c.Name == edge.name {
 				return c.AgeSeconds, err
@@ -22,11 +22,11 @@ func (w *world) agesAreOfTheReports(t *testing.T) {
 		return 0, fmt.Errorf("no cluster %s (%w)", edge.name, err)
 	}
 	ofInstance := func() (float64, error) {
-		v, err := w.root.client().Instance(context.Background(), "good.main.0")
+		v, err := w.root.client().Instances.Get(context.Background(), "good.main.0")
 		return v.AgeSeconds, err
 	}
 	ofWorker := func() (float64, error) {
-		list, err := edge.client().Workers(context.Background())
+		list, err := edge.client().Workers.List(context.Background())
 		for _, x := range list {
 			if x.Name == worker.short {
 				return x.AgeSeconds, err

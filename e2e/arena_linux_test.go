@@ -177,7 +177,7 @@ type instanceState struct {
 func (a *arena) state() (map[string]instanceState, error) {
 	out := map[string]instanceState{}
 	for _, c := range a.cluster {
-		list, err := c.client().Instances(context.Background(), "", "")
+		list, err := c.client().Instances.List(context.Background(), "", "")
 		if err != nil {
 			return nil, err
 		}
@@ -225,7 +225,7 @@ func (a *arena) calm(patience time.Duration) map[string]instanceState {
 
 // asWanted is the state if everything is as it should be.
 func (a *arena) asWanted() (map[string]instanceState, error) {
-	status, err := a.root.client().Status(context.Background())
+	status, err := a.root.client().System.Status(context.Background())
 	if err != nil {
 		return nil, err
 	}
@@ -233,7 +233,7 @@ func (a *arena) asWanted() (map[string]instanceState, error) {
 		return nil, errors.New(strings.Join(status.Problems, "; "))
 	}
 	for _, c := range a.cluster {
-		status, err := c.client().Status(context.Background())
+		status, err := c.client().System.Status(context.Background())
 		if err != nil {
 			return nil, err
 		}
@@ -242,7 +242,7 @@ func (a *arena) asWanted() (map[string]instanceState, error) {
 		}
 	}
 	for _, name := range []string{"arena", "memo"} {
-		v, err := a.root.client().Application(context.Background(), name)
+		v, err := a.root.client().Applications.Get(context.Background(), name)
 		if err != nil {
 			return nil, err
 		}
@@ -308,7 +308,7 @@ func (a *arena) memoProcesses() string {
 func (a *arena) instance(id string) (wire.InstanceView, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	return a.cluster["edge"].client().Instance(ctx, id)
+	return a.cluster["edge"].client().Instances.Get(ctx, id)
 }
 
 // arenas lends arenas to cases that run at the same time, and makes what is

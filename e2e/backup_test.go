@@ -61,7 +61,7 @@ func TestARootIsRestored(t *testing.T) {
 		if now := everything(w); !maps.Equal(now, pids) {
 			return fmt.Errorf("processes were %v, are %v", pids, now)
 		}
-		if list := must[[]wire.ClusterView](t)(w.root.client().Clusters(context.Background())); len(list) > 0 {
+		if list := must[[]wire.ClusterView](t)(w.root.client().Clusters.List(context.Background())); len(list) > 0 {
 			return fmt.Errorf("it has the clusters %+v", list)
 		}
 		return nil
@@ -79,7 +79,7 @@ func TestARootIsRestored(t *testing.T) {
 
 	t.Log("it learns what it lost, and nothing is touched")
 	eventually(t, 20*time.Second, "the cluster has been asked", func() error {
-		v, err := w.root.client().Recovery(context.Background())
+		v, err := w.root.client().System.Recovery(context.Background())
 		if err == nil && (v.Holding || len(v.Peers) != 1 || v.Peers[0].Asked.IsZero()) {
 			err = fmt.Errorf("%+v", v)
 		}
@@ -96,7 +96,7 @@ func TestARootIsRestored(t *testing.T) {
 	if now := incarnations(site); !maps.Equal(now, counts) {
 		t.Errorf("incarnations were %v, are %v", counts, now)
 	}
-	v := must[wire.AppView](t)(w.root.client().Application(context.Background(), "shop"))
+	v := must[wire.AppView](t)(w.root.client().Applications.Get(context.Background(), "shop"))
 	wantEqual(t, "revision of shop", v.Revision, 2)
 	if text := w.root.ok("recovery"); !strings.Contains(text, "kiosk") {
 		t.Errorf("recovery says\n%s", text)
@@ -170,7 +170,7 @@ services:
 	site.start()
 	site.answers()
 	eventually(t, 30*time.Second, "the recovery has ended", func() error {
-		v, err := site.client().Recovery(context.Background())
+		v, err := site.client().System.Recovery(context.Background())
 		if err == nil && !v.Restored.IsZero() {
 			err = fmt.Errorf("%+v", v)
 		}
@@ -255,7 +255,7 @@ func TestAClusterOfAfterTheBackupJoinsAgain(t *testing.T) {
 	fog.answers()
 	w.allReady()
 	eventually(t, 20*time.Second, "what it runs is known again", func() error {
-		v, err := w.root.client().Application(context.Background(), "kiosk")
+		v, err := w.root.client().Applications.Get(context.Background(), "kiosk")
 		if err == nil && !v.Holds {
 			err = fmt.Errorf("%s", v.Message)
 		}

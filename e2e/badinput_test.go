@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/verge-edge/verge/client"
 	"github.com/verge-edge/verge/internal/pki"
-	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -68,12 +68,12 @@ func (w *world) badDescriptors(t *testing.T) {
 		wantEqual(t, name+": validate", verge(t, "", "validate", file).code, 1)
 	}
 	// What a client lets through, the server must not.
-	if _, err := w.root.client().Apply(t.Context(), []byte(head+"    comand: [x]\n"), false); err == nil {
+	if _, err := w.root.client().Applications.Apply(t.Context(), []byte(head+"    comand: [x]\n"), false); err == nil {
 		t.Error("the server accepted an unknown key")
 	} else {
 		wantWords(t, "the server", err.Error(), "5:5", "services.main.comand")
 	}
-	if _, err := w.root.client().Apply(t.Context(), []byte(strings.Repeat("x", 2<<20)), false); err == nil {
+	if _, err := w.root.client().Applications.Apply(t.Context(), []byte(strings.Repeat("x", 2<<20)), false); err == nil {
 		t.Error("the server accepted 2 MiB")
 	}
 	refused(t, "host taken", verge(t, w.root.contextFile(), "apply", w.file("bad-", strings.Replace(plain("bad", "1", 1, 100), "bad.test", "good.test", 1))),
@@ -228,32 +228,32 @@ func (w *world) badTokens(t *testing.T) {
 }
 
 func (w *world) badContexts(t *testing.T) {
-	own := must[rest.ContextEntry](t)(rest.ReadContext(w.root.contextFile()))
-	variant := func(name string, change func(e *rest.ContextEntry)) string {
+	own := must[client.Context](t)(client.ReadContext(w.root.contextFile()))
+	variant := func(name string, change func(e *client.Context)) string {
 		t.Helper()
 		e := own
 		change(&e)
 		path := filepath.Join(w.dir, "context-"+name+".yaml")
-		if err := rest.WriteContext(path, e); err != nil {
+		if err := client.WriteContext(path, e); err != nil {
 			t.Fatal(err)
 		}
 		return path
 	}
 	dead := freeAddr(t)
-	refused(t, "nobody there", verge(t, variant("dead", func(e *rest.ContextEntry) { e.Server = "https://" + dead }), "get", "apps"), dead, "does not answer")
+	refused(t, "nobody there", verge(t, variant("dead", func(e *client.Context) { e.Server = "https://" + dead }), "get", "apps"), dead, "does not answer")
 
 	other := newRoot(t)
-	theirs := must[rest.ContextEntry](t)(rest.ReadContext(other.root.contextFile()))
+	theirs := must[client.Context](t)(client.ReadContext(other.root.contextFile()))
 	theirs.Server = own.Server
 	path := filepath.Join(w.dir, "context-theirs.yaml")
-	if err := rest.WriteContext(path, theirs); err != nil {
+	if err := client.WriteContext(path, theirs); err != nil {
 		t.Fatal(err)
 	}
 	refused(t, "another root's context", verge(t, path, "get", "apps"), w.root.api, "certificate")
 	// Their certificate, though this root is trusted.
-	refused(t, "another root's certificate", verge(t, variant("cert", func(e *rest.ContextEntry) { e.Cert, e.Key = theirs.Cert, theirs.Key }), "get", "apps"), w.root.api)
-	refused(t, "no credentials", verge(t, variant("none", func(e *rest.ContextEntry) { e.Cert, e.Key = "", "" }), "get", "apps"), "client certificate", "verge token create --api")
-	refused(t, "a wrong bearer token", verge(t, variant("bearer", func(e *rest.ContextEntry) { e.Cert, e.Key, e.Token = "", "", "nonsense" }), "get", "apps"), "token")
+	refused(t, "another root's certificate", verge(t, variant("cert", func(e *client.Context) { e.Cert, e.Key = theirs.Cert, theirs.Key }), "get", "apps"), w.root.api)
+	refused(t, "no credentials", verge(t, variant("none", func(e *client.Context) { e.Cert, e.Key = "", "" }), "get", "apps"), "client certificate", "verge token create --api")
+	refused(t, "a wrong bearer token", verge(t, variant("bearer", func(e *client.Context) { e.Cert, e.Key, e.Token = "", "", "nonsense" }), "get", "apps"), "token")
 	refused(t, "no such context", verge(t, w.dir+"/nowhere.yaml", "get", "apps"), "nowhere.yaml")
 	refused(t, "rubbish", verge(t, w.file("context-", "\x00\x01rubbish"), "get", "apps"), "context")
 	refused(t, "none at all", verge(t, "", "get", "apps"))

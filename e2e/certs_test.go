@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/verge-edge/verge/client"
 	"github.com/verge-edge/verge/internal/pki"
-	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -41,9 +41,9 @@ func (w *world) identityNow(name string) (*pki.Identity, error) {
 }
 
 func (w *world) rotateUnderTraffic(t *testing.T) {
-	before := must[rest.ContextEntry](t)(rest.ReadContext(w.root.contextFile()))
+	before := must[client.Context](t)(client.ReadContext(w.root.contextFile()))
 	oldContext := w.file("old-context-", "")
-	if err := rest.WriteContext(oldContext, before); err != nil {
+	if err := client.WriteContext(oldContext, before); err != nil {
 		t.Fatal(err)
 	}
 	// A token of before works until the end.
@@ -53,7 +53,7 @@ func (w *world) rotateUnderTraffic(t *testing.T) {
 
 	w.root.ok("ca", "rotate")
 	eventually(t, 30*time.Second, "everybody follows the rotation", func() error {
-		v, err := w.root.client().CA(context.Background())
+		v, err := w.root.client().System.CA(context.Background())
 		if err == nil && (!v.Rotating || len(v.Behind) > 0) {
 			err = fmt.Errorf("behind: %v", v.Behind)
 		}
@@ -79,7 +79,7 @@ func (w *world) rotateUnderTraffic(t *testing.T) {
 		return nil
 	})
 	eventually(t, 30*time.Second, "everybody trusts the new authority alone", func() error {
-		v, err := w.root.client().CA(context.Background())
+		v, err := w.root.client().System.CA(context.Background())
 		if err == nil && (v.Rotating || len(v.Authorities) != 1 || len(v.Behind) > 0) {
 			err = fmt.Errorf("%+v", v)
 		}
@@ -242,7 +242,7 @@ func (w *world) removeCluster(t *testing.T) {
 		t.Error("the cluster has ended")
 	}
 	// The name is free for a new one.
-	if _, err := w.root.client().CreateToken(t.Context(), wire.TokenRequest{Kind: "cluster", Cluster: "fog"}); err != nil {
+	if _, err := w.root.client().Tokens.Create(t.Context(), wire.TokenRequest{Kind: "cluster", Cluster: "fog"}); err != nil {
 		t.Errorf("the name is not free: %v", err)
 	}
 }

@@ -195,7 +195,7 @@ func (c *chaos) build(t *testing.T) {
 	for name, n := range map[string]int{"edge": 2, "fog": 1} {
 		client := c.cluster[name].client()
 		eventually(t, 20*time.Second, "the workers of "+name+" are ready", func() error {
-			list, err := client.Workers(context.Background())
+			list, err := client.Workers.List(context.Background())
 			if err != nil {
 				return err
 			}
@@ -371,14 +371,14 @@ func (c *chaos) change() {
 		replicas := c.rand.IntN(5)
 		c.asks++
 		err := c.ask(func(ctx context.Context) error {
-			_, err := c.root.client().Scale(ctx, "chaos", "front", replicas)
+			_, err := c.root.client().Services.Scale(ctx, "chaos", "front", replicas)
 			return err
 		})
 		c.say("scale to %d: %v", replicas, err)
 		c.wish.ask(c.wish.replicas, c.wish.lateReplicas, replicas, err == nil)
 	case n < 7:
 		err := c.ask(func(ctx context.Context) error {
-			_, err := c.root.client().Restart(ctx, "chaos", wire.RestartRequest{Service: "front", Reason: "chaos"})
+			_, err := c.root.client().Services.Restart(ctx, "chaos", wire.RestartRequest{Service: "front", Reason: "chaos"})
 			return err
 		})
 		c.say("restart: %v", err)
@@ -402,7 +402,7 @@ func (c *chaos) apply() {
 	c.asks++
 	mark, replicas := c.wish.mark, c.rand.IntN(5)
 	err := c.ask(func(ctx context.Context) error {
-		_, err := c.root.client().Apply(ctx, []byte(chaosApp(mark, replicas)), false)
+		_, err := c.root.client().Applications.Apply(ctx, []byte(chaosApp(mark, replicas)), false)
 		return err
 	})
 	c.say("apply mark %d with %d replicas: %v", mark, replicas, err)
@@ -415,10 +415,10 @@ func (c *chaos) makeOrDelete() {
 	want := c.extra.mayNotBe
 	err := c.ask(func(ctx context.Context) error {
 		if want {
-			_, err := c.root.client().Apply(ctx, []byte(extraApp), false)
+			_, err := c.root.client().Applications.Apply(ctx, []byte(extraApp), false)
 			return err
 		}
-		return c.root.client().Delete(ctx, "extra")
+		return c.root.client().Applications.Delete(ctx, "extra")
 	})
 	c.say("extra is wanted %v: %v", want, err)
 	switch {
@@ -435,9 +435,9 @@ func (c *chaos) cordon() {
 	what := []string{"cordon", "drain", "uncordon"}[c.rand.IntN(3)]
 	err := c.ask(func(ctx context.Context) error {
 		if what == "uncordon" {
-			return client.UncordonWorker(ctx, "edge", "edge-2")
+			return client.Workers.Uncordon(ctx, "edge", "edge-2")
 		}
-		_, err := client.CordonWorker(ctx, "edge", "edge-2", wire.CordonRequest{Reason: "chaos", Drain: what == "drain"})
+		_, err := client.Workers.Cordon(ctx, "edge", "edge-2", wire.CordonRequest{Reason: "chaos", Drain: what == "drain"})
 		return err
 	})
 	c.say("%s edge-2: %v", what, err)
@@ -475,7 +475,7 @@ func (c *chaos) heal() {
 
 // apps that are there in the end.
 func (c *chaos) apps() []string {
-	list, err := c.root.client().Applications(context.Background())
+	list, err := c.root.client().Applications.List(context.Background())
 	if err != nil {
 		c.t.Fatal(err)
 	}

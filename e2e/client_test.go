@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/verge-edge/verge/internal/rest"
+	"github.com/verge-edge/verge/client"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -78,12 +78,12 @@ func (x *tier) apply(descriptor string) {
 // after what was acknowledged meanwhile.
 func (x *tier) applyOnce(ctx context.Context, descriptor string) error {
 	x.w.t.Helper()
-	c, err := rest.NewClient(must[rest.ContextEntry](x.w.t)(rest.ReadContext(x.contextFile())))
+	c, err := client.New(must[client.Context](x.w.t)(client.ReadContext(x.contextFile())))
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	_, err = c.Apply(ctx, []byte(descriptor), false)
+	_, err = c.Applications.Apply(ctx, []byte(descriptor), false)
 	return err
 }
 
@@ -99,7 +99,7 @@ func decode[T any](t *testing.T, text string) T {
 // instances of an application as the tier knows them, by id.
 func (x *tier) instances(app string) map[string]wire.InstanceView {
 	x.w.t.Helper()
-	return byID(must[[]wire.InstanceView](x.w.t)(x.client().Instances(context.Background(), app, "")))
+	return byID(must[[]wire.InstanceView](x.w.t)(x.client().Instances.List(context.Background(), app, "")))
 }
 
 func byID(list []wire.InstanceView) map[string]wire.InstanceView {
@@ -115,7 +115,7 @@ func (x *tier) holds(app string, patience time.Duration) {
 	x.w.t.Helper()
 	c := x.client()
 	eventually(x.w.t, patience, app+" holds", func() error {
-		v, err := c.Application(context.Background(), app)
+		v, err := c.Applications.Get(context.Background(), app)
 		if err == nil && !v.Holds {
 			err = errors.New(v.Message)
 		}

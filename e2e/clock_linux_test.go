@@ -304,7 +304,7 @@ func TestClockSetBack(t *testing.T) {
 	})
 	w.run("a worker is lost meanwhile", w.lostWhileClockIsBack)
 	eventually(t, 30*time.Second, "all is well in the end", func() error {
-		status, err := w.root.client().Status(context.Background())
+		status, err := w.root.client().System.Status(context.Background())
 		if err == nil && len(status.Problems) > 0 {
 			err = fmt.Errorf("%v", status.Problems)
 		}
@@ -323,7 +323,7 @@ func (w *world) lostWhileClockIsBack(t *testing.T) {
 		x := w.holder("lost.main.0")
 		killAll(t, x.dir)
 		eventually(t, 20*time.Second, "the cluster doubts the worker", func() error {
-			i, err := edge.client().Instance(context.Background(), "lost.main.0")
+			i, err := edge.client().Instances.Get(context.Background(), "lost.main.0")
 			if err == nil && !i.Unreachable {
 				err = fmt.Errorf("%+v", i)
 			}
@@ -331,7 +331,7 @@ func (w *world) lostWhileClockIsBack(t *testing.T) {
 		})
 		how()
 		eventually(t, 3*time.Minute, "the instance runs elsewhere", func() error {
-			i, err := edge.client().Instance(context.Background(), "lost.main.0")
+			i, err := edge.client().Instances.Get(context.Background(), "lost.main.0")
 			if err == nil && (i.Worker == x.short || !i.Ready) {
 				err = fmt.Errorf("%s on %s, ready %v", i.State, i.Worker, i.Ready)
 			}

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/verge-edge/verge/client"
 	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -64,9 +65,9 @@ type kindOfWrite struct {
 	name string
 	acked
 	// one makes the n-th change.
-	one func(ctx context.Context, c *rest.Client, a *acked, n int) error
+	one func(ctx context.Context, c *client.Client, a *acked, n int) error
 	// all reads what is there.
-	all func(ctx context.Context, c *rest.Client) (map[string]string, error)
+	all func(ctx context.Context, c *client.Client) (map[string]string, error)
 }
 
 // killKinds are the kinds of changes that a cluster takes by itself.
@@ -75,19 +76,19 @@ func killKinds(worker string) []*kindOfWrite {
 	return []*kindOfWrite{
 		{
 			name: "cordon",
-			one: func(ctx context.Context, c *rest.Client, a *acked, n int) error {
+			one: func(ctx context.Context, c *client.Client, a *acked, n int) error {
 				if n%10 == 9 {
-					return a.write(worker, "", func() error { return c.UncordonWorker(ctx, "edge", worker) })
+					return a.write(worker, "", func() error { return c.Workers.Uncordon(ctx, "edge", worker) })
 				}
 				why := fmt.Sprint("for ", n)
 				return a.write(worker, why, func() error {
-					_, err := c.CordonWorker(ctx, "edge", worker, wire.CordonRequest{Reason: why})
+					_, err := c.Workers.Cordon(ctx, "edge", worker, wire.CordonRequest{Reason: why})
 					return err
 				})
 			},
-			all: func(ctx context.Context, c *rest.Client) (map[string]string, error) {
+			all: func(ctx context.Context, c *client.Client) (map[string]string, error) {
 				out := map[string]string{}
-				list, err := c.Workers(ctx)
+				list, err := c.Workers.List(ctx)
 				for _, v := range list {
 					if v.Cordon != nil {
 						out[v.Name] = v.Cordon.Why
@@ -98,20 +99,20 @@ func killKinds(worker string) []*kindOfWrite {
 		},
 		{
 			name: "user",
-			one: func(ctx context.Context, c *rest.Client, a *acked, n int) error {
+			one: func(ctx context.Context, c *client.Client, a *acked, n int) error {
 				if len(a.have) > few {
 					name := slices.Min(slices.Collect(maps.Keys(a.have)))
-					return a.write(name, "", func() error { return c.RemoveUser(ctx, name) })
+					return a.write(name, "", func() error { return c.Users.Remove(ctx, name) })
 				}
 				name := fmt.Sprintf("u%08d", n)
 				return a.write(name, "there", func() error {
-					_, err := c.CreateUser(ctx, wire.UserRequest{Name: name, Roles: wire.Roles{Admin: true}})
+					_, err := c.Users.Create(ctx, wire.UserRequest{Name: name, Roles: wire.Roles{Admin: true}})
 					return err
 				})
 			},
-			all: func(ctx context.Context, c *rest.Client) (map[string]string, error) {
+			all: func(ctx context.Context, c *client.Client) (map[string]string, error) {
 				out := map[string]string{}
-				list, err := c.Users(ctx)
+				list, err := c.Users.List(ctx)
 				for _, v := range list {
 					out[v.Name] = "there"
 				}
@@ -120,26 +121,26 @@ func killKinds(worker string) []*kindOfWrite {
 		},
 		{
 			name: "local change",
-			one: func(ctx context.Context, c *rest.Client, a *acked, n int) error {
+			one: func(ctx context.Context, c *client.Client, a *acked, n int) error {
 				app := fmt.Sprintf("local-%d", n%few)
 				switch {
 				case a.have[app] == "":
 					return a.write(app, "0", func() error {
-						_, err := c.Apply(ctx, []byte(unplaced(app, 0)), false)
+						_, err := c.Applications.Apply(ctx, []byte(unplaced(app, 0)), false)
 						return err
 					})
 				case n%5 == 4:
-					return a.write(app, "", func() error { return c.DropLocal(ctx, app, "") })
+					return a.write(app, "", func() error { return c.LocalChanges.Drop(ctx, app, "") })
 				}
 				replicas := n % 10
 				return a.write(app, fmt.Sprint(replicas), func() error {
-					_, err := c.Scale(ctx, app, "main", replicas)
+					_, err := c.Services.Scale(ctx, app, "main", replicas)
 					return err
 				})
 			},
-			all: func(ctx context.Context, c *rest.Client) (map[string]string, error) {
+			all: func(ctx context.Context, c *client.Client) (map[string]string, error) {
 				out := map[string]string{}
-				v, err := c.LocalChanges(ctx)
+				v, err := c.LocalChanges.List(ctx)
 				for _, l := range v.Changes {
 					out[l.App] = fmt.Sprint(l.Replicas)
 				}
@@ -148,24 +149,24 @@ func killKinds(worker string) []*kindOfWrite {
 		},
 		{
 			name: "object",
-			one: func(ctx context.Context, c *rest.Client, a *acked, n int) error {
+			one: func(ctx context.Context, c *client.Client, a *acked, n int) error {
 				name := fmt.Sprintf("object-%d", n%few)
 				if n%7 == 6 && a.have[name] != "" {
-					return a.write(name, "", func() error { _, err := c.RemoveObject(ctx, "default", name); return err })
+					return a.write(name, "", func() error { _, err := c.Objects.Remove(ctx, "default", name); return err })
 				}
 				content := strings.Repeat(fmt.Sprintf("%d ", n), 100)
 				return a.write(name, content, func() error {
-					_, err := c.PutObject(ctx, rest.ObjectUpload{
+					_, err := c.Objects.Put(ctx, rest.ObjectUpload{
 						Namespace: "default", Name: name, Size: int64(len(content)), Body: bytes.NewReader([]byte(content)),
 					})
 					return err
 				})
 			},
-			all: func(ctx context.Context, c *rest.Client) (map[string]string, error) {
+			all: func(ctx context.Context, c *client.Client) (map[string]string, error) {
 				out := map[string]string{}
-				list, err := c.Objects(ctx, "default")
+				list, err := c.Objects.List(ctx, "default")
 				for _, v := range list {
-					o, err := c.GetObject(ctx, "default", v.Name, "")
+					o, err := c.Objects.Get(ctx, "default", v.Name, "")
 					if err != nil {
 						return nil, err
 					}
@@ -270,16 +271,15 @@ func TestKillsOfACluster(t *testing.T) {
 }
 
 // forSite is a client of its own, whose changes are meant for the site.
-func (x *tier) forSite() *rest.Client {
+func (x *tier) forSite() *client.Client {
 	x.w.t.Helper()
-	c := must[*rest.Client](x.w.t)(rest.NewClient(must[rest.ContextEntry](x.w.t)(rest.ReadContext(x.contextFile()))))
-	c.MeanLocal(true)
-	return c
+	e := must[client.Context](x.w.t)(client.ReadContext(x.contextFile()))
+	return must[*client.Client](x.w.t)(client.New(e, client.WithLocalChanges()))
 }
 
 // killWhileWrittenTo kills a cluster in the midst of changes of all kinds, so long after
 // the first of each kind was acknowledged.
-func (x *tier) killWhileWrittenTo(t *testing.T, c *rest.Client, kinds []*kindOfWrite, round int, after time.Duration) {
+func (x *tier) killWhileWrittenTo(t *testing.T, c *client.Client, kinds []*kindOfWrite, round int, after time.Duration) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()

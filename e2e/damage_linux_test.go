@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/verge-edge/verge/internal/rest"
+	"github.com/verge-edge/verge/client"
 )
 
 // What a role does about a damaged file.
@@ -246,7 +246,7 @@ func judge(t *testing.T, how, file, want, said string, works bool) {
 func (w *world) damagedTier(t *testing.T, x *tier, copied, file string) {
 	t.Helper()
 	good := must[[]byte](t)(os.ReadFile(filepath.Join(copied, file)))
-	entry := must[rest.ContextEntry](t)(rest.ReadContext(filepath.Join(copied, "context.yaml")))
+	entry := must[client.Context](t)(client.ReadContext(filepath.Join(copied, "context.yaml")))
 	want := kept[x.name][kindOf(file, kept[x.name])]
 	for how, bad := range damagesOf(good) {
 		restore(t, x, copied)
@@ -255,19 +255,19 @@ func (w *world) damagedTier(t *testing.T, x *tier, copied, file string) {
 		}
 		before := len(x.text())
 		x.start()
-		client := must[*rest.Client](t)(rest.NewClient(entry))
+		client := must[*client.Client](t)(client.New(entry))
 		eventually(t, time.Minute, how+": it ends, or works and what was acknowledged is there", func() error {
 			if !x.running() {
 				return nil // it may have listened before
 			}
-			v, err := client.Application(context.Background(), "kept")
+			v, err := client.Applications.Get(context.Background(), "kept")
 			if err == nil && (len(v.Services) != 1 || v.Services[0].Wanted != 1) {
 				err = fmt.Errorf("%+v", v)
 			}
 			if err != nil {
 				return err
 			}
-			list, err := client.Instances(context.Background(), "", "")
+			list, err := client.Instances.List(context.Background(), "", "")
 			if err == nil && (len(list) != 1 || list[0].ID != "kept.main.0") {
 				err = fmt.Errorf("%+v", list)
 			}
@@ -393,7 +393,7 @@ func (w *world) worksAgain(x *worker, before int) error {
 	if !strings.Contains(x.text()[before:], "the cluster answers") {
 		return errors.New("the cluster does not answer it")
 	}
-	i, err := w.cluster["edge"].client().Instance(context.Background(), "kept.main.0")
+	i, err := w.cluster["edge"].client().Instances.Get(context.Background(), "kept.main.0")
 	if err == nil && (!i.Ready || i.Unreachable) {
 		err = fmt.Errorf("the instance is %s, ready %v", i.State, i.Ready)
 	}

@@ -53,9 +53,9 @@ func TestDayOne(t *testing.T) {
 }
 
 // goesOn starts a command that goes on until the test ends.
-func (x *tier) goesOn(args ...string) *client {
+func (x *tier) goesOn(args ...string) *commandLine {
 	x.w.t.Helper()
-	c := &client{cmd: exec.Command(programs.verge, args...)}
+	c := &commandLine{cmd: exec.Command(programs.verge, args...)}
 	c.cmd.Env = environment("VERGE_CONTEXT=" + x.contextFile())
 	c.cmd.Stdout, c.cmd.Stderr = &c.out, &c.err
 	if err := c.cmd.Start(); err != nil {
@@ -70,7 +70,7 @@ func (x *tier) goesOn(args ...string) *client {
 }
 
 // says waits until the command has written something.
-func (c *client) says(t *testing.T, text string) {
+func (c *commandLine) says(t *testing.T, text string) {
 	t.Helper()
 	eventually(t, 30*time.Second, fmt.Sprintf("%s says %q", strings.Join(c.cmd.Args[1:], " "), text), func() error {
 		if !strings.Contains(c.out.String()+c.err.String(), text) {
@@ -81,7 +81,7 @@ func (c *client) says(t *testing.T, text string) {
 }
 
 // interrupt ends a command as Ctrl-C does.
-func (c *client) interrupt(t *testing.T) {
+func (c *commandLine) interrupt(t *testing.T) {
 	t.Helper()
 	if err := c.cmd.Process.Signal(syscall.SIGINT); err != nil {
 		t.Fatal(err)
@@ -122,7 +122,7 @@ func (w *world) watches(t *testing.T, at *tier) {
 	if r.code != 2 || !strings.Contains(r.err, "it is Running") {
 		t.Errorf("what does not come: %+v", r)
 	}
-	for _, c := range []*client{instances, names, events, status} {
+	for _, c := range []*commandLine{instances, names, events, status} {
 		c.interrupt(t)
 	}
 }
@@ -263,7 +263,7 @@ func (w *world) watchesOverRestarts(t *testing.T) {
 	if now := strings.Count(instances.out.String(), "\n"); now != before+1 {
 		t.Errorf("%d lines, %d before:\n%s", now, before, instances.out.String())
 	}
-	for _, c := range []*client{instances, events, logs, namespaces} {
+	for _, c := range []*commandLine{instances, events, logs, namespaces} {
 		c.interrupt(t)
 	}
 	follows := w.root.goesOn("logs", "application/day", "-f", "--tail", "1")

@@ -262,19 +262,19 @@ func (w *world) brokenCopy(t *testing.T, dir string) {
 
 // forwarded is a verge port-forward that runs.
 type forwarded struct {
-	*client
+	*commandLine
 	addr string
 }
 
 func forwarding(t *testing.T, x *tier, args ...string) *forwarded {
 	t.Helper()
-	c := &client{cmd: exec.Command(programs.verge, append([]string{"port-forward"}, args...)...)}
+	c := &commandLine{cmd: exec.Command(programs.verge, append([]string{"port-forward"}, args...)...)}
 	c.cmd.Env = environment("VERGE_CONTEXT=" + x.contextFile())
 	c.cmd.Stdout, c.cmd.Stderr = &c.out, &c.err
 	if err := c.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	f := &forwarded{client: c}
+	f := &forwarded{commandLine: c}
 	t.Cleanup(f.stop)
 	eventually(t, 20*time.Second, "it forwards", func() error {
 		if _, err := fmt.Sscanf(c.out.String(), "forwarding %s to port", &f.addr); err != nil {
@@ -399,7 +399,7 @@ func (w *world) whoMayReachIn(t *testing.T) {
 		return n
 	}
 	developer := w.user(w.root, "comer", "--developer", "default")
-	c := &client{cmd: exec.Command(programs.verge, "exec", "box.one.0", "--", "sleep", program)}
+	c := &commandLine{cmd: exec.Command(programs.verge, "exec", "box.one.0", "--", "sleep", program)}
 	c.cmd.Env = environment("VERGE_CONTEXT=" + developer)
 	c.cmd.Stdout, c.cmd.Stderr = &c.out, &c.err
 	if err := c.cmd.Start(); err != nil {

@@ -66,8 +66,8 @@ func execBasics(t *testing.T, w *world, x *tier) {
 	}
 }
 
-// client is a running command line.
-type client struct {
+// commandLine is a running command line.
+type commandLine struct {
 	cmd *exec.Cmd
 	out watched
 	err watched
@@ -92,9 +92,9 @@ func (w *watched) String() string {
 }
 
 // beginExec runs a script beside the instance.
-func beginExec(t *testing.T, x *tier, script string) *client {
+func beginExec(t *testing.T, x *tier, script string) *commandLine {
 	t.Helper()
-	c := &client{cmd: exec.Command(programs.verge, "exec", "box.one.0", "--", "sh", "-c", script)}
+	c := &commandLine{cmd: exec.Command(programs.verge, "exec", "box.one.0", "--", "sh", "-c", script)}
 	c.cmd.Env = environment("VERGE_CONTEXT=" + x.contextFile())
 	c.cmd.Stdout, c.cmd.Stderr = &c.out, &c.err
 	if err := c.cmd.Start(); err != nil {
@@ -133,7 +133,7 @@ func execSurvives(t *testing.T, x *tier, part *daemon) {
 }
 
 // program is the pid that a session's program has printed.
-func (c *client) program(t *testing.T) int {
+func (c *commandLine) program(t *testing.T) int {
 	t.Helper()
 	var pid int
 	if _, err := fmt.Sscan(c.out.String(), &pid); err != nil {

@@ -74,20 +74,20 @@ func (w *world) exhausted(t *testing.T, what string, take func(t *testing.T, nam
 		names func() ([]string, error)
 	}{
 		{w.root, func(name string) error {
-			_, err := w.root.client().CreateNamespace(ctx, wire.NamespaceRequest{Name: name})
+			_, err := w.root.client().Namespaces.Create(ctx, wire.NamespaceRequest{Name: name})
 			return err
 		}, func() (out []string, err error) {
-			list, err := w.root.client().Namespaces(ctx)
+			list, err := w.root.client().Namespaces.List(ctx)
 			for _, v := range list {
 				out = append(out, v.Name)
 			}
 			return out, err
 		}},
 		{edge, func(name string) error {
-			_, err := edge.client().CreateUser(ctx, wire.UserRequest{Name: name, Roles: wire.Roles{Admin: true}})
+			_, err := edge.client().Users.Create(ctx, wire.UserRequest{Name: name, Roles: wire.Roles{Admin: true}})
 			return err
 		}, func() (out []string, err error) {
-			list, err := edge.client().Users(ctx)
+			list, err := edge.client().Users.List(ctx)
 			for _, v := range list {
 				out = append(out, v.Name)
 			}
@@ -102,7 +102,7 @@ func (w *world) exhausted(t *testing.T, what string, take func(t *testing.T, nam
 			if err := role.write("refused"); err == nil || !strings.Contains(err.Error(), what) {
 				t.Errorf("a write does not fail for a lack of %s: %v", what, err)
 			}
-			status, err := role.tier.client().Status(ctx)
+			status, err := role.tier.client().System.Status(ctx)
 			if said := strings.Join(status.Problems, "; "); err != nil || !strings.Contains(said, "stored") || !strings.Contains(said, what) {
 				t.Errorf("its status says %q, %v", said, err)
 			}

@@ -291,7 +291,7 @@ func (a *arena) compare(c failureCase, h *hurt, before, after map[string]instanc
 func (a *arena) tallies() (out [2]wire.Tally) {
 	a.t.Helper()
 	for n, app := range []string{"arena", "memo"} {
-		out[n] = must[wire.AppView](a.t)(a.root.client().Application(context.Background(), app)).Tally
+		out[n] = must[wire.AppView](a.t)(a.root.client().Applications.Get(context.Background(), app)).Tally
 	}
 	return out
 }

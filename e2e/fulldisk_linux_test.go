@@ -32,7 +32,7 @@ func TestFullDisks(t *testing.T) {
 		if r.code != 1 || !strings.Contains(r.err, "stor") && !strings.Contains(r.err, "space") {
 			t.Errorf("an apply that cannot be stored: exit code %d\n%s", r.code, r.err)
 		}
-		if _, err := w.root.client().Application(context.Background(), "more"); err == nil {
+		if _, err := w.root.client().Applications.Get(context.Background(), "more"); err == nil {
 			t.Error("what was refused is there")
 		}
 		free()
@@ -42,7 +42,7 @@ func TestFullDisks(t *testing.T) {
 		free := fill(t, w.cluster["edge"].dir)
 		r := verge(t, w.root.contextFile(), "apply", "--timeout", "4s", w.file("app-", plain("more", "2", 1, 100)))
 		wantEqual(t, "exit code of an apply whose cluster cannot store it", r.code, 2)
-		status, err := w.cluster["edge"].client().Status(context.Background())
+		status, err := w.cluster["edge"].client().System.Status(context.Background())
 		if err != nil || !strings.Contains(strings.Join(status.Problems, "; "), "stored") {
 			t.Errorf("its status says %v, %v", status.Problems, err)
 		}

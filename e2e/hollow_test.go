@@ -30,7 +30,7 @@ func (w *world) hollow(cluster, name string, workers int) *daemon {
 func (w *world) holds(cluster, app string, n int, patience time.Duration) {
 	w.t.Helper()
 	eventually(w.t, patience, fmt.Sprintf("%d instances of %s run", n, app), func() error {
-		list, err := w.cluster[cluster].client().Instances(w.t.Context(), app, "")
+		list, err := w.cluster[cluster].client().Instances.List(w.t.Context(), app, "")
 		if err != nil {
 			return err
 		}
@@ -65,7 +65,7 @@ func TestHollowWorkers(t *testing.T) {
 	x := w.hollow("edge", "h", 100)
 	c := w.root.client()
 	eventually(t, time.Minute, "100 workers are ready", func() error {
-		list, err := c.Workers(t.Context())
+		list, err := c.Workers.List(t.Context())
 		if err != nil {
 			return err
 		}
@@ -117,7 +117,7 @@ func TestChurnOfWorkers(t *testing.T) {
 		w.holds("edge", app, n, 2*time.Minute)
 	}
 	eventually(t, time.Minute, "all workers are back, and have what runs and no more", func() error {
-		list, err := w.cluster["edge"].client().Workers(t.Context())
+		list, err := w.cluster["edge"].client().Workers.List(t.Context())
 		if err != nil {
 			return err
 		}

@@ -16,8 +16,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/verge-edge/verge/client"
 	"github.com/verge-edge/verge/internal/policy/life"
-	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -71,9 +71,9 @@ func (c *chaos) look(before onTheirOwn) {
 }
 
 // asked looks at what a tier says that is well.
-func (c *chaos) asked(ctx context.Context, x *tier, client *rest.Client) {
+func (c *chaos) asked(ctx context.Context, x *tier, client *client.Client) {
 	c.t.Helper()
-	list, err := client.Instances(ctx, "", "")
+	list, err := client.Instances.List(ctx, "", "")
 	if err != nil {
 		c.t.Errorf("%s is well and does not list its instances: %v", x.name, err)
 		return
@@ -88,9 +88,9 @@ func (c *chaos) asked(ctx context.Context, x *tier, client *rest.Client) {
 }
 
 // first: what was acknowledged is there.
-func (c *chaos) first(ctx context.Context, client *rest.Client) {
+func (c *chaos) first(ctx context.Context, client *client.Client) {
 	c.t.Helper()
-	v, err := client.Application(ctx, "chaos")
+	v, err := client.Applications.Get(ctx, "chaos")
 	if err != nil {
 		c.t.Errorf("invariant 1: an application that was acknowledged: %v", err)
 		return
@@ -98,7 +98,7 @@ func (c *chaos) first(ctx context.Context, client *rest.Client) {
 	if n := v.Services[0].Wanted; !c.wish.replicas[n] {
 		c.t.Errorf("invariant 1: %d replicas are wanted, what was acknowledged or tried are %v", n, c.wish.replicas)
 	}
-	v, err = client.Application(ctx, "extra")
+	v, err = client.Applications.Get(ctx, "extra")
 	there := err == nil && !v.Deleting
 	if there && !c.extra.mayBe || !there && !c.extra.mayNotBe {
 		c.t.Errorf("invariant 1: extra is there: %v (%v); it may be %v, it may not %v", there, err, c.extra.mayBe, c.extra.mayNotBe)
@@ -150,14 +150,14 @@ func (c *chaos) third(before onTheirOwn) {
 }
 
 // fourth: nothing about a single worker leaves a cluster that does not want it.
-func (c *chaos) fourth(ctx context.Context, client *rest.Client, list []wire.InstanceView) {
+func (c *chaos) fourth(ctx context.Context, client *client.Client, list []wire.InstanceView) {
 	c.t.Helper()
-	status, err := client.Status(ctx)
+	status, err := client.System.Status(ctx)
 	if err != nil {
 		c.t.Errorf("the root is well and has no status: %v", err)
 		return
 	}
-	events, err := client.Events(ctx, 0, 0)
+	events, err := client.Events.After(ctx, 0, 0)
 	if err != nil {
 		c.t.Errorf("the root is well and has no events: %v", err)
 		return
@@ -203,14 +203,14 @@ func around(b []byte, word string) string {
 }
 
 // fifth: every decision can be explained.
-func (c *chaos) fifth(ctx context.Context, x *tier, client *rest.Client, list []wire.InstanceView) {
+func (c *chaos) fifth(ctx context.Context, x *tier, client *client.Client, list []wire.InstanceView) {
 	c.t.Helper()
 	list = slices.DeleteFunc(slices.Clone(list), func(i wire.InstanceView) bool { return i.State != wire.Running })
 	if len(list) == 0 {
 		return
 	}
 	id := list[c.rand.IntN(len(list))].ID
-	e, err := client.Explain(ctx, id)
+	e, err := client.Instances.Explain(ctx, id)
 	var p *wire.Problem
 	if errors.As(err, &p) && p.Status == http.StatusNotFound {
 		return // it has ended meanwhile
@@ -252,15 +252,15 @@ func (c *chaos) seventh(ctx context.Context, x *tier) {
 // for.
 func (c *chaos) tallies() {
 	c.t.Helper()
-	steady, err := c.root.client().Application(context.Background(), "steady")
+	steady, err := c.root.client().Applications.Get(context.Background(), "steady")
 	if err != nil || steady.Tally.String() != "0 restarts, 1 change applied" {
 		c.t.Errorf("the application that nobody touched has %s (%v)", steady.Tally, err)
 	}
-	all, err := c.root.client().Application(context.Background(), "chaos")
+	all, err := c.root.client().Applications.Get(context.Background(), "chaos")
 	if n := int(all.Tally.Changes); err != nil || n < 1 || n > c.asks {
 		c.t.Errorf("%d changes were applied, %d were asked for (%v)", n, c.asks, err)
 	}
-	status, err := c.root.client().Status(context.Background())
+	status, err := c.root.client().System.Status(context.Background())
 	if sum := steady.Tally.Plus(all.Tally); err != nil || status.Tally.Restarts < sum.Restarts || status.Tally.Changes < sum.Changes {
 		c.t.Errorf("the status says %s, two applications have %s (%v)", status.Tally, sum, err)
 	}
@@ -302,7 +302,7 @@ func (c *chaos) settleDown() {
 	// Who cordoned says when it is over.
 	eventually(t, 15*time.Second, "edge-2 is no longer cordoned", func() error {
 		return c.ask(func(ctx context.Context) error {
-			return c.cluster["edge"].client().UncordonWorker(ctx, "edge", "edge-2")
+			return c.cluster["edge"].client().Workers.Uncordon(ctx, "edge", "edge-2")
 		})
 	})
 	before := c.wish
@@ -329,7 +329,7 @@ func (c *chaos) asWished(w wish) error {
 	defer cancel()
 	root := c.root.client()
 	defer root.Close()
-	status, err := root.Status(ctx)
+	status, err := root.System.Status(ctx)
 	if err != nil {
 		return err
 	}
@@ -348,7 +348,7 @@ func (c *chaos) asWished(w wish) error {
 	known := map[string]int{}
 	for _, x := range []*tier{c.root, c.cluster["edge"], c.cluster["fog"]} {
 		client := x.client()
-		list, err := client.Instances(ctx, "", "")
+		list, err := client.Instances.List(ctx, "", "")
 		client.Close()
 		if err != nil {
 			return err

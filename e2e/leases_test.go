@@ -16,7 +16,7 @@ import (
 // leases of all workers, as they say themselves what they have; an error until all
 // of them have IPv6 and IPv4.
 func (w *world) leases(at *tier) (map[string]wire.Lease, error) {
-	list, err := at.client().Workers(context.Background())
+	list, err := at.client().Workers.List(context.Background())
 	if err != nil {
 		return nil, err
 	}

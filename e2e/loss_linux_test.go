@@ -39,11 +39,11 @@ func TestLossyLinks(t *testing.T) {
 			begin := time.Now()
 			ctx, cancel := context.WithTimeout(context.Background(), 4*requestTimeout)
 			defer cancel()
-			if _, err := client.Apply(ctx, []byte(plain("lossy", fmt.Sprint(percent), 2, 100)), false); err != nil {
+			if _, err := client.Applications.Apply(ctx, []byte(plain("lossy", fmt.Sprint(percent), 2, 100)), false); err != nil {
 				t.Fatal(err)
 			}
 			holds := func() error {
-				v, err := client.Application(context.Background(), "lossy")
+				v, err := client.Applications.Get(context.Background(), "lossy")
 				if err == nil && !v.Holds {
 					err = errors.New(v.Message)
 				}

@@ -23,7 +23,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/verge-edge/verge/internal/rest"
+	"github.com/verge-edge/verge/client"
 )
 
 const mixedHost = "mixed.test"
@@ -441,7 +441,7 @@ func (w *world) held(t *testing.T) map[string]held {
 // raw reads a path of a tier's interface as its administrator.
 func (x *tier) raw(t *testing.T, path string) string {
 	t.Helper()
-	entry := must[rest.ContextEntry](t)(rest.ReadContext(x.contextFile()))
+	entry := must[client.Context](t)(client.ReadContext(x.contextFile()))
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM([]byte(entry.CA))
 	conf := &tls.Config{RootCAs: roots, ServerName: entry.ServerName, MinVersion: tls.VersionTLS13}

@@ -99,7 +99,7 @@ services:
 	}
 	client := w.root.client()
 	eventually(t, 20*time.Second, "the root knows what the workers of both clusters run", func() error {
-		list, err := client.Clusters(t.Context())
+		list, err := client.Clusters.List(t.Context())
 		for _, c := range list {
 			if a := c.Aggregate; err == nil && (a == nil || !slices.Contains(a.Runtimes, "process")) {
 				err = fmt.Errorf("nothing is known of %s", c.Name)

@@ -126,7 +126,7 @@ func TestAnOlderCopyOfTheRoot(t *testing.T) {
 	if now := incarnations(w.cluster["edge"]); !maps.Equal(now, counts) {
 		t.Errorf("incarnations were %v, are %v", counts, now)
 	}
-	wantEqual(t, "revision of shop", must[wire.AppView](t)(w.root.client().Application(context.Background(), "shop")).Revision, 2)
+	wantEqual(t, "revision of shop", must[wire.AppView](t)(w.root.client().Applications.Get(context.Background(), "shop")).Revision, 2)
 	if text := w.root.ok("recovery"); !strings.Contains(text, "older copy") || !strings.Contains(text, "kiosk") {
 		t.Errorf("recovery says\n%s", text)
 	}
@@ -143,7 +143,7 @@ func TestAnOlderCopyOfTheRoot(t *testing.T) {
 	w.root.answers()
 	w.allReady()
 	w.root.holds("shop", 20*time.Second)
-	if v := must[wire.RecoveryView](t)(w.root.client().Recovery(context.Background())); !v.Restored.IsZero() {
+	if v := must[wire.RecoveryView](t)(w.root.client().System.Recovery(context.Background())); !v.Restored.IsZero() {
 		t.Errorf("it recovers after a restart: %+v", v)
 	}
 }
@@ -177,7 +177,7 @@ func TestAnOlderCopyOfACluster(t *testing.T) {
 		site.answers()
 		site.recovering(by)
 		eventually(t, 40*time.Second, "the recovery has ended", func() error {
-			v, err := site.client().Recovery(context.Background())
+			v, err := site.client().System.Recovery(context.Background())
 			if err == nil && !v.Restored.IsZero() {
 				err = fmt.Errorf("%+v", v)
 			}
@@ -196,7 +196,7 @@ func TestAnOlderCopyOfACluster(t *testing.T) {
 		if now := incarnations(site); !maps.Equal(now, counts) {
 			t.Errorf("incarnations were %v, are %v", counts, now)
 		}
-		if v := must[wire.RecoveryView](t)(w.root.client().Recovery(context.Background())); !v.Restored.IsZero() {
+		if v := must[wire.RecoveryView](t)(w.root.client().System.Recovery(context.Background())); !v.Restored.IsZero() {
 			t.Errorf("the root recovers: %+v", v)
 		}
 		if err := os.RemoveAll(site.dir + ".newer"); err != nil {
@@ -249,7 +249,7 @@ func TestAnOlderCopyOfAWorker(t *testing.T) {
 	f, g := sendTraffic(t, shopHost, gates...), sendTraffic(t, kiosk, gates...)
 	throughout(t, 5*time.Second, "all hold", func() error {
 		for app := range want {
-			v, err := w.root.client().Application(context.Background(), app)
+			v, err := w.root.client().Applications.Get(context.Background(), app)
 			if err == nil && !v.Holds {
 				err = fmt.Errorf("%s: %s", app, v.Message)
 			}
@@ -297,7 +297,7 @@ func TestTwoRootsOnCopiesOfOneDirectory(t *testing.T) {
 		site.start()
 		site.answers()
 		eventually(t, 20*time.Second, x.name+" has asked the cluster what it holds", func() error {
-			v, err := x.client().Recovery(context.Background())
+			v, err := x.client().System.Recovery(context.Background())
 			if err == nil && (v.Restored.IsZero() || v.Holding || len(v.Peers) != 1 || v.Peers[0].Asked.IsZero()) {
 				err = fmt.Errorf("%+v", v)
 			}

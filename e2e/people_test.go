@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/verge-edge/verge/internal/rest"
+	"github.com/verge-edge/verge/client"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -100,8 +100,8 @@ func (w *world) rolesAtTheSite(t *testing.T) {
 // contextAt is a copy of a context file for another server.
 func (w *world) contextAt(context string, at *tier) string {
 	w.t.Helper()
-	e := must[rest.ContextEntry](w.t)(rest.ReadContext(context))
-	to := must[rest.ContextEntry](w.t)(rest.ReadContext(at.contextFile()))
+	e := must[client.Context](w.t)(client.ReadContext(context))
+	to := must[client.Context](w.t)(client.ReadContext(at.contextFile()))
 	e.Server, e.ServerName = to.Server, to.ServerName
 	text, err := e.Encode()
 	if err != nil {
@@ -148,7 +148,7 @@ func (w *world) anotherRoot(t *testing.T) {
 		refused(t, what, verge(t, w.contextAt(c.context, c.at), "get", "apps"), "not from the authority that this context trusts", "new context file")
 	}
 	// A token does not help who trusts the right authority.
-	e, to := must[rest.ContextEntry](t)(rest.ReadContext(bob)), must[rest.ContextEntry](t)(rest.ReadContext(second.root.contextFile()))
+	e, to := must[client.Context](t)(client.ReadContext(bob)), must[client.Context](t)(client.ReadContext(second.root.contextFile()))
 	e.Server, e.ServerName, e.CA = to.Server, to.ServerName, to.CA
 	text, err := e.Encode()
 	if err != nil {
@@ -164,13 +164,13 @@ func (w *world) anotherRoot(t *testing.T) {
 	edge.start()
 	edge.answers()
 	eventually(t, 20*time.Second, "the cluster refuses another root", func() error {
-		s, err := edge.client().Status(t.Context())
+		s, err := edge.client().System.Status(t.Context())
 		if err == nil && (s.Upstream == "connected" || !strings.HasPrefix(s.Upstream, "away")) {
 			err = errText("upstream is " + s.Upstream)
 		}
 		return err
 	})
-	list, err := second.root.client().Clusters(t.Context())
+	list, err := second.root.client().Clusters.List(t.Context())
 	if err != nil || len(list) != 1 || !list[0].Connected {
 		t.Errorf("the other root's own cluster: %+v, %v", list, err)
 	}
@@ -179,14 +179,14 @@ func (w *world) anotherRoot(t *testing.T) {
 	edge.start()
 	edge.answers()
 	eventually(t, 20*time.Second, "the cluster is back at its root", func() error {
-		list, err := w.root.client().Clusters(t.Context())
+		list, err := w.root.client().Clusters.List(t.Context())
 		if err == nil && (len(list) != 1 || !list[0].Connected) {
 			err = errText(fmt.Sprintf("%+v", list))
 		}
 		return err
 	})
 	// Its name is taken for everybody else.
-	if _, err := w.root.client().CreateToken(t.Context(), wire.TokenRequest{Kind: "cluster", Cluster: "edge"}); err == nil {
+	if _, err := w.root.client().Tokens.Create(t.Context(), wire.TokenRequest{Kind: "cluster", Cluster: "edge"}); err == nil {
 		t.Error("a token for the name of a cluster that has joined")
 	}
 }

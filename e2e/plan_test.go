@@ -78,7 +78,7 @@ func TestPlanAndApply(t *testing.T) {
 		return p
 	}
 	eventually(t, 20*time.Second, "the root knows what the clusters have", func() error {
-		for _, c := range must[[]wire.ClusterView](t)(w.root.client().Clusters(t.Context())) {
+		for _, c := range must[[]wire.ClusterView](t)(w.root.client().Clusters.List(t.Context())) {
 			if c.Aggregate == nil || c.Aggregate.Workers != 2 || len(c.Aggregate.Runtimes) == 0 {
 				return fmt.Errorf("cluster %s: %+v", c.Name, c.Aggregate)
 			}

@@ -67,7 +67,7 @@ func TestRecordsAreDropped(t *testing.T) {
 	ended := func(x *tier) {
 		t.Helper()
 		eventually(t, 30*time.Second, x.name+" has asked those around it", func() error {
-			v, err := x.client().Recovery(context.Background())
+			v, err := x.client().System.Recovery(context.Background())
 			if err == nil && !v.Restored.IsZero() {
 				err = fmt.Errorf("%+v", v)
 			}
@@ -140,7 +140,7 @@ func TestRecordsAreDropped(t *testing.T) {
 	w.root.apply(shopOf(3, "2"))
 	w.root.apply(kioskOf(1))
 	wantEqual(t, "instances", len(everything(w)), 4)
-	if v := must[wire.AppView](t)(w.root.client().Application(context.Background(), "shop")); v.Revision < 2 {
+	if v := must[wire.AppView](t)(w.root.client().Applications.Get(context.Background(), "shop")); v.Revision < 2 {
 		t.Errorf("shop is at revision %d", v.Revision)
 	}
 }

@@ -61,7 +61,7 @@ func (w *world) neverFewer(from *tier) (stop func() (fewest, most int)) {
 	go func() {
 		defer close(done)
 		for {
-			list, err := c.Instances(ctx, "rolled", "front")
+			list, err := c.Instances.List(ctx, "rolled", "front")
 			if err == nil {
 				n := 0
 				for _, i := range list {
@@ -229,7 +229,7 @@ func (w *world) rollsWithoutTheRoot(t *testing.T) {
 	file := w.file("app-", rolled("5", "testprogram", "    rollout: {min_ready: 3s}\n"))
 	verge(t, w.root.contextFile(), "apply", file, "--no-wait")
 	eventually(t, 20*time.Second, "it has begun", func() error {
-		v, err := w.cluster["edge"].client().Rollout(t.Context(), "rolled")
+		v, err := w.cluster["edge"].client().Rollouts.Get(t.Context(), "rolled")
 		if err != nil || len(v.Services) != 1 || v.Services[0].Phase != "rolling" {
 			return fmt.Errorf("%+v %w", v, errors.Join(err, errors.New("not yet")))
 		}
@@ -239,7 +239,7 @@ func (w *world) rollsWithoutTheRoot(t *testing.T) {
 	w.cluster["edge"].kill()
 	w.cluster["edge"].start()
 	eventually(t, 60*time.Second, "it is done", func() error {
-		v, err := w.cluster["edge"].client().Rollout(t.Context(), "rolled")
+		v, err := w.cluster["edge"].client().Rollouts.Get(t.Context(), "rolled")
 		if err != nil || v.Services[0].Phase != "done" {
 			return fmt.Errorf("%+v %w", v, errors.Join(err, errors.New("not yet")))
 		}

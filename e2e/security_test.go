@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/verge-edge/verge/internal/rest"
+	"github.com/verge-edge/verge/client"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -100,7 +100,7 @@ func (w *world) credentialsOfOthers(t *testing.T) {
 	dir := filepath.Join(w.worker["edge-1"].dir, wire.IdentityDir)
 	pair := pairIn(t, dir)
 	nodePair := pairIn(t, edge.dir)
-	operator := must[rest.ContextEntry](t)(rest.ReadContext(edge.contextFile()))
+	operator := must[client.Context](t)(client.ReadContext(edge.contextFile()))
 	op := must[tls.Certificate](t)(tls.X509KeyPair([]byte(operator.Cert), []byte(operator.Key)))
 	for _, c := range []struct {
 		what string
@@ -129,10 +129,10 @@ func (w *world) credentialsOfOthers(t *testing.T) {
 	// Tokens for the interface are good at the tier that made them only.
 	bearer := strings.TrimSpace(edge.ok("token", "create", "--api"))
 	for at, want := range map[*tier]bool{edge: true, fog: false, w.root: false} {
-		e := must[rest.ContextEntry](t)(rest.ReadContext(at.contextFile()))
+		e := must[client.Context](t)(client.ReadContext(at.contextFile()))
 		e.Cert, e.Key, e.Token = "", "", bearer
 		path := filepath.Join(w.dir, "bearer-"+at.name+".yaml")
-		if err := rest.WriteContext(path, e); err != nil {
+		if err := client.WriteContext(path, e); err != nil {
 			t.Fatal(err)
 		}
 		r := verge(t, path, "get", "apps")

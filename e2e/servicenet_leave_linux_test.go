@@ -25,7 +25,7 @@ func (s *terrain) overlapsAndLeaves(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	token, err := c.CreateToken(t.Context(), wire.TokenRequest{Kind: "worker"})
+	token, err := c.Tokens.Create(t.Context(), wire.TokenRequest{Kind: "worker"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +82,7 @@ services:
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := root.Delete(t.Context(), "tail"); err != nil {
+	if err := root.Applications.Delete(t.Context(), "tail"); err != nil {
 		t.Fatal(err)
 	}
 	start()
@@ -122,7 +122,7 @@ services:
 	if _, err := os.Stat(filepath.Join(s.Dir("late"), wire.IdentityDir)); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("it has kept its identity: %v", err)
 	}
-	list, err := c.Workers(t.Context())
+	list, err := c.Workers.List(t.Context())
 	if err != nil || slices.ContainsFunc(list, func(w wire.WorkerView) bool { return w.Name == "late" }) {
 		t.Errorf("its cluster has kept it: %v", err)
 	}
@@ -138,7 +138,7 @@ services:
 		}
 		return nil
 	})
-	if err := root.Delete(t.Context(), "tail"); err != nil {
+	if err := root.Applications.Delete(t.Context(), "tail"); err != nil {
 		t.Fatal(err)
 	}
 }

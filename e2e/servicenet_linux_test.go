@@ -158,7 +158,7 @@ func (s *terrain) apply(app, descriptor string) {
 	s.t.Helper()
 	c, err := s.Client("root")
 	if err == nil {
-		_, err = c.Apply(s.t.Context(), []byte(descriptor), false)
+		_, err = c.Applications.Apply(s.t.Context(), []byte(descriptor), false)
 	}
 	if err != nil {
 		s.t.Fatal(err)
@@ -173,7 +173,7 @@ func (s *terrain) holds(app string) {
 		if err != nil {
 			return err
 		}
-		v, err := c.Application(context.Background(), app)
+		v, err := c.Applications.Get(context.Background(), app)
 		if err == nil && !v.Holds {
 			err = errors.New(v.Message)
 		}
@@ -188,7 +188,7 @@ func (s *terrain) instances(app string) map[string]wire.InstanceView {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	list, err := c.Instances(context.Background(), app, "")
+	list, err := c.Instances.List(context.Background(), app, "")
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -260,7 +260,7 @@ func (s *terrain) paths(cluster, from string) (map[string]int, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, err := c.Net(context.Background(), cluster, from)
+	r, err := c.Workers.Net(context.Background(), cluster, from)
 	if err != nil {
 		return nil, err
 	}
@@ -280,7 +280,7 @@ func (s *terrain) worker(cluster, name string) wire.WorkerView {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	list, err := c.Workers(context.Background())
+	list, err := c.Workers.List(context.Background())
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -121,7 +121,7 @@ func (s *terrain) revoked(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		r, err := c.Route(t.Context(), "a", "a-1", "shop", "front")
+		r, err := c.Workers.Route(t.Context(), "a", "a-1", "shop", "front")
 		if err != nil {
 			return err
 		}

@@ -144,7 +144,7 @@ func TestTheSiteWithoutTheRoot(t *testing.T) {
 	site.ok("local", "ack", left.Conflicts[0].ID)
 	site.ok("delete", "application/kiosk", "--local", "--timeout", "40s")
 	eventually(t, 10*time.Second, "nothing of it is left at the root", func() error {
-		v := must[wire.LocalView](t)(w.root.client().LocalChanges(context.Background()))
+		v := must[wire.LocalView](t)(w.root.client().LocalChanges.List(context.Background()))
 		if len(v.Changes)+len(v.Conflicts) > 0 {
 			return fmt.Errorf("%+v", v)
 		}
@@ -157,7 +157,7 @@ func (x *tier) away() {
 	x.w.t.Helper()
 	c := x.client()
 	eventually(x.w.t, 15*time.Second, x.name+" knows that its root is away", func() error {
-		s, err := c.Status(context.Background())
+		s, err := c.System.Status(context.Background())
 		if err == nil && s.Upstream == "connected" {
 			err = fmt.Errorf("it says %s", s.Upstream)
 		}
@@ -184,7 +184,7 @@ func (w *world) losesWorker(t *testing.T, site *tier, name string) {
 	site.holds("kiosk", 15*time.Second)
 	x.start()
 	eventually(t, 20*time.Second, "the worker is back", func() error {
-		for _, v := range must[[]wire.WorkerView](t)(site.client().Workers(context.Background())) {
+		for _, v := range must[[]wire.WorkerView](t)(site.client().Workers.List(context.Background())) {
 			if v.Name == name && v.Status == "ready" {
 				return nil
 			}

@@ -204,11 +204,11 @@ func TestStallingLinks(t *testing.T) {
 			}
 			begin := time.Now()
 			client := w.root.client()
-			if _, err := client.Apply(t.Context(), []byte(plain("lossy", fmt.Sprint(percent), 2, 100)), false); err != nil {
+			if _, err := client.Applications.Apply(t.Context(), []byte(plain("lossy", fmt.Sprint(percent), 2, 100)), false); err != nil {
 				t.Fatal(err)
 			}
 			holds := func() error {
-				v, err := client.Application(context.Background(), "lossy")
+				v, err := client.Applications.Get(context.Background(), "lossy")
 				if err == nil && !v.Holds {
 					err = errors.New(v.Message)
 				}

@@ -79,7 +79,7 @@ func TestCapacity(t *testing.T) {
 		wantEqual(t, "exit code", r.code, 2)
 		wantWords(t, "apply", r.err, "no-such-program", "command not found", "PATH", "→")
 		w.root.ok("delete", "application/typo", "--timeout", "20s")
-		if _, err := w.root.client().Application(context.Background(), "typo"); err == nil {
+		if _, err := w.root.client().Applications.Get(context.Background(), "typo"); err == nil {
 			t.Error("it is still there after delete")
 		}
 	})

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/client"
 	"github.com/verge-edge/verge/internal/lab"
-	"github.com/verge-edge/verge/internal/rest"
 )
 
 const thinFile = `
@@ -43,7 +43,7 @@ func TestSessionsLeaveRoomForHeartbeats(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := newDir(t)
-	client := must[*rest.Client](t)(s.Client("edge"))
+	client := must[*client.Client](t)(s.Client("edge"))
 	as := []string{"--context", s.Dir("edge") + "/context.yaml"}
 	start := func(args ...string) {
 		t.Helper()
@@ -100,7 +100,7 @@ func TestSessionsLeaveRoomForHeartbeats(t *testing.T) {
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for ; time.Since(begun) < 40*time.Second; <-tick.C {
-		list, err := client.Workers(t.Context())
+		list, err := client.Workers.List(t.Context())
 		if err != nil || len(list) != 1 {
 			t.Fatalf("%d workers, %v", len(list), err)
 		}

@@ -24,7 +24,7 @@ services:
 
 // lines is how many lines of numbered a client has printed; an error says which is
 // missing or comes twice.
-func (c *client) lines() (n int, err error) {
+func (c *commandLine) lines() (n int, err error) {
 	for s := bufio.NewScanner(strings.NewReader(c.out.String())); s.Scan(); n++ {
 		if want := fmt.Sprint("line ", n); !strings.HasPrefix(want, s.Text()) {
 			return n, fmt.Errorf("%q and not %q", s.Text(), want)

@@ -137,7 +137,7 @@ func programOfVersion(t *testing.T, version string, changes []change) string {
 func (w *world) agentVersions() map[string]string {
 	w.t.Helper()
 	out := map[string]string{}
-	for _, x := range must[[]wire.WorkerView](w.t)(w.cluster["edge"].client().Workers(context.Background())) {
+	for _, x := range must[[]wire.WorkerView](w.t)(w.cluster["edge"].client().Workers.List(context.Background())) {
 		out[x.Name] = x.Version
 	}
 	return out

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/verge-edge/verge/internal/rest"
+	"github.com/verge-edge/verge/client"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -53,8 +53,8 @@ type tier struct {
 	api, link string
 
 	clients sync.Mutex // guards below
-	context rest.ContextEntry
-	open    *rest.Client // with context
+	context client.Context
+	open    *client.Client // with context
 }
 
 // worker is an agent with its engine and its instances.
@@ -225,7 +225,7 @@ func (w *world) addWorkerBy(cluster, name string, prepare func(*worker), more ..
 // token makes a token in a file of its own.
 func (w *world) token(at *tier, r wire.TokenRequest) string {
 	w.t.Helper()
-	reply := must[wire.TokenReply](w.t)(at.client().CreateToken(w.t.Context(), r))
+	reply := must[wire.TokenReply](w.t)(at.client().Tokens.Create(w.t.Context(), r))
 	return w.file("token-", reply.Token)
 }
 
@@ -248,16 +248,16 @@ func (x *tier) contextFile() string { return filepath.Join(x.dir, "context.yaml"
 // client of this tier's interface by its administrator's context, always the same
 // as long as that does not change: a tier does not take any number of connections
 // from one address.
-func (x *tier) client() *rest.Client {
+func (x *tier) client() *client.Client {
 	x.w.t.Helper()
-	now := must[rest.ContextEntry](x.w.t)(rest.ReadContext(x.contextFile()))
+	now := must[client.Context](x.w.t)(client.ReadContext(x.contextFile()))
 	x.clients.Lock()
 	defer x.clients.Unlock()
 	if x.open == nil || x.context != now {
 		if x.open != nil {
 			x.open.Close()
 		}
-		x.open, x.context = must[*rest.Client](x.w.t)(rest.NewClient(now)), now
+		x.open, x.context = must[*client.Client](x.w.t)(client.New(now)), now
 	}
 	return x.open
 }
@@ -272,7 +272,7 @@ func (x *tier) answers() {
 		if _, err := os.Stat(x.contextFile()); err != nil {
 			return err
 		}
-		_, err := x.client().Status(context.Background())
+		_, err := x.client().System.Status(context.Background())
 		return err
 	})
 }
@@ -282,7 +282,7 @@ func (w *world) allReady() {
 	w.t.Helper()
 	c := w.root.client()
 	eventually(w.t, 20*time.Second, "all workers are ready", func() error {
-		list, err := c.Workers(context.Background())
+		list, err := c.Workers.List(context.Background())
 		if err != nil {
 			return err
 		}

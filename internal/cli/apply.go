@@ -14,7 +14,7 @@ import (
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/api/descriptor"
-	"github.com/verge-edge/verge/internal/rest"
+	"github.com/verge-edge/verge/client"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -98,10 +98,10 @@ type applying struct {
 	start time.Time
 }
 
-func (a *app) apply(ctx context.Context, c *rest.Client, list []descriptorFile, f applyFlags) error {
+func (a *app) apply(ctx context.Context, c *client.Client, list []descriptorFile, f applyFlags) error {
 	if len(list) > 1 {
 		for _, d := range list {
-			if _, err := c.Apply(ctx, d.source, true); err != nil {
+			if _, err := c.Applications.Apply(ctx, d.source, true); err != nil {
 				return fmt.Errorf("%s: nothing was applied: %w", d.name, err)
 			}
 		}
@@ -132,10 +132,10 @@ func (a *app) apply(ctx context.Context, c *rest.Client, list []descriptorFile, 
 }
 
 // send has one descriptor accepted.
-func (a *app) send(ctx context.Context, c *rest.Client, d descriptorFile, f applyFlags) (*applying, error) {
+func (a *app) send(ctx context.Context, c *client.Client, d descriptorFile, f applyFlags) (*applying, error) {
 	w := &applying{steps: newProgress(a), runs: map[wire.InstanceID]int{}}
 	// What is already there is not news.
-	before, err := c.Instances(ctx, d.spec.Application, "")
+	before, err := c.Instances.List(ctx, d.spec.Application, "")
 	if err != nil && !notFound(err) {
 		return nil, err
 	}
@@ -144,7 +144,7 @@ func (a *app) send(ctx context.Context, c *rest.Client, d descriptorFile, f appl
 		w.runs[i.ID] = i.Again()
 	}
 	w.start = a.opts.Now()
-	if w.out.ApplyResult, err = c.Apply(ctx, d.source, false); err != nil {
+	if w.out.ApplyResult, err = c.Applications.Apply(ctx, d.source, false); err != nil {
 		return nil, err
 	}
 	a.warn(w.out.Warnings, d.warnings)
@@ -169,11 +169,11 @@ func (a *app) warn(said []string, known []descriptor.Warning) {
 }
 
 // follow waits until what was applied holds, and says what was done.
-func (a *app) follow(ctx context.Context, c *rest.Client, w *applying, f applyFlags) error {
+func (a *app) follow(ctx context.Context, c *client.Client, w *applying, f applyFlags) error {
 	view, waitErr := a.await(ctx, c, w.out.ApplyResult, f.timeout, w.steps)
 	w.out.TookSeconds = a.opts.Now().Sub(w.start).Round(time.Millisecond).Seconds()
 	w.out.Application, w.out.Holds = view, waitErr == nil
-	if list, err := c.Instances(ctx, w.out.Name, ""); err == nil {
+	if list, err := c.Instances.List(ctx, w.out.Name, ""); err == nil {
 		for _, i := range list {
 			w.out.Restarts += uint64(max(0, i.Again()-w.runs[i.ID])) //nolint:gosec // not negative
 		}
@@ -222,16 +222,16 @@ func (a *app) encodeEach(mode string, list []applyOutput) error {
 
 // await polls until the application holds at the applied revision. A server
 // that is away for a moment does not end it: what it accepted is durable.
-func (a *app) await(ctx context.Context, c *rest.Client, r wire.ApplyResult, timeout time.Duration, steps *progress) (*wire.AppView, error) {
+func (a *app) await(ctx context.Context, c *client.Client, r wire.ApplyResult, timeout time.Duration, steps *progress) (*wire.AppView, error) {
 	var last *wire.AppView
 	var back *wire.AppRevision
 	err := a.poll(ctx, timeout, func() (bool, error) {
-		list, err := c.Instances(ctx, r.Name, "")
+		list, err := c.Instances.List(ctx, r.Name, "")
 		if err != nil && !notFound(err) {
 			return false, err
 		}
 		steps.show(list)
-		v, err := c.Application(ctx, r.Name)
+		v, err := c.Applications.Get(ctx, r.Name)
 		if err != nil {
 			return false, err
 		}
@@ -252,7 +252,7 @@ func (a *app) await(ctx context.Context, c *rest.Client, r wire.ApplyResult, tim
 			return false, nil
 		}
 		// What happened between the two questions.
-		if list, err = c.Instances(ctx, r.Name, ""); err == nil {
+		if list, err = c.Instances.List(ctx, r.Name, ""); err == nil {
 			steps.show(list)
 		}
 		return true, nil
@@ -312,8 +312,8 @@ var errTakenBack = errors.New("it was rolled back")
 
 // takenBack is the revision by which the root has undone what was applied, as its rollout
 // failed and its descriptor asks for that; nil where it has not, or where nobody can say.
-func takenBack(ctx context.Context, c *rest.Client, r wire.ApplyResult) *wire.AppRevision {
-	list, err := c.Revisions(ctx, r.Name)
+func takenBack(ctx context.Context, c *client.Client, r wire.ApplyResult) *wire.AppRevision {
+	list, err := c.Rollouts.Revisions(ctx, r.Name)
 	if err != nil {
 		return nil // at a cluster, or away for a moment: it is asked again
 	}
@@ -346,7 +346,7 @@ func missingParts(v *wire.AppView) string {
 }
 
 // gatewayHint says how to reach an application that has an ingress.
-func (a *app) gatewayHint(ctx context.Context, c *rest.Client, v *wire.AppView) {
+func (a *app) gatewayHint(ctx context.Context, c *client.Client, v *wire.AppView) {
 	var hosts []string
 	for _, s := range v.Services {
 		if s.Ready+s.Asleep > 0 {
@@ -357,7 +357,7 @@ func (a *app) gatewayHint(ctx context.Context, c *rest.Client, v *wire.AppView) 
 		return
 	}
 	gateway := "GATEWAY"
-	list, err := c.Workers(ctx)
+	list, err := c.Workers.List(ctx)
 	if err == nil {
 		if !slices.ContainsFunc(list, func(w wire.WorkerView) bool { return w.Gateway != "" }) {
 			a.notef("  no worker is a gateway for users: start one with --gateway :8480")

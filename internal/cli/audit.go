@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/verge-edge/verge/internal/rest"
+	"github.com/verge-edge/verge/client"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -31,7 +31,7 @@ last 10,000 entries.`,
 			if f.since < 0 || f.limit < 0 {
 				return usageError(cmd, "--since and --limit must not be negative")
 			}
-			return a.withClient(func(c *rest.Client) error {
+			return a.withClient(func(c *client.Client) error {
 				list, err := a.auditEntries(cmd.Context(), c, f)
 				if err != nil {
 					return err
@@ -54,7 +54,7 @@ last 10,000 entries.`,
 // auditPage is how many entries are asked for at once.
 const auditPage = 1000
 
-func (a *app) auditEntries(ctx context.Context, c *rest.Client, f auditFlags) ([]wire.AuditEntry, error) {
+func (a *app) auditEntries(ctx context.Context, c *client.Client, f auditFlags) ([]wire.AuditEntry, error) {
 	q := wire.AuditQuery{User: f.user}
 	if f.since > 0 {
 		q.Since = a.opts.Now().Add(-f.since)
@@ -65,7 +65,7 @@ func (a *app) auditEntries(ctx context.Context, c *rest.Client, f auditFlags) ([
 		if f.limit > 0 {
 			q.Limit = min(auditPage, f.limit-len(out))
 		}
-		page, err := c.Audit(ctx, q)
+		page, err := c.System.Audit(ctx, q)
 		if err != nil {
 			return nil, err
 		}

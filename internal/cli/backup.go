@@ -14,9 +14,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/client"
 	"github.com/verge-edge/verge/internal/atomicfile"
 	"github.com/verge-edge/verge/internal/backup"
-	"github.com/verge-edge/verge/internal/rest"
 )
 
 // Bounds of repeated backups.
@@ -176,8 +176,8 @@ func contents(m backup.Manifest, bytes int64, seal backup.Seal) string {
 }
 
 // take writes a backup to w and checks it on the way.
-func take(ctx context.Context, c *rest.Client, seal backup.Seal, objects bool, w io.Writer) (m backup.Manifest, size int64, err error) {
-	body, err := c.Backup(ctx, objects)
+func take(ctx context.Context, c *client.Client, seal backup.Seal, objects bool, w io.Writer) (m backup.Manifest, size int64, err error) {
+	body, err := c.System.Backup(ctx, objects)
 	if err != nil {
 		return m, 0, err
 	}
@@ -223,7 +223,7 @@ func (c *counter) Write(p []byte) (int, error) {
 
 // takeFile writes a backup to the file that name chooses: it has its name when it
 // is whole and on disk.
-func takeFile(ctx context.Context, c *rest.Client, seal backup.Seal, objects bool, name func(backup.Manifest) string) (m backup.Manifest, size int64, err error) {
+func takeFile(ctx context.Context, c *client.Client, seal backup.Seal, objects bool, name func(backup.Manifest) string) (m backup.Manifest, size int64, err error) {
 	// Where the name depends on the backup it is in the same folder all the same.
 	dir := filepath.Dir(name(m))
 	f, err := os.CreateTemp(dir, ".verge-*"+backupSuffix+".tmp")

@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/verge-edge/verge/internal/rest"
+	"github.com/verge-edge/verge/client"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -22,8 +22,8 @@ func (a *app) caStatus() *cobra.Command {
 		Long: `Show the root's authority and who trusts it: clusters at the root, workers at
 their cluster.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.withClient(func(c *rest.Client) error {
-				v, err := c.CA(cmd.Context())
+			return a.withClient(func(c *client.Client) error {
+				v, err := c.System.CA(cmd.Context())
 				if err != nil {
 					return err
 				}
@@ -65,8 +65,8 @@ Before the last step, --abort goes back; nothing is lost.`,
 			if force && !finish {
 				return usageError(cmd, "--force goes with --finish")
 			}
-			return a.withClient(func(c *rest.Client) error {
-				v, err := c.RotateCA(cmd.Context(), q)
+			return a.withClient(func(c *client.Client) error {
+				v, err := c.System.RotateCA(cmd.Context(), q)
 				if err != nil {
 					return err
 				}

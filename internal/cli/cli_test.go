@@ -12,8 +12,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/verge-edge/verge/internal/rest"
+	"github.com/verge-edge/verge/client"
 	"github.com/verge-edge/verge/internal/rest/resttest"
+	"github.com/verge-edge/verge/internal/rest/server"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -27,9 +28,9 @@ type fixture struct {
 	t       *testing.T
 	dir     string
 	fake    *resttest.Fake
-	server  *rest.Server
+	server  *server.Server
 	issuer  *resttest.Authority
-	entry   rest.ContextEntry
+	entry   client.Context
 	env     map[string]string
 	daemons Daemons
 
@@ -44,7 +45,7 @@ func newFixture(t *testing.T, fake *resttest.Fake) *fixture {
 	f := &fixture{t: t, dir: t.TempDir(), fake: fake, now: noon}
 	f.server, f.issuer, f.entry = resttest.Serve(t, fake, nil)
 	path := filepath.Join(f.dir, "context.yaml")
-	if err := rest.WriteContext(path, f.entry); err != nil {
+	if err := client.WriteContext(path, f.entry); err != nil {
 		t.Fatal(err)
 	}
 	f.env = map[string]string{"VERGE_CONTEXT": path, "HOME": f.dir}
@@ -88,7 +89,7 @@ func (f *fixture) end() error {
 
 func (f *fixture) startAgain() {
 	f.t.Helper()
-	s, err := rest.New(rest.Options{Addr: f.server.Addr().String(), TLS: f.issuer.ServerTLS(f.t), Backend: f.fake, Authorize: resttest.Admin, Version: "v-test"})
+	s, err := server.New(server.Options{Addr: f.server.Addr().String(), TLS: f.issuer.ServerTLS(f.t), Backend: f.fake, Authorize: resttest.Admin, Version: "v-test"})
 	if err == nil {
 		err = s.Start()
 	}

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/verge-edge/verge/internal/rest"
+	"github.com/verge-edge/verge/client"
 	"github.com/verge-edge/verge/internal/rest/resttest"
 )
 
@@ -35,7 +35,7 @@ func TestWhichContext(t *testing.T) {
 	dead := f.entry
 	dead.Name, dead.Server = "dead", "https://127.0.0.1:1"
 	bad := filepath.Join(f.dir, "dead.yaml")
-	if err := rest.WriteContext(bad, dead); err != nil {
+	if err := client.WriteContext(bad, dead); err != nil {
 		t.Fatal(err)
 	}
 	if r := f.run("context", "use", good); r.code != 0 || r.stdout != "context test is in use\n" {
@@ -81,7 +81,7 @@ func TestContextUseKeepsAnothersFile(t *testing.T) {
 	other := f.entry
 	other.Server = "https://elsewhere:8470"
 	path := filepath.Join(f.dir, "other.yaml")
-	if err := rest.WriteContext(path, other); err != nil {
+	if err := client.WriteContext(path, other); err != nil {
 		t.Fatal(err)
 	}
 	if r := f.run("context", "use", path); r.code != 1 || !strings.Contains(r.stderr, "another context is called test") {
@@ -109,17 +109,17 @@ func TestWhatGoesWrongOnTheWay(t *testing.T) {
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
-	for name, change := range map[string]func(*rest.ContextEntry){
-		"unreachable":      func(e *rest.ContextEntry) { e.Server = "https://" + closed },
-		"wrong-ca":         func(e *rest.ContextEntry) { e.CA = resttest.NewAuthority(t).Context(t, "", "x:1").CA },
-		"unauthenticated":  func(e *rest.ContextEntry) { e.Cert, e.Key = "", "" },
-		"foreign-identity": func(e *rest.ContextEntry) { e.Cert, e.Key = resttest.NewAuthority(t).Issue(t, "admin") },
-		"wrong-name":       func(e *rest.ContextEntry) { e.ServerName = "root.example" },
+	for name, change := range map[string]func(*client.Context){
+		"unreachable":      func(e *client.Context) { e.Server = "https://" + closed },
+		"wrong-ca":         func(e *client.Context) { e.CA = resttest.NewAuthority(t).Context(t, "", "x:1").CA },
+		"unauthenticated":  func(e *client.Context) { e.Cert, e.Key = "", "" },
+		"foreign-identity": func(e *client.Context) { e.Cert, e.Key = resttest.NewAuthority(t).Issue(t, "admin") },
+		"wrong-name":       func(e *client.Context) { e.ServerName = "root.example" },
 	} {
 		e := f.entry
 		change(&e)
 		path := filepath.Join(f.dir, name+".yaml")
-		if err := rest.WriteContext(path, e); err != nil {
+		if err := client.WriteContext(path, e); err != nil {
 			t.Fatal(err)
 		}
 		r := f.run("status", "--context", path)

@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/verge-edge/verge/internal/rest"
+	"github.com/verge-edge/verge/client"
 )
 
 // completeWithin is how long somebody who presses Tab waits for names at most.
@@ -133,39 +133,39 @@ func beginning(typed string, names []string) []string {
 // names are those of a kind that the user may see; none if they are not to be had.
 func (a *app) names(ctx context.Context, kind string) (out []string) {
 	if kind == kindContext {
-		dir, err := rest.ContextDir(a.opts.Getenv)
+		dir, err := client.ContextDir(a.opts.Getenv)
 		if err == nil {
-			out, _ = rest.ContextNames(dir)
+			out, _ = client.ContextNames(dir)
 		}
 		return out
 	}
 	ctx, cancel := context.WithTimeout(ctx, completeWithin)
 	defer cancel()
 	a.noticed.Store(true) // this is no place for notices
-	_ = a.withClient(func(c *rest.Client) error {
+	_ = a.withClient(func(c *client.Client) error {
 		switch kind {
 		case kindApplication:
-			out = namesOf(c.Applications(ctx))(a.applications().name)
+			out = namesOf(c.Applications.List(ctx))(a.applications().name)
 		case kindService:
 			out = namesOf(listServices(ctx, c, "", ""))(services().name)
 		case kindJob:
 			out = namesOf(listJobs(ctx, c, "", ""))(a.jobs().name)
 		case kindInstance:
-			out = namesOf(c.Instances(ctx, "", ""))(a.instances().name)
+			out = namesOf(c.Instances.List(ctx, "", ""))(a.instances().name)
 		case kindCluster:
-			out = namesOf(c.Clusters(ctx))(clusters().name)
+			out = namesOf(c.Clusters.List(ctx))(clusters().name)
 		case kindWorker:
-			out = namesOf(c.Workers(ctx))(workers().name)
+			out = namesOf(c.Workers.List(ctx))(workers().name)
 		case kindNamespace:
-			out = namesOf(c.Namespaces(ctx))(a.namespaces().name)
+			out = namesOf(c.Namespaces.List(ctx))(a.namespaces().name)
 		case kindSecret:
-			out = namesOf(c.Secrets(ctx, ""))(a.secrets().name)
+			out = namesOf(c.Secrets.List(ctx, ""))(a.secrets().name)
 		case kindObject:
-			out = namesOf(c.Objects(ctx, ""))(a.objects().name)
+			out = namesOf(c.Objects.List(ctx, ""))(a.objects().name)
 		case kindToken:
-			out = namesOf(c.Tokens(ctx))(a.tokens().name)
+			out = namesOf(c.Tokens.List(ctx))(a.tokens().name)
 		case kindUser:
-			out = namesOf(c.Users(ctx))(a.users().name)
+			out = namesOf(c.Users.List(ctx))(a.users().name)
 		}
 		return nil
 	})

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/verge-edge/verge/internal/rest"
+	"github.com/verge-edge/verge/client"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -64,7 +64,7 @@ func TestCompletionWithoutAServer(t *testing.T) {
 	dead := f.entry
 	dead.Server = "https://127.0.0.1:1"
 	bad := filepath.Join(f.dir, "dead.yaml")
-	if err := rest.WriteContext(bad, dead); err != nil {
+	if err := client.WriteContext(bad, dead); err != nil {
 		t.Fatal(err)
 	}
 	for _, env := range []string{bad, filepath.Join(f.dir, "none.yaml")} {

@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/verge-edge/verge/internal/rest"
+	"github.com/verge-edge/verge/client"
 )
 
 func (a *app) contextCommand() *cobra.Command {
@@ -58,7 +58,7 @@ type contextView struct {
 	Problem   string `json:"problem,omitempty"`
 }
 
-func viewContext(e rest.ContextEntry, file string) contextView {
+func viewContext(e client.Context, file string) contextView {
 	v := contextView{Name: e.Name, Server: e.Server, Auth: "none", Namespace: e.Namespace, File: file}
 	switch {
 	case e.Token != "":
@@ -70,26 +70,26 @@ func viewContext(e rest.ContextEntry, file string) contextView {
 }
 
 func (a *app) contextList(mode string) error {
-	dir, err := rest.ContextDir(a.opts.Getenv)
+	dir, err := client.ContextDir(a.opts.Getenv)
 	if err != nil {
 		return err
 	}
-	names, err := rest.ContextNames(dir)
+	names, err := client.ContextNames(dir)
 	if err != nil {
 		return err
 	}
-	current, err := rest.CurrentContext(dir)
+	current, err := client.CurrentContext(dir)
 	if err != nil {
 		return err
 	}
 	var list []contextView
 	for _, name := range names {
-		path, err := rest.ContextPath(dir, name)
+		path, err := client.ContextPath(dir, name)
 		if err != nil {
 			return err
 		}
 		v := contextView{Name: name, File: path}
-		if e, err := rest.ReadContext(path); err != nil {
+		if e, err := client.ReadContext(path); err != nil {
 			v.Problem = "cannot be used"
 		} else {
 			v = viewContext(e, path)
@@ -124,10 +124,10 @@ func (a *app) contextShow(mode string) error {
 		return err
 	}
 	v := viewContext(e, path)
-	dir, err := rest.ContextDir(a.opts.Getenv)
+	dir, err := client.ContextDir(a.opts.Getenv)
 	if err == nil {
-		current, cerr := rest.CurrentContext(dir)
-		if file, ferr := rest.ContextPath(dir, current); cerr == nil && ferr == nil {
+		current, cerr := client.CurrentContext(dir)
+		if file, ferr := client.ContextPath(dir, current); cerr == nil && ferr == nil {
 			v.Current = file == path
 		}
 	}
@@ -145,23 +145,23 @@ func (a *app) contextShow(mode string) error {
 
 // contextUse makes a context the current one; namespace, if not nil, becomes its.
 func (a *app) contextUse(arg string, namespace *string) error {
-	dir, err := rest.ContextDir(a.opts.Getenv)
+	dir, err := client.ContextDir(a.opts.Getenv)
 	if err != nil {
 		return err
 	}
 	name := arg
 	if isPath(arg) {
-		e, err := rest.ReadContext(arg)
+		e, err := client.ReadContext(arg)
 		if err != nil {
 			return err
 		}
 		name = e.Name
-		path, err := rest.ContextPath(dir, name)
+		path, err := client.ContextPath(dir, name)
 		if err != nil {
 			return err
 		}
 		// Another server's context of the same name must not be lost.
-		old, err := rest.ReadContext(path)
+		old, err := client.ReadContext(path)
 		if err == nil && old.Server != e.Server {
 			return &userError{what: "another context is called " + name, why: path + " is of " + old.Server + ", this one of " + e.Server,
 				next: "remove that file, or use this one in place: --context " + arg}
@@ -169,25 +169,25 @@ func (a *app) contextUse(arg string, namespace *string) error {
 		if err != nil && !errors.Is(statError(path), os.ErrNotExist) {
 			return err
 		}
-		if err := rest.WriteContext(path, e); err != nil {
+		if err := client.WriteContext(path, e); err != nil {
 			return err
 		}
 	}
 	if namespace != nil {
-		path, err := rest.ContextPath(dir, name)
+		path, err := client.ContextPath(dir, name)
 		if err != nil {
 			return err
 		}
-		e, err := rest.ReadContext(path)
+		e, err := client.ReadContext(path)
 		if err != nil {
 			return err
 		}
 		e.Namespace = *namespace
-		if err := rest.WriteContext(path, e); err != nil {
+		if err := client.WriteContext(path, e); err != nil {
 			return err
 		}
 	}
-	if err := rest.SetCurrentContext(dir, name); err != nil {
+	if err := client.SetCurrentContext(dir, name); err != nil {
 		return err
 	}
 	return a.printf("context %s is in use", name)

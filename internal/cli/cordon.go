@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/verge-edge/verge/internal/rest"
+	"github.com/verge-edge/verge/client"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -23,7 +23,7 @@ was started with --share-details. Cordon a cluster with a context of the root.`,
 		Example: "  verge cordon worker/w1 --reason 'disk is failing'\n  verge cordon cluster/edge",
 		Args:    oneOrTwoArgs("worker/NAME or cluster/NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.outOfUse(cmd.Context(), args, func(ctx context.Context, c *rest.Client, t target) error {
+			return a.outOfUse(cmd.Context(), args, func(ctx context.Context, c *client.Client, t target) error {
 				if _, err := t.cordon(ctx, c, wire.CordonRequest{Reason: reason}); err != nil {
 					return err
 				}
@@ -44,7 +44,7 @@ func (a *app) uncordonCommand() *cobra.Command {
 What has moved away by then stays where it is.`,
 		Args: oneOrTwoArgs("worker/NAME or cluster/NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.outOfUse(cmd.Context(), args, func(ctx context.Context, c *rest.Client, t target) error {
+			return a.outOfUse(cmd.Context(), args, func(ctx context.Context, c *client.Client, t target) error {
 				if err := t.uncordon(ctx, c); err != nil {
 					return err
 				}
@@ -65,22 +65,22 @@ func (t target) String() string {
 	return "worker/" + t.cluster + "/" + t.worker
 }
 
-func (t target) cordon(ctx context.Context, c *rest.Client, q wire.CordonRequest) (wire.Cordon, error) {
+func (t target) cordon(ctx context.Context, c *client.Client, q wire.CordonRequest) (wire.Cordon, error) {
 	if t.worker == "" {
-		return c.CordonCluster(ctx, t.cluster, q)
+		return c.Clusters.Cordon(ctx, t.cluster, q)
 	}
-	return c.CordonWorker(ctx, t.cluster, t.worker, q)
+	return c.Workers.Cordon(ctx, t.cluster, t.worker, q)
 }
 
-func (t target) uncordon(ctx context.Context, c *rest.Client) error {
+func (t target) uncordon(ctx context.Context, c *client.Client) error {
 	if t.worker == "" {
-		return c.UncordonCluster(ctx, t.cluster)
+		return c.Clusters.Uncordon(ctx, t.cluster)
 	}
-	return c.UncordonWorker(ctx, t.cluster, t.worker)
+	return c.Workers.Uncordon(ctx, t.cluster, t.worker)
 }
 
 // outOfUse does something to the worker or cluster that args name.
-func (a *app) outOfUse(ctx context.Context, args []string, do func(context.Context, *rest.Client, target) error) error {
+func (a *app) outOfUse(ctx context.Context, args []string, do func(context.Context, *client.Client, target) error) error {
 	kind, name, err := ref(args)
 	if err != nil {
 		return err

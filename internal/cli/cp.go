@@ -17,8 +17,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/verge-edge/verge/api/pattern"
+	"github.com/verge-edge/verge/client"
 	"github.com/verge-edge/verge/internal/filecopy"
-	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -99,7 +99,7 @@ func localRoot(p string) (root *os.Root, name string, err error) {
 func contentOnly(p string) bool { return p == "." || strings.HasSuffix(p, "/.") }
 
 // copyTo copies local to a path of the instance.
-func (a *app) copyTo(ctx context.Context, c *rest.Client, id wire.InstanceID, local, remote string) error {
+func (a *app) copyTo(ctx context.Context, c *client.Client, id wire.InstanceID, local, remote string) error {
 	start := wire.CopyStart{Key: wire.NewID(), Path: remote, Into: true}
 	if !contentOnly(local) {
 		abs, err := filepath.Abs(local)
@@ -121,7 +121,7 @@ func (a *app) copyTo(ctx context.Context, c *rest.Client, id wire.InstanceID, lo
 	ctx, give := context.WithCancel(ctx)
 	defer give()
 	e := &execution{a: a, c: c, give: give}
-	if e.session, err = twice(ctx, func() (string, error) { return c.StartCopy(ctx, id, start) }); err != nil {
+	if e.session, err = twice(ctx, func() (string, error) { return c.Exec.Copy(ctx, id, start) }); err != nil {
 		return err
 	}
 	defer e.end(context.WithoutCancel(ctx))
@@ -162,7 +162,7 @@ func (a *app) copyTo(ctx context.Context, c *rest.Client, id wire.InstanceID, lo
 var errNotTaken = errors.New("the instance accepts no more")
 
 // copyFrom copies a path of the instance to local.
-func (a *app) copyFrom(ctx context.Context, c *rest.Client, id wire.InstanceID, remote, local string) error {
+func (a *app) copyFrom(ctx context.Context, c *client.Client, id wire.InstanceID, remote, local string) error {
 	target := filecopy.Target{Within: strings.HasSuffix(local, "/")}
 	var err error
 	if info, serr := os.Stat(local); serr == nil && info.IsDir() {
@@ -181,7 +181,7 @@ func (a *app) copyFrom(ctx context.Context, c *rest.Client, id wire.InstanceID, 
 	defer give()
 	e := &execution{a: a, c: c, give: give}
 	start := wire.CopyStart{Key: wire.NewID(), Path: remote}
-	if e.session, err = twice(ctx, func() (string, error) { return c.StartCopy(ctx, id, start) }); err != nil {
+	if e.session, err = twice(ctx, func() (string, error) { return c.Exec.Copy(ctx, id, start) }); err != nil {
 		return err
 	}
 	defer e.end(context.WithoutCancel(ctx))

@@ -51,13 +51,13 @@ func (a *app) delete(ctx context.Context, name string, noWait bool, timeout time
 	}
 	defer c.Close()
 	steps := newProgress(a)
-	before, err := c.Instances(ctx, name, "")
+	before, err := c.Instances.List(ctx, name, "")
 	if err != nil && !notFound(err) {
 		return err
 	}
 	steps.skip(before)
 	start := a.opts.Now()
-	if err := c.Delete(ctx, name); err != nil {
+	if err := c.Applications.Delete(ctx, name); err != nil {
 		return err
 	}
 	if noWait {
@@ -65,12 +65,12 @@ func (a *app) delete(ctx context.Context, name string, noWait bool, timeout time
 	}
 	var last *wire.AppView
 	err = a.poll(ctx, timeout, func() (bool, error) {
-		list, err := c.Instances(ctx, name, "")
+		list, err := c.Instances.List(ctx, name, "")
 		if err != nil && !notFound(err) {
 			return false, err
 		}
 		steps.show(list)
-		v, err := c.Application(ctx, name)
+		v, err := c.Applications.Get(ctx, name)
 		if notFound(err) {
 			return true, nil
 		}

@@ -13,7 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/verge-edge/verge/internal/rest"
+	"github.com/verge-edge/verge/client"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -96,12 +96,12 @@ func (a *app) moment(t time.Time) string {
 
 func (a *app) section(title string) error { return a.printf("\n%s", title) }
 
-func (a *app) describeApplication(ctx context.Context, c *rest.Client, name string) error {
-	v, err := c.Application(ctx, name)
+func (a *app) describeApplication(ctx context.Context, c *client.Client, name string) error {
+	v, err := c.Applications.Get(ctx, name)
 	if err != nil {
 		return err
 	}
-	list, err := c.Instances(ctx, name, "")
+	list, err := c.Instances.List(ctx, name, "")
 	if err != nil {
 		return err
 	}
@@ -144,13 +144,13 @@ func (a *app) instanceSection(list []wire.InstanceView) error {
 	return a.instances().print(a, "table", list, false)
 }
 
-func (a *app) describeService(ctx context.Context, c *rest.Client, name string) error {
+func (a *app) describeService(ctx context.Context, c *client.Client, name string) error {
 	s, err := findService(ctx, c, name)
 	if err != nil {
 		return err
 	}
 	app, service, _ := strings.Cut(name, ".")
-	list, err := c.Instances(ctx, app, service)
+	list, err := c.Instances.List(ctx, app, service)
 	if err != nil {
 		return err
 	}
@@ -174,12 +174,12 @@ func (a *app) describeService(ctx context.Context, c *rest.Client, name string) 
 	return a.instanceSection(list)
 }
 
-func (a *app) describeInstance(ctx context.Context, c *rest.Client, name string) error {
+func (a *app) describeInstance(ctx context.Context, c *client.Client, name string) error {
 	found, err := findInstance(ctx, c, name)
 	if err != nil {
 		return err
 	}
-	v, err := c.Instance(ctx, found.ID) // a list may leave the history out
+	v, err := c.Instances.Get(ctx, found.ID) // a list may leave the history out
 	if err != nil {
 		return err
 	}
@@ -269,8 +269,8 @@ func (a *app) exit(e *wire.Exit) string {
 	return how + ", " + a.moment(e.At)
 }
 
-func (a *app) describeCluster(ctx context.Context, c *rest.Client, name string) error {
-	list, err := c.Clusters(ctx)
+func (a *app) describeCluster(ctx context.Context, c *client.Client, name string) error {
+	list, err := c.Clusters.List(ctx)
 	if err != nil {
 		return err
 	}
@@ -370,8 +370,8 @@ func spread[T ~int64](s wire.Spread, capacity T, write func(T) string) string {
 }
 
 // findWorker is the worker that name, "worker" or "cluster/worker", means.
-func findWorker(ctx context.Context, c *rest.Client, name string) (wire.WorkerView, error) {
-	list, err := c.Workers(ctx)
+func findWorker(ctx context.Context, c *client.Client, name string) (wire.WorkerView, error) {
+	list, err := c.Workers.List(ctx)
 	if err != nil {
 		return wire.WorkerView{}, err
 	}
@@ -390,7 +390,7 @@ func findWorker(ctx context.Context, c *rest.Client, name string) (wire.WorkerVi
 	return found[0], nil
 }
 
-func (a *app) describeWorker(ctx context.Context, c *rest.Client, name string) error {
+func (a *app) describeWorker(ctx context.Context, c *client.Client, name string) error {
 	v, err := findWorker(ctx, c, name)
 	if err != nil {
 		return err
@@ -444,11 +444,11 @@ func isolationText(i *wire.Isolation) string {
 
 // drainSection lists what is still on a worker that is drained, and what that waits
 // for.
-func (a *app) drainSection(ctx context.Context, c *rest.Client, v wire.WorkerView) error {
+func (a *app) drainSection(ctx context.Context, c *client.Client, v wire.WorkerView) error {
 	if v.Cordon == nil || !v.Cordon.Drain {
 		return nil
 	}
-	drain, err := c.WorkerDrain(ctx, v.Cluster, v.Name)
+	drain, err := c.Workers.Drain(ctx, v.Cluster, v.Name)
 	if err != nil {
 		var p *wire.Problem
 		if errors.As(err, &p) && p.Code == "elsewhere" {
@@ -471,11 +471,11 @@ func (a *app) drainSection(ctx context.Context, c *rest.Client, v wire.WorkerVie
 
 // entrySection lists where services are reached on a worker. One that cannot be
 // asked is described all the same.
-func (a *app) entrySection(ctx context.Context, c *rest.Client, v wire.WorkerView) error {
+func (a *app) entrySection(ctx context.Context, c *client.Client, v wire.WorkerView) error {
 	if err := a.section("Services here (addresses on the worker's own machine)"); err != nil {
 		return err
 	}
-	list, err := c.Entries(ctx, v.Cluster, v.Name)
+	list, err := c.Workers.Entries(ctx, v.Cluster, v.Name)
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()

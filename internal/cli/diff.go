@@ -9,8 +9,8 @@ import (
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/api/descriptor"
+	"github.com/verge-edge/verge/client"
 	"github.com/verge-edge/verge/internal/policy/plan"
-	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -39,7 +39,7 @@ Exit code 0: no difference; 1: a difference; 2: an error.`,
 			if err != nil {
 				return trouble(err)
 			}
-			return trouble(a.withClient(func(c *rest.Client) error { return a.diff(cmd.Context(), c, list, number, mode) }))
+			return trouble(a.withClient(func(c *client.Client) error { return a.diff(cmd.Context(), c, list, number, mode) }))
 		},
 	}
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return trouble(usageError(cmd, "%v", err)) })
@@ -63,7 +63,7 @@ func trouble(err error) error {
 	return &troubleError{err}
 }
 
-func (a *app) diff(ctx context.Context, c *rest.Client, list []descriptorFile, number uint64, mode string) error {
+func (a *app) diff(ctx context.Context, c *client.Client, list []descriptorFile, number uint64, mode string) error {
 	var outs []diffOutput
 	differs := false
 	for _, d := range list {
@@ -97,7 +97,7 @@ func (a *app) diff(ctx context.Context, c *rest.Client, list []descriptorFile, n
 }
 
 // compare a descriptor with what its application is, or was.
-func compare(ctx context.Context, c *rest.Client, d descriptorFile, number uint64) (o diffOutput, err error) {
+func compare(ctx context.Context, c *client.Client, d descriptorFile, number uint64) (o diffOutput, err error) {
 	next, _, err := descriptor.Parse(d.name, d.source)
 	if err != nil {
 		return o, err
@@ -105,13 +105,13 @@ func compare(ctx context.Context, c *rest.Client, d descriptorFile, number uint6
 	o.Application = next.Application
 	var text string
 	if number > 0 {
-		r, err := c.Revision(ctx, next.Application, number)
+		r, err := c.Rollouts.Revision(ctx, next.Application, number)
 		if err != nil {
 			return o, err
 		}
 		o.Revision, text = r.Revision, r.Descriptor
 	} else {
-		v, err := c.Application(ctx, next.Application)
+		v, err := c.Applications.Get(ctx, next.Application)
 		if err != nil && !notFound(err) {
 			return o, err
 		}

@@ -7,9 +7,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/verge-edge/verge/client"
 	"github.com/verge-edge/verge/internal/doctor"
 	"github.com/verge-edge/verge/internal/leftover"
-	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -79,7 +79,7 @@ func (a *app) contextFindings(ctx context.Context) []doctor.Finding {
 	if err != nil {
 		return []doctor.Finding{{Check: check, Status: doctor.Note, Detail: firstLine(err), Remedy: "for the command line: verge context use FILE", Page: "docs/configuration.md#contexts"}}
 	}
-	c, err := rest.NewClient(e)
+	c, err := client.New(e)
 	if err != nil {
 		return []doctor.Finding{{Check: check, Status: doctor.Fail, Detail: firstLine(err), Remedy: "take a new context file from the root or cluster", Page: "docs/configuration.md#contexts"}}
 	}
@@ -87,7 +87,7 @@ func (a *app) contextFindings(ctx context.Context) []doctor.Finding {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	begin := a.opts.Now()
-	st, err := c.Status(ctx)
+	st, err := c.System.Status(ctx)
 	if err != nil {
 		return []doctor.Finding{{Check: check, Status: doctor.Warn, Detail: path + ": " + firstLine(err), Remedy: "is it running, and reachable from here?", Page: "docs/configuration.md#ports"}}
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/verge-edge/verge/api"
-	"github.com/verge-edge/verge/internal/rest"
+	"github.com/verge-edge/verge/client"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -36,7 +36,7 @@ something has to stay.`,
 		Example: "  verge drain worker/w1 --reason 'a new disk' --timeout 10m\n  verge drain cluster/edge",
 		Args:    oneOrTwoArgs("worker/NAME or cluster/NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.outOfUse(cmd.Context(), args, func(ctx context.Context, c *rest.Client, t target) error {
+			return a.outOfUse(cmd.Context(), args, func(ctx context.Context, c *client.Client, t target) error {
 				return a.drain(ctx, c, t, reason, f)
 			})
 		},
@@ -46,17 +46,17 @@ something has to stay.`,
 	return cmd
 }
 
-func (t target) drain(ctx context.Context, c *rest.Client) (wire.DrainView, error) {
+func (t target) drain(ctx context.Context, c *client.Client) (wire.DrainView, error) {
 	if t.worker == "" {
-		return c.ClusterDrain(ctx, t.cluster)
+		return c.Clusters.Drain(ctx, t.cluster)
 	}
-	return c.WorkerDrain(ctx, t.cluster, t.worker)
+	return c.Workers.Drain(ctx, t.cluster, t.worker)
 }
 
 // errStays ends a poll when nothing that is left can move.
 var errStays = errors.New("all that is left has to stay")
 
-func (a *app) drain(ctx context.Context, c *rest.Client, t target, reason string, f waitFlags) error {
+func (a *app) drain(ctx context.Context, c *client.Client, t target, reason string, f waitFlags) error {
 	start := a.opts.Now()
 	if _, err := t.cordon(ctx, c, wire.CordonRequest{Reason: reason, Drain: true}); err != nil {
 		return err

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/verge-edge/verge/internal/rest"
+	"github.com/verge-edge/verge/client"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -35,7 +35,7 @@ func (a *app) events(ctx context.Context, follow bool, mode string) error {
 	all := []wire.Event{}
 	lines := mode != "json" && mode != "yaml"
 	for {
-		page, err := c.Events(ctx, after, 0)
+		page, err := c.Events.After(ctx, after, 0)
 		if ctx.Err() != nil {
 			return nil // the user has seen enough
 		}
@@ -65,7 +65,7 @@ func (a *app) events(ctx context.Context, follow bool, mode string) error {
 }
 
 // followEvents prints what comes after an event.
-func (a *app) followEvents(ctx context.Context, c *rest.Client, after uint64, mode string) error {
+func (a *app) followEvents(ctx context.Context, c *client.Client, after uint64, mode string) error {
 	var first []wire.Event // what there is, until all of it was told
 	live, full := true, false
 	return a.watch(ctx, c.WatchOn, "events", func(e wire.WatchEvent) error {
@@ -99,9 +99,9 @@ func (a *app) followEvents(ctx context.Context, c *rest.Client, after uint64, mo
 }
 
 // eventsBetween prints those that there are after an event, as far as the server answers.
-func (a *app) eventsBetween(ctx context.Context, c *rest.Client, after *uint64, mode string) error {
+func (a *app) eventsBetween(ctx context.Context, c *client.Client, after *uint64, mode string) error {
 	for {
-		page, err := c.Events(ctx, *after, 0)
+		page, err := c.Events.After(ctx, *after, 0)
 		if err != nil || len(page.Events) == 0 {
 			return nil //nolint:nilerr // the watch has most of them, and says who is away
 		}

@@ -17,7 +17,7 @@ import (
 	"golang.org/x/term" // raw mode and sizes of terminals, which every system does in another way
 
 	"github.com/verge-edge/verge/api/pattern"
-	"github.com/verge-edge/verge/internal/rest"
+	"github.com/verge-edge/verge/client"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -87,7 +87,7 @@ func (a *app) execCommand() *cobra.Command {
 // execution is one session from this side.
 type execution struct {
 	a       *app
-	c       *rest.Client
+	c       *client.Client
 	session string
 	// give gives up: what somebody waits for is not coming.
 	give context.CancelFunc
@@ -101,7 +101,7 @@ type execution struct {
 	out, problems io.Writer
 }
 
-func (a *app) exec(ctx context.Context, c *rest.Client, id string, command []string, stdin, tty bool) error {
+func (a *app) exec(ctx context.Context, c *client.Client, id string, command []string, stdin, tty bool) error {
 	start := wire.ExecStart{Key: wire.NewID(), Command: command, Stdin: stdin}
 	if tty {
 		start.Terminal = a.terminal()
@@ -113,7 +113,7 @@ func (a *app) exec(ctx context.Context, c *rest.Client, id string, command []str
 	defer give()
 	e := &execution{a: a, c: c, give: give, out: a.out, problems: a.err}
 	var err error
-	if e.session, err = twice(ctx, func() (string, error) { return c.StartExec(ctx, id, start) }); err != nil {
+	if e.session, err = twice(ctx, func() (string, error) { return c.Exec.Start(ctx, id, start) }); err != nil {
 		return err
 	}
 	defer e.end(context.WithoutCancel(ctx))
@@ -158,7 +158,7 @@ func passing(err error) bool {
 	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout, http.StatusTooManyRequests:
 		return true
 	}
-	return p.Code == rest.CodeUnreachable
+	return p.Code == client.CodeUnreachable
 }
 
 // end ends the session, if that can be said to anybody. Else nobody asks for it,
@@ -167,7 +167,7 @@ func (e *execution) end(ctx context.Context) {
 	const patience = 3 * time.Second
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	_ = e.c.EndExec(ctx, e.session)
+	_ = e.c.Exec.End(ctx, e.session)
 }
 
 // output prints what the program writes until it has ended.
@@ -209,7 +209,7 @@ func (e *execution) drain(ctx context.Context) (wire.ExecOutput, error) {
 	var out, problems int64
 	for {
 		asked := e.a.opts.Now()
-		chunk, err := e.c.ReadExec(ctx, e.session, out, problems, execHold)
+		chunk, err := e.c.Exec.Read(ctx, e.session, out, problems, execHold)
 		if ctx.Err() != nil {
 			return chunk, &remoteExit{exitInterrupted}
 		}
@@ -294,7 +294,7 @@ func (e *execution) send(ctx context.Context, data []byte, end bool) bool {
 	e.sending.Lock()
 	defer e.sending.Unlock()
 	for len(data) > 0 || end {
-		taken, err := e.c.SendExec(ctx, e.session, wire.ExecInput{Offset: e.sent, Data: data, End: end})
+		taken, err := e.c.Exec.Send(ctx, e.session, wire.ExecInput{Offset: e.sent, Data: data, End: end})
 		if ctx.Err() != nil {
 			return false
 		}
@@ -327,7 +327,7 @@ func (e *execution) followSize(ctx context.Context) {
 		case <-changed:
 		}
 		for size := e.a.terminal(); ctx.Err() == nil; {
-			_, err := e.c.SendExec(ctx, e.session, wire.ExecInput{Terminal: size})
+			_, err := e.c.Exec.Send(ctx, e.session, wire.ExecInput{Terminal: size})
 			if err == nil || e.lost(ctx, err) != nil {
 				break
 			}

@@ -12,8 +12,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/client"
 	"github.com/verge-edge/verge/internal/policy/place"
-	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -31,7 +31,7 @@ func (a *app) explainCommand() *cobra.Command {
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 2 && args[0] == "route" {
-				return a.withClient(func(c *rest.Client) error {
+				return a.withClient(func(c *client.Client) error {
 					r, err := a.routeFrom(cmd, c, args[1], from)
 					if err != nil {
 						return err
@@ -43,7 +43,7 @@ func (a *app) explainCommand() *cobra.Command {
 				})
 			}
 			if len(args) == 2 && args[0] == "scale" {
-				return a.withClient(func(c *rest.Client) error { return a.explainScale(cmd.Context(), c, args[1], mode) })
+				return a.withClient(func(c *client.Client) error { return a.explainScale(cmd.Context(), c, args[1], mode) })
 			}
 			name, err := instanceRef(args)
 			if err != nil {
@@ -58,7 +58,7 @@ func (a *app) explainCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			e, err := c.Explain(cmd.Context(), i.ID)
+			e, err := c.Instances.Explain(cmd.Context(), i.ID)
 			if err != nil {
 				return err
 			}

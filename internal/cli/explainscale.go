@@ -6,18 +6,18 @@ import (
 	"strings"
 	"time"
 
-	"github.com/verge-edge/verge/internal/rest"
+	"github.com/verge-edge/verge/client"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
 // explainScale says how many instances of a service run, and what that was decided
 // from.
-func (a *app) explainScale(ctx context.Context, c *rest.Client, service, mode string) error {
+func (a *app) explainScale(ctx context.Context, c *client.Client, service, mode string) error {
 	app, name, err := routedService(service)
 	if err != nil {
 		return err
 	}
-	list, err := c.ScaleReports(ctx, app, name)
+	list, err := c.Services.ExplainScale(ctx, app, name)
 	if err != nil {
 		return err
 	}
@@ -41,8 +41,8 @@ func (a *app) explainScale(ctx context.Context, c *rest.Client, service, mode st
 }
 
 // missing is why no cluster has any of a service, as far as the tier that is asked knows.
-func missing(ctx context.Context, c *rest.Client, app, name string) string {
-	view, err := c.Application(ctx, app)
+func missing(ctx context.Context, c *client.Client, app, name string) string {
+	view, err := c.Applications.Get(ctx, app)
 	if err != nil {
 		return "" // what was asked for is said
 	}

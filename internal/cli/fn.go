@@ -18,7 +18,7 @@ import (
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/api/descriptor"
 	"github.com/verge-edge/verge/api/pattern"
-	"github.com/verge-edge/verge/internal/rest"
+	"github.com/verge-edge/verge/client"
 )
 
 //go:embed template
@@ -228,7 +228,7 @@ is what was deployed, and a change is a rollout like any other.`,
 					return err
 				}
 			}
-			return a.withClient(func(c *rest.Client) error { return a.deploy(cmd.Context(), c, fn, f) })
+			return a.withClient(func(c *client.Client) error { return a.deploy(cmd.Context(), c, fn, f) })
 		},
 	}
 	cmd.Flags().BoolVar(&noBuild, "no-build", false, "use the existing module")
@@ -239,15 +239,15 @@ is what was deployed, and a change is a rollout like any other.`,
 	return cmd
 }
 
-func (a *app) deploy(ctx context.Context, c *rest.Client, fn *function, f applyFlags) error {
+func (a *app) deploy(ctx context.Context, c *client.Client, fn *function, f applyFlags) error {
 	for _, module := range fn.modules {
-		in := rest.ObjectUpload{Namespace: fn.spec.Namespace, Type: "application/wasm"}
+		in := client.ObjectUpload{Namespace: fn.spec.Namespace, Type: "application/wasm"}
 		file, err := openObject(filepath.Join(fn.dir, module), &in)
 		if err != nil {
 			return err
 		}
 		in.Name = "functions/" + fn.spec.Application + "/" + in.Digest + ".wasm"
-		_, err = c.PutObject(ctx, in)
+		_, err = c.Objects.Put(ctx, in)
 		_ = file.Close() // it was only read
 		if err != nil {
 			return err
@@ -287,7 +287,7 @@ func (fn *function) rename(module, object string) error {
 
 // gatewayURL is where an application is reached through a gateway that is known, "" if
 // there is none.
-func (a *app) gatewayURL(ctx context.Context, c *rest.Client, app *api.Application) string {
+func (a *app) gatewayURL(ctx context.Context, c *client.Client, app *api.Application) string {
 	host := ""
 	for _, name := range app.ServiceNames() {
 		for _, p := range app.Services[name].Ports {
@@ -296,7 +296,7 @@ func (a *app) gatewayURL(ctx context.Context, c *rest.Client, app *api.Applicati
 			}
 		}
 	}
-	workers, err := c.Workers(ctx)
+	workers, err := c.Workers.List(ctx)
 	if err != nil || host == "" {
 		return ""
 	}

@@ -14,7 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/verge-edge/verge/internal/rest"
+	"github.com/verge-edge/verge/client"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -56,7 +56,7 @@ Exit code 1: the status is 400 or more.`, wire.MaxInvokeBytes>>10),
 			if err := f.read(a, cmd, args); err != nil {
 				return err
 			}
-			return a.withClient(func(c *rest.Client) error { return a.invoke(cmd.Context(), c, args[0], &f) })
+			return a.withClient(func(c *client.Client) error { return a.invoke(cmd.Context(), c, args[0], &f) })
 		},
 	}
 	cmd.Flags().StringVarP(&f.in.Method, "method", "X", "", "method (default: GET, with a body POST)")
@@ -114,12 +114,12 @@ func (f *invokeFlags) read(a *app, cmd *cobra.Command, args []string) (err error
 	return nil
 }
 
-func (a *app) invoke(ctx context.Context, c *rest.Client, name string, f *invokeFlags) error {
+func (a *app) invoke(ctx context.Context, c *client.Client, name string, f *invokeFlags) error {
 	id, err := someInstance(ctx, c, name)
 	if err != nil {
 		return err
 	}
-	got, err := c.Invoke(ctx, id, f.in)
+	got, err := c.Exec.Invoke(ctx, id, f.in)
 	if err != nil {
 		return err
 	}
@@ -149,9 +149,9 @@ func (a *app) invoke(ctx context.Context, c *rest.Client, name string, f *invoke
 }
 
 // someInstance is an instance of a service, ready if one is.
-func someInstance(ctx context.Context, c *rest.Client, name string) (string, error) {
+func someInstance(ctx context.Context, c *client.Client, name string) (string, error) {
 	appName, service, _ := strings.Cut(name, ".")
-	list, err := c.Instances(ctx, appName, service)
+	list, err := c.Instances.List(ctx, appName, service)
 	if err != nil && !notFound(err) {
 		return "", err
 	}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/verge-edge/verge/internal/rest"
+	"github.com/verge-edge/verge/client"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -76,8 +76,8 @@ joins: verge token create --worker --gateway.`,
 		Example: "  verge worker allow-gateway w1",
 		Args:    oneArg("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.onWorker(cmd.Context(), args[0], func(ctx context.Context, c *rest.Client, t target) error {
-				if _, err := c.AllowGateway(ctx, t.cluster, t.worker); err != nil {
+			return a.onWorker(cmd.Context(), args[0], func(ctx context.Context, c *client.Client, t target) error {
+				if _, err := c.Workers.AllowGateway(ctx, t.cluster, t.worker); err != nil {
 					return err
 				}
 				return a.printf("%s may be a gateway with TLS", t)
@@ -97,8 +97,8 @@ certificates for its hosts.`,
 		Example: "  verge worker deny-gateway w1",
 		Args:    oneArg("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.onWorker(cmd.Context(), args[0], func(ctx context.Context, c *rest.Client, t target) error {
-				if err := c.DenyGateway(ctx, t.cluster, t.worker); err != nil {
+			return a.onWorker(cmd.Context(), args[0], func(ctx context.Context, c *client.Client, t target) error {
+				if err := c.Workers.DenyGateway(ctx, t.cluster, t.worker); err != nil {
 					return err
 				}
 				return a.printf("%s may no longer be a gateway with TLS", t)
@@ -108,7 +108,7 @@ certificates for its hosts.`,
 }
 
 // onWorker does something to a worker; name may have its kind before it.
-func (a *app) onWorker(ctx context.Context, name string, do func(context.Context, *rest.Client, target) error) error {
+func (a *app) onWorker(ctx context.Context, name string, do func(context.Context, *client.Client, target) error) error {
 	return a.outOfUse(ctx, []string{kindWorker + "/" + strings.TrimPrefix(name, kindWorker+"/")}, do)
 }
 

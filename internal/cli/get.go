@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/verge-edge/verge/api"
-	"github.com/verge-edge/verge/internal/rest"
+	"github.com/verge-edge/verge/client"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -65,7 +65,7 @@ their name.`,
 	return cmd
 }
 
-func (a *app) get(ctx context.Context, c *rest.Client, kind, name string, f getFlags) error {
+func (a *app) get(ctx context.Context, c *client.Client, kind, name string, f getFlags) error {
 	switch kind {
 	case kindApplication:
 		list, err := listApplications(ctx, c, name)
@@ -78,23 +78,23 @@ func (a *app) get(ctx context.Context, c *rest.Client, kind, name string, f getF
 		list, err := listInstances(ctx, c, name, f)
 		return show(a, a.instances(), f.mode, name, true)(within(f.namespace, list, func(v wire.InstanceView) string { return v.Namespace }), err)
 	case kindCluster:
-		return show(a, clusters(), f.mode, name, false)(c.Clusters(ctx))
+		return show(a, clusters(), f.mode, name, false)(c.Clusters.List(ctx))
 	case kindNamespace:
-		return show(a, a.namespaces(), f.mode, name, false)(c.Namespaces(ctx))
+		return show(a, a.namespaces(), f.mode, name, false)(c.Namespaces.List(ctx))
 	default:
-		return show(a, workers(), f.mode, name, false)(c.Workers(ctx))
+		return show(a, workers(), f.mode, name, false)(c.Workers.List(ctx))
 	}
 }
 
 // listApplications are all of them; the one with a name has its descriptor.
-func listApplications(ctx context.Context, c *rest.Client, name string) ([]wire.AppView, error) {
+func listApplications(ctx context.Context, c *client.Client, name string) ([]wire.AppView, error) {
 	if name != "" {
-		v, err := c.Application(ctx, name)
+		v, err := c.Applications.Get(ctx, name)
 		if !notFound(err) {
 			return []wire.AppView{v}, err
 		}
 	}
-	return c.Applications(ctx)
+	return c.Applications.List(ctx)
 }
 
 // show prints those of a list that have the name, or, if it may be a prefix,
@@ -126,8 +126,8 @@ type serviceItem struct {
 	wire.ServiceView
 }
 
-func listServices(ctx context.Context, c *rest.Client, app, namespace string) ([]serviceItem, error) {
-	apps, err := c.Applications(ctx)
+func listServices(ctx context.Context, c *client.Client, app, namespace string) ([]serviceItem, error) {
+	apps, err := c.Applications.List(ctx)
 	apps = within(namespace, apps, func(v wire.AppView) string { return v.Namespace })
 	var list []serviceItem
 	for _, v := range apps {
@@ -141,11 +141,11 @@ func listServices(ctx context.Context, c *rest.Client, app, namespace string) ([
 	return list, err
 }
 
-func listInstances(ctx context.Context, c *rest.Client, name string, f getFlags) ([]wire.InstanceView, error) {
+func listInstances(ctx context.Context, c *client.Client, name string, f getFlags) ([]wire.InstanceView, error) {
 	if f.app == "" && strings.Contains(name, ".") {
 		f.app, _, _ = strings.Cut(name, ".")
 	}
-	return c.Instances(ctx, f.app, f.service)
+	return c.Instances.List(ctx, f.app, f.service)
 }
 
 func (a *app) applications() listing[wire.AppView] {

@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/verge-edge/verge/client"
 	"github.com/verge-edge/verge/internal/atomicfile"
-	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -56,7 +56,7 @@ func (f *hookScope) of(a *app) (string, error) {
 }
 
 // hookOne is a command about one hook.
-func (a *app) hookOne(cmd *cobra.Command, do func(ctx context.Context, c *rest.Client, namespace, name string) error) *cobra.Command {
+func (a *app) hookOne(cmd *cobra.Command, do func(ctx context.Context, c *client.Client, namespace, name string) error) *cobra.Command {
 	f := &hookScope{}
 	cmd.Args = oneArg("NAME")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -64,7 +64,7 @@ func (a *app) hookOne(cmd *cobra.Command, do func(ctx context.Context, c *rest.C
 		if err != nil {
 			return err
 		}
-		return a.withClient(func(c *rest.Client) error { return do(cmd.Context(), c, namespace, args[0]) })
+		return a.withClient(func(c *client.Client) error { return do(cmd.Context(), c, namespace, args[0]) })
 	}
 	f.add(cmd)
 	return cmd
@@ -91,7 +91,7 @@ unless the root or cluster is started with --hooks-allow.`, kindTable()),
 		Example: "  printf 'whsec_%s' \"$(openssl rand -base64 32)\" > hook.secret\n" +
 			"  verge hook set pager --url https://pager.example/verge --on instance.failed,job.failed --secret-file hook.secret\n" +
 			"  verge hook set reviewer -A --url https://review.example/verge --before apply,delete --on-failure closed --secret-file hook.secret",
-	}, func(ctx context.Context, c *rest.Client, namespace, name string) (err error) {
+	}, func(ctx context.Context, c *client.Client, namespace, name string) (err error) {
 		if q.Secret, err = a.hookSecret(secret); err != nil {
 			return err
 		}
@@ -103,7 +103,7 @@ unless the root or cluster is started with --hooks-allow.`, kindTable()),
 			q.CA = string(pem)
 		}
 		q.WaitSeconds, q.KeepSeconds = seconds(wait), seconds(keep)
-		v, err := c.SetHook(ctx, namespace, name, q)
+		v, err := c.Hooks.Set(ctx, namespace, name, q)
 		if err != nil {
 			return err
 		}
@@ -164,7 +164,7 @@ func (a *app) hookRotate() *cobra.Command {
 		Use: "rotate NAME --secret-file FILE", Short: "Give a hook another secret to sign with",
 		Long: `Give a hook another secret to sign with. The old one signs too for --overlap, so that
 you can change the receiver meanwhile; --overlap 0 ends it at once.`,
-	}, func(ctx context.Context, c *rest.Client, namespace, name string) error {
+	}, func(ctx context.Context, c *client.Client, namespace, name string) error {
 		if secret == "" {
 			return &userError{what: "hook rotate", why: "--secret-file is missing: a file with the secret, or - for standard input", next: "verge hook rotate --help"}
 		}
@@ -176,7 +176,7 @@ you can change the receiver meanwhile; --overlap 0 ends it at once.`,
 		if s == 0 {
 			s = -1
 		}
-		v, err := c.RotateHook(ctx, namespace, name, text, s)
+		v, err := c.Hooks.Rotate(ctx, namespace, name, text, s)
 		if err != nil {
 			return err
 		}
@@ -194,8 +194,8 @@ func (a *app) hookTest() *cobra.Command {
 	return a.hookOne(&cobra.Command{
 		Use: "test NAME", Short: "Test a hook",
 		Long: "Send a hook a test now, ahead of what waits, and show the result: a notice of kind hook.test or, if the hook is asked\nquestions, one whose operation is test.",
-	}, func(ctx context.Context, c *rest.Client, namespace, name string) error {
-		t, err := c.TestHook(ctx, namespace, name)
+	}, func(ctx context.Context, c *client.Client, namespace, name string) error {
+		t, err := c.Hooks.Test(ctx, namespace, name)
 		if err != nil {
 			return err
 		}
@@ -210,8 +210,8 @@ func (a *app) hookPause() *cobra.Command {
 	return a.hookOne(&cobra.Command{
 		Use: "pause NAME", Short: "Pause a hook",
 		Long: "Pause a hook until you resume it. Its notices wait, as long as they are kept; changes are made without asking it.",
-	}, func(ctx context.Context, c *rest.Client, namespace, name string) error {
-		v, err := c.PauseHook(ctx, namespace, name)
+	}, func(ctx context.Context, c *client.Client, namespace, name string) error {
+		v, err := c.Hooks.Pause(ctx, namespace, name)
 		if err != nil {
 			return err
 		}
@@ -222,8 +222,8 @@ func (a *app) hookPause() *cobra.Command {
 func (a *app) hookResume() *cobra.Command {
 	return a.hookOne(&cobra.Command{
 		Use: "resume NAME", Short: "Resume a hook and deliver what waits",
-	}, func(ctx context.Context, c *rest.Client, namespace, name string) error {
-		v, err := c.ResumeHook(ctx, namespace, name)
+	}, func(ctx context.Context, c *client.Client, namespace, name string) error {
+		v, err := c.Hooks.Resume(ctx, namespace, name)
 		if err != nil {
 			return err
 		}
@@ -234,8 +234,8 @@ func (a *app) hookResume() *cobra.Command {
 func (a *app) hookRemove() *cobra.Command {
 	cmd := a.hookOne(&cobra.Command{
 		Use: "rm NAME", Short: "Remove a hook and its waiting notices",
-	}, func(ctx context.Context, c *rest.Client, namespace, name string) error {
-		v, err := c.RemoveHook(ctx, namespace, name)
+	}, func(ctx context.Context, c *client.Client, namespace, name string) error {
+		v, err := c.Hooks.Remove(ctx, namespace, name)
 		if err != nil {
 			return err
 		}
@@ -256,8 +256,8 @@ func (a *app) hookList() *cobra.Command {
 			if err := f.resolve(a, ""); err != nil {
 				return err
 			}
-			return a.withClient(func(c *rest.Client) error {
-				list, err := c.Hooks(cmd.Context())
+			return a.withClient(func(c *client.Client) error {
+				list, err := c.Hooks.List(cmd.Context())
 				kept := list[:0]
 				for _, v := range list {
 					// Those of all namespaces are of this one too.
@@ -314,8 +314,8 @@ func hookState(v wire.HookView) cell {
 
 func (a *app) hookDescribe() *cobra.Command {
 	return a.hookOne(&cobra.Command{Use: "describe NAME", Short: "Show a hook, what it hears and decides, and its deliveries"},
-		func(ctx context.Context, c *rest.Client, namespace, name string) error {
-			list, err := c.Hooks(ctx)
+		func(ctx context.Context, c *client.Client, namespace, name string) error {
+			list, err := c.Hooks.List(ctx)
 			if err != nil {
 				return err
 			}

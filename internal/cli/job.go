@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/verge-edge/verge/internal/rest"
+	"github.com/verge-edge/verge/client"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -15,7 +15,7 @@ import (
 func isJob(v serviceItem) bool { return v.Job != nil }
 
 // listJobs are the services that run to completion.
-func listJobs(ctx context.Context, c *rest.Client, app, namespace string) ([]serviceItem, error) {
+func listJobs(ctx context.Context, c *client.Client, app, namespace string) ([]serviceItem, error) {
 	list, err := listServices(ctx, c, app, namespace)
 	return slices.DeleteFunc(list, func(v serviceItem) bool { return !isJob(v) }), err
 }
@@ -144,7 +144,7 @@ func (a *app) runSection(j *wire.JobView) error {
 // jobIs asks for a job, and says whether it ended as want says. One that ended otherwise
 // is not waited for.
 func jobIs(want string) condition {
-	return func(ctx context.Context, c *rest.Client, name string) (ok bool, how string, err error) {
+	return func(ctx context.Context, c *client.Client, name string) (ok bool, how string, err error) {
 		v, err := findService(ctx, c, name)
 		if err != nil {
 			return false, "", err
@@ -163,12 +163,12 @@ func jobIs(want string) condition {
 }
 
 // findService is one service by APPLICATION.SERVICE.
-func findService(ctx context.Context, c *rest.Client, name string) (wire.ServiceView, error) {
+func findService(ctx context.Context, c *client.Client, name string) (wire.ServiceView, error) {
 	app, service, ok := strings.Cut(name, ".")
 	if !ok {
 		return wire.ServiceView{}, &userError{what: "not a name of a service", why: name, next: "write service/APPLICATION.SERVICE"}
 	}
-	v, err := c.Application(ctx, app)
+	v, err := c.Applications.Get(ctx, app)
 	if err != nil {
 		return wire.ServiceView{}, err
 	}

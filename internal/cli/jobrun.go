@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/verge-edge/verge/api"
-	"github.com/verge-edge/verge/internal/rest"
+	"github.com/verge-edge/verge/client"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -63,8 +63,8 @@ func (a *app) jobActionCommand(action, short, long string) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.withClient(func(c *rest.Client) error {
-				r, err := c.Job(cmd.Context(), app, service, wire.JobRequest{Action: action, Reason: reason})
+			return a.withClient(func(c *client.Client) error {
+				r, err := c.Jobs.Do(cmd.Context(), app, service, wire.JobRequest{Action: action, Reason: reason})
 				if err != nil {
 					return err
 				}
@@ -109,7 +109,7 @@ ended yet, and continues.`,
 			if err != nil {
 				return err
 			}
-			return a.withClient(func(c *rest.Client) error {
+			return a.withClient(func(c *client.Client) error {
 				return a.runJob(cmd.Context(), c, app, service, reason, f)
 			})
 		},
@@ -121,9 +121,9 @@ ended yet, and continues.`,
 }
 
 // runJob asks for a run, and waits for its end.
-func (a *app) runJob(ctx context.Context, c *rest.Client, app, service, reason string, f waitFlags) error {
+func (a *app) runJob(ctx context.Context, c *client.Client, app, service, reason string, f waitFlags) error {
 	start := a.opts.Now()
-	r, err := c.Job(ctx, app, service, wire.JobRequest{Action: wire.JobRunNow, Reason: reason})
+	r, err := c.Jobs.Do(ctx, app, service, wire.JobRequest{Action: wire.JobRunNow, Reason: reason})
 	if err != nil {
 		return err
 	}

@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/verge-edge/verge/internal/rest"
+	"github.com/verge-edge/verge/client"
 )
 
 func (a *app) removeCommand() *cobra.Command {
@@ -25,7 +25,7 @@ what it still runs.`,
 		Example: "  verge remove worker/w1\n  verge remove cluster/edge --force",
 		Args:    oneOrTwoArgs("worker/NAME or cluster/NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.outOfUse(cmd.Context(), args, func(ctx context.Context, c *rest.Client, t target) error {
+			return a.outOfUse(cmd.Context(), args, func(ctx context.Context, c *client.Client, t target) error {
 				if err := t.remove(ctx, c, force); err != nil {
 					return err
 				}
@@ -56,7 +56,7 @@ keys of all processes that joined as it.`,
 			if name, ok := strings.CutPrefix(args[0], "plugin/"); ok && name != "" && len(args) == 1 {
 				return a.revokePlugin(cmd.Context(), name)
 			}
-			return a.outOfUse(cmd.Context(), args, func(ctx context.Context, c *rest.Client, t target) error {
+			return a.outOfUse(cmd.Context(), args, func(ctx context.Context, c *client.Client, t target) error {
 				if err := t.revoke(ctx, c); err != nil {
 					return err
 				}
@@ -71,16 +71,16 @@ keys of all processes that joined as it.`,
 	}
 }
 
-func (t target) remove(ctx context.Context, c *rest.Client, force bool) error {
+func (t target) remove(ctx context.Context, c *client.Client, force bool) error {
 	if t.worker == "" {
-		return c.RemoveCluster(ctx, t.cluster, force)
+		return c.Clusters.Remove(ctx, t.cluster, force)
 	}
-	return c.RemoveWorker(ctx, t.cluster, t.worker, force)
+	return c.Workers.Remove(ctx, t.cluster, t.worker, force)
 }
 
-func (t target) revoke(ctx context.Context, c *rest.Client) error {
+func (t target) revoke(ctx context.Context, c *client.Client) error {
 	if t.worker == "" {
-		return c.RevokeCluster(ctx, t.cluster)
+		return c.Clusters.Revoke(ctx, t.cluster)
 	}
-	return c.RevokeWorker(ctx, t.cluster, t.worker)
+	return c.Workers.Revoke(ctx, t.cluster, t.worker)
 }

@@ -46,7 +46,7 @@ func (a *app) listLocal(ctx context.Context, mode string) error {
 		return err
 	}
 	defer c.Close()
-	v, err := c.LocalChanges(ctx)
+	v, err := c.LocalChanges.List(ctx)
 	if err != nil {
 		return err
 	}
@@ -148,7 +148,7 @@ func (a *app) dropCommand() *cobra.Command {
 				return err
 			}
 			defer c.Close()
-			if err := c.DropLocal(cmd.Context(), app, service); err != nil {
+			if err := c.LocalChanges.Drop(cmd.Context(), app, service); err != nil {
 				return err
 			}
 			return a.printf("local changes of %s dropped", name)
@@ -174,7 +174,7 @@ func (a *app) ackCommand() *cobra.Command {
 			}
 			defer c.Close()
 			if all {
-				v, err := c.LocalChanges(cmd.Context())
+				v, err := c.LocalChanges.List(cmd.Context())
 				if err != nil {
 					return err
 				}
@@ -183,7 +183,7 @@ func (a *app) ackCommand() *cobra.Command {
 				}
 			}
 			for _, id := range args {
-				if err := c.AckConflict(cmd.Context(), strings.TrimPrefix(id, "conflict/")); err != nil {
+				if err := c.LocalChanges.Acknowledge(cmd.Context(), strings.TrimPrefix(id, "conflict/")); err != nil {
 					return err
 				}
 				if err := a.printf("conflict %s acknowledged", id); err != nil {

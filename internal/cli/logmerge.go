@@ -11,7 +11,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/verge-edge/verge/internal/rest"
+	"github.com/verge-edge/verge/client"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -47,7 +47,7 @@ func timeOf(times []wire.LogTime, offset int64) (at time.Time) {
 // logSource reads one log, on the worker where the instance is or on one where it was,
 // line by line up to where it ended when the first of it was read.
 type logSource struct {
-	c        *rest.Client
+	c        *client.Client
 	id       string
 	ask      wire.LogAsk
 	lost     func(bytes int64)
@@ -62,7 +62,7 @@ type logSource struct {
 
 // fill reads a page. The first is read by open, so that it is known whether there is a log.
 func (s *logSource) fill(ctx context.Context) error {
-	chunk, err := s.c.Logs(ctx, s.id, s.ask)
+	chunk, err := s.c.Instances.Logs(ctx, s.id, s.ask)
 	if err != nil {
 		return err
 	}
@@ -141,7 +141,7 @@ type logStream struct {
 // it wrote elsewhere before. An instance that is on no worker now may have a former log; the
 // error is then said and not returned. page bounds what is held of each log at a time, in
 // bytes.
-func (a *app) openLog(ctx context.Context, c *rest.Client, id string, f logFlags, page int) (*logStream, error) {
+func (a *app) openLog(ctx context.Context, c *client.Client, id string, f logFlags, page int) (*logStream, error) {
 	ask := wire.LogAsk{Max: page, Since: f.since, Times: true, Previous: f.previous}
 	if f.tail >= 0 {
 		ask.Offset = -int64(f.tail)

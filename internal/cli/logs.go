@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/verge-edge/verge/internal/rest"
+	"github.com/verge-edge/verge/client"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -61,7 +61,7 @@ each line with its instance. With -f it follows all of them, new ones included.`
 			if f.prefix && f.noPrefix {
 				return usageError(cmd, "give --prefix or --no-prefix, not both")
 			}
-			return a.withClient(func(c *rest.Client) error {
+			return a.withClient(func(c *client.Client) error {
 				ctx := cmd.Context()
 				switch kind {
 				case kindApplication, kindService:
@@ -114,7 +114,7 @@ each line with its instance. With -f it follows all of them, new ones included.`
 // logReader reads the log of one instance.
 type logReader struct {
 	a    *app
-	c    *rest.Client
+	c    *client.Client
 	id   string
 	to   io.Writer
 	skip bool // begin with what is written from now on
@@ -203,7 +203,7 @@ func (r *logReader) chunk(ctx context.Context, offset int64, wait time.Duration)
 		r.skip = err != nil
 		return wire.LogChunk{Next: end}, err
 	}
-	chunk, err := r.c.Logs(ctx, r.id, wire.LogAsk{Offset: offset, Max: logPage, Wait: wait, Since: r.since, Times: r.times})
+	chunk, err := r.c.Instances.Logs(ctx, r.id, wire.LogAsk{Offset: offset, Max: logPage, Wait: wait, Since: r.since, Times: r.times})
 	if err == nil {
 		r.since = 0
 	}
@@ -226,10 +226,10 @@ func notPlaced(err error) bool {
 }
 
 // logEnd is the offset of the end of a log.
-func logEnd(ctx context.Context, c *rest.Client, id string) (int64, error) {
+func logEnd(ctx context.Context, c *client.Client, id string) (int64, error) {
 	offset := int64(-1)
 	for {
-		chunk, err := c.Logs(ctx, id, wire.LogAsk{Offset: offset, Max: logPage})
+		chunk, err := c.Instances.Logs(ctx, id, wire.LogAsk{Offset: offset, Max: logPage})
 		if err != nil {
 			return 0, err
 		}
@@ -241,8 +241,8 @@ func logEnd(ctx context.Context, c *rest.Client, id string) (int64, error) {
 }
 
 // ended says whether an instance will write no more.
-func (a *app) ended(ctx context.Context, c *rest.Client, id string) (bool, error) {
-	i, err := c.Instance(ctx, id)
+func (a *app) ended(ctx context.Context, c *client.Client, id string) (bool, error) {
+	i, err := c.Instances.Get(ctx, id)
 	if notFound(err) {
 		a.notef("%s is gone", clean(id))
 		return true, nil

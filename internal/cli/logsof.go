@@ -11,7 +11,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/verge-edge/verge/internal/rest"
+	"github.com/verge-edge/verge/client"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -25,15 +25,15 @@ const (
 )
 
 // logsOf prints the logs of all instances of an application or a service.
-func (a *app) logsOf(ctx context.Context, c *rest.Client, kind, name string, f logFlags) error {
+func (a *app) logsOf(ctx context.Context, c *client.Client, kind, name string, f logFlags) error {
 	app, service, dotted := strings.Cut(name, ".")
 	if dotted != (kind == kindService) {
 		return &userError{what: "not a name of this kind", why: kind + "/" + name, next: "write application/APPLICATION or service/APPLICATION.SERVICE"}
 	}
-	if _, err := c.Application(ctx, app); err != nil {
+	if _, err := c.Applications.Get(ctx, app); err != nil {
 		return err
 	}
-	list, err := c.Instances(ctx, app, service)
+	list, err := c.Instances.List(ctx, app, service)
 	if err != nil {
 		return err
 	}
@@ -84,7 +84,7 @@ func missingLogs(failed, all int, app string) error {
 // manyLogs prints the logs of several instances.
 type manyLogs struct {
 	a            *app
-	c            *rest.Client
+	c            *client.Client
 	f            logFlags
 	out          *shared
 	app, service string
@@ -188,7 +188,7 @@ func (m *manyLogs) leave(ctx context.Context) error {
 	if len(m.known) > 0 {
 		return nil
 	}
-	if _, err := m.c.Application(ctx, m.app); notFound(err) {
+	if _, err := m.c.Applications.Get(ctx, m.app); notFound(err) {
 		return errNothingLeft
 	}
 	return nil

@@ -297,7 +297,7 @@ func (a *app) version(ctx context.Context, mode string) error {
 	c, err := a.client()
 	if err == nil {
 		defer c.Close()
-		server, serr := c.Version(ctx)
+		server, serr := c.System.Version(ctx)
 		if err = serr; err == nil {
 			v.Server = server.Version
 		}

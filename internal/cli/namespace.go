@@ -13,8 +13,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/client"
 	"github.com/verge-edge/verge/internal/policy/quota"
-	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -46,8 +46,8 @@ descriptor names its namespace; an application cannot change it.`,
 			if err != nil {
 				return usageError(cmd, "--standing: %v", err)
 			}
-			return a.withClient(func(c *rest.Client) error {
-				v, err := c.CreateNamespace(cmd.Context(), wire.NamespaceRequest{Name: args[0], Quota: q, Standing: st})
+			return a.withClient(func(c *client.Client) error {
+				v, err := c.Namespaces.Create(cmd.Context(), wire.NamespaceRequest{Name: args[0], Quota: q, Standing: st})
 				if err != nil {
 					return err
 				}
@@ -64,7 +64,7 @@ become unlimited, and "none" removes all limits. A quota may be below what is us
 then nothing more is accepted until it fits again.`,
 		Example: "  verge namespace quota shop\n  verge namespace quota shop cpu=8,memory=16Gi",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withClient(func(c *rest.Client) error {
+			return a.withClient(func(c *client.Client) error {
 				if len(args) == 1 {
 					return a.describeNamespace(cmd.Context(), c, args[0])
 				}
@@ -72,7 +72,7 @@ then nothing more is accepted until it fits again.`,
 				if err != nil {
 					return usageError(cmd, "%v", err)
 				}
-				v, err := c.SetQuota(cmd.Context(), args[0], q)
+				v, err := c.Namespaces.SetQuota(cmd.Context(), args[0], q)
 				if err != nil {
 					return err
 				}
@@ -107,7 +107,7 @@ excludes localhost: hosts=any+localhost has both. Published hosts stay published
 ports=PORTS: likewise for the tcp and udp ports of the gateways: 5432/tcp+6000-6099.`,
 		Example: "  verge namespace standing shop\n  verge namespace standing shop weight=3,max-priority=100\n  verge namespace standing shop allow=writable-root+NET_RAW\n  verge namespace standing infra allow=writable-root+host-root\n  verge namespace standing shop hosts=shop.example+*.shop.example",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withClient(func(c *rest.Client) error {
+			return a.withClient(func(c *client.Client) error {
 				if len(args) == 1 {
 					return a.describeNamespace(cmd.Context(), c, args[0])
 				}
@@ -115,7 +115,7 @@ ports=PORTS: likewise for the tcp and udp ports of the gateways: 5432/tcp+6000-6
 				if err != nil {
 					return usageError(cmd, "%v", err)
 				}
-				v, err := c.SetStanding(cmd.Context(), args[0], st)
+				v, err := c.Namespaces.SetStanding(cmd.Context(), args[0], st)
 				if err != nil {
 					return err
 				}
@@ -132,8 +132,8 @@ ports=PORTS: likewise for the tcp and udp ports of the gateways: 5432/tcp+6000-6
 	ls := &cobra.Command{
 		Use: "ls", Aliases: []string{"list"}, Short: "List the namespaces that you may see", Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.withClient(func(c *rest.Client) error {
-				return show(a, a.namespaces(), mode, "", false)(c.Namespaces(cmd.Context()))
+			return a.withClient(func(c *client.Client) error {
+				return show(a, a.namespaces(), mode, "", false)(c.Namespaces.List(cmd.Context()))
 			})
 		},
 	}
@@ -141,8 +141,8 @@ ports=PORTS: likewise for the tcp and udp ports of the gateways: 5432/tcp+6000-6
 	rm := &cobra.Command{
 		Use: "rm NAME", Aliases: []string{"delete"}, Short: "Remove an empty namespace and its roles", Args: oneArg("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withClient(func(c *rest.Client) error {
-				if err := c.RemoveNamespace(cmd.Context(), args[0]); err != nil {
+			return a.withClient(func(c *client.Client) error {
+				if err := c.Namespaces.Remove(cmd.Context(), args[0]); err != nil {
 					return err
 				}
 				return a.printf("namespace/%s removed", args[0])
@@ -154,7 +154,7 @@ ports=PORTS: likewise for the tcp and udp ports of the gateways: 5432/tcp+6000-6
 }
 
 // withClient runs f with a client of the chosen context.
-func (a *app) withClient(f func(c *rest.Client) error) error {
+func (a *app) withClient(f func(c *client.Client) error) error {
 	c, err := a.client()
 	if err != nil {
 		return err
@@ -375,12 +375,12 @@ func (a *app) namespaces() listing[wire.NamespaceView] {
 	}}
 }
 
-func (a *app) describeNamespace(ctx context.Context, c *rest.Client, name string) error {
-	v, err := c.Namespace(ctx, name)
+func (a *app) describeNamespace(ctx context.Context, c *client.Client, name string) error {
+	v, err := c.Namespaces.Get(ctx, name)
 	if err != nil {
 		return err
 	}
-	apps, err := c.Applications(ctx)
+	apps, err := c.Applications.List(ctx)
 	if err != nil {
 		return err
 	}

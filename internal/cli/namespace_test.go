@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/verge-edge/verge/api"
-	"github.com/verge-edge/verge/internal/rest"
+	"github.com/verge-edge/verge/client"
 	"github.com/verge-edge/verge/internal/rest/resttest"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -78,7 +78,7 @@ func TestNamespaceGolden(t *testing.T) {
 func TestNamespaceOfContext(t *testing.T) {
 	f := newFixture(t, spaced())
 	f.entry.Namespace = "shop"
-	if err := rest.WriteContext(f.env["VERGE_CONTEXT"], f.entry); err != nil {
+	if err := client.WriteContext(f.env["VERGE_CONTEXT"], f.entry); err != nil {
 		t.Fatal(err)
 	}
 	count := func(args ...string) int { return strings.Count(f.run(args...).stdout, "\n") }

@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/verge-edge/verge/client"
 	"github.com/verge-edge/verge/internal/policy/route"
-	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -27,12 +27,12 @@ port: it takes the same connection as verge logs.`,
 			if from == "" {
 				return usageError(cmd, "--from WORKER is missing; verge get workers lists them")
 			}
-			return a.withClient(func(c *rest.Client) error {
+			return a.withClient(func(c *client.Client) error {
 				w, err := workerNamed(cmd.Context(), c, from)
 				if err != nil {
 					return err
 				}
-				r, err := c.Net(cmd.Context(), w.Cluster, w.Name)
+				r, err := c.Workers.Net(cmd.Context(), w.Cluster, w.Name)
 				if err != nil {
 					return err
 				}

@@ -15,7 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/verge-edge/verge/internal/rest"
+	"github.com/verge-edge/verge/client"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -58,7 +58,7 @@ name has letters, digits and . _ - =, with / between its parts. At most %d GiB.`
 			if err != nil {
 				return err
 			}
-			in := rest.ObjectUpload{Namespace: namespace, Name: args[0], Type: kind, Size: -1, Body: a.in}
+			in := client.ObjectUpload{Namespace: namespace, Name: args[0], Type: kind, Size: -1, Body: a.in}
 			if args[1] != "-" {
 				file, err := openObject(args[1], &in)
 				if err != nil {
@@ -66,8 +66,8 @@ name has letters, digits and . _ - =, with / between its parts. At most %d GiB.`
 				}
 				defer func() { _ = file.Close() }() // it was only read
 			}
-			return a.withClient(func(c *rest.Client) error {
-				v, err := c.PutObject(cmd.Context(), in)
+			return a.withClient(func(c *client.Client) error {
+				v, err := c.Objects.Put(cmd.Context(), in)
 				if err != nil {
 					return err
 				}
@@ -93,7 +93,7 @@ func short(digest string) string { return digest[:min(len(digest), len("sha256:"
 
 // openObject fills in what a file says about itself. Its digest is sent along, so
 // that what arrives is known to be that.
-func openObject(path string, in *rest.ObjectUpload) (*os.File, error) {
+func openObject(path string, in *client.ObjectUpload) (*os.File, error) {
 	unread := func(err error) error {
 		return &userError{what: "the file cannot be read", why: err.Error(), next: "give the path of a file, or - for standard input"}
 	}
@@ -139,8 +139,8 @@ content that was put, or not at all.`,
 			if err != nil {
 				return err
 			}
-			return a.withClient(func(c *rest.Client) error {
-				got, err := c.GetObject(cmd.Context(), namespace, args[0], "")
+			return a.withClient(func(c *client.Client) error {
+				got, err := c.Objects.Get(cmd.Context(), namespace, args[0], "")
 				if err != nil {
 					return err
 				}
@@ -163,7 +163,7 @@ content that was put, or not at all.`,
 }
 
 // receive writes what comes, and says if it is not what the object is.
-func receive(w io.Writer, got rest.ObjectContent) error {
+func receive(w io.Writer, got client.ObjectContent) error {
 	sum := sha256.New()
 	n, err := io.Copy(io.MultiWriter(w, sum), got.Body)
 	if err == nil && (n != got.View.Size || "sha256:"+hex.EncodeToString(sum.Sum(nil)) != got.View.Digest) {
@@ -176,7 +176,7 @@ func receive(w io.Writer, got rest.ObjectContent) error {
 }
 
 // saveObject writes an object beside path, and gives it its name when it is whole.
-func saveObject(path string, got rest.ObjectContent) (err error) {
+func saveObject(path string, got client.ObjectContent) (err error) {
 	tmp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
 	if err != nil {
 		return &userError{what: "the file cannot be written", why: err.Error(), next: "choose another place"}
@@ -209,8 +209,8 @@ func (a *app) objectList() *cobra.Command {
 			if err := f.resolve(a, ""); err != nil {
 				return err
 			}
-			return a.withClient(func(c *rest.Client) error {
-				all, err := c.Objects(cmd.Context(), f.namespace)
+			return a.withClient(func(c *client.Client) error {
+				all, err := c.Objects.List(cmd.Context(), f.namespace)
 				kept := all[:0]
 				for _, v := range all {
 					if len(args) == 0 || strings.HasPrefix(v.Name, args[0]) {
@@ -263,15 +263,15 @@ root's, which the next read fetches again.`,
 			if err != nil {
 				return err
 			}
-			return a.withClient(func(c *rest.Client) error { return a.removeObject(cmd.Context(), c, namespace, args[0]) })
+			return a.withClient(func(c *client.Client) error { return a.removeObject(cmd.Context(), c, namespace, args[0]) })
 		},
 	}
 	f.ofObject(cmd)
 	return cmd
 }
 
-func (a *app) removeObject(ctx context.Context, c *rest.Client, namespace, name string) error {
-	v, err := c.RemoveObject(ctx, namespace, name)
+func (a *app) removeObject(ctx context.Context, c *client.Client, namespace, name string) error {
+	v, err := c.Objects.Remove(ctx, namespace, name)
 	if err != nil {
 		return err
 	}

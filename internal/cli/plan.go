@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/verge-edge/verge/internal/rest"
+	"github.com/verge-edge/verge/client"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -33,7 +33,7 @@ not fully placed.`,
 			if err != nil {
 				return err
 			}
-			return a.withClient(func(c *rest.Client) error { return a.plan(cmd.Context(), c, list, mode, false) })
+			return a.withClient(func(c *client.Client) error { return a.plan(cmd.Context(), c, list, mode, false) })
 		},
 	}
 	cmd.Flags().StringVarP(&namespace, "namespace", "n", "", namespaceHelp)
@@ -43,11 +43,11 @@ not fully placed.`,
 }
 
 // plan says what applying list would do: for verge plan, or for apply --dry-run.
-func (a *app) plan(ctx context.Context, c *rest.Client, list []descriptorFile, mode string, dryRun bool) error {
+func (a *app) plan(ctx context.Context, c *client.Client, list []descriptorFile, mode string, dryRun bool) error {
 	var outs []applyOutput
 	var plans []wire.Plan
 	for _, d := range list {
-		p, err := c.Plan(ctx, d.source)
+		p, err := c.Applications.Plan(ctx, d.source)
 		if err != nil && len(list) > 1 {
 			return fmt.Errorf("%s: %w", d.name, err)
 		}

@@ -101,7 +101,7 @@ func (a *app) revokePlugin(ctx context.Context, name string) error {
 		return err
 	}
 	defer c.Close()
-	if err := c.RevokePlugin(ctx, name); err != nil {
+	if err := c.Plugins.Revoke(ctx, name); err != nil {
 		return err
 	}
 	a.notef("to let it join again: verge token create --plugin %s", name)

@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/verge-edge/verge/internal/rest"
+	"github.com/verge-edge/verge/client"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -22,7 +22,9 @@ func (a *app) pluginLs() *cobra.Command {
 		Long: `List the scheduler plugins of a cluster and their state (with a context of the
 cluster). Counts begin when the cluster's orchestrator starts.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.withClient(func(c *rest.Client) error { return show(a, a.plugins(), mode, "", false)(c.Plugins(cmd.Context())) })
+			return a.withClient(func(c *client.Client) error {
+				return show(a, a.plugins(), mode, "", false)(c.Plugins.List(cmd.Context()))
+			})
 		},
 	}
 	outputFlag(cmd, &mode, "table", "wide", "json", "yaml", "name")
@@ -34,7 +36,7 @@ func (a *app) pluginDescribe() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "describe NAME", Short: "Show a scheduler plugin: its last answers and failures, and its identities", Args: oneArg("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withClient(func(c *rest.Client) error { return a.describePlugin(cmd.Context(), c, args[0], mode) })
+			return a.withClient(func(c *client.Client) error { return a.describePlugin(cmd.Context(), c, args[0], mode) })
 		},
 	}
 	outputFlag(cmd, &mode, "table", "json", "yaml")
@@ -95,8 +97,8 @@ func (a *app) plugins() listing[wire.PluginView] {
 	}}
 }
 
-func (a *app) describePlugin(ctx context.Context, c *rest.Client, name, mode string) error {
-	list, err := c.Plugins(ctx)
+func (a *app) describePlugin(ctx context.Context, c *client.Client, name, mode string) error {
+	list, err := c.Plugins.List(ctx)
 	if err != nil {
 		return err
 	}

@@ -15,8 +15,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/verge-edge/verge/client"
 	"github.com/verge-edge/verge/internal/forward"
-	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -90,7 +90,7 @@ func isNumber(s string) bool { _, err := strconv.Atoi(s); return err == nil }
 
 // forwardTarget is the instance that is meant by APP/SERVICE, service/APP.SERVICE or
 // the name of an instance.
-func forwardTarget(ctx context.Context, c *rest.Client, arg string) (wire.InstanceID, error) {
+func forwardTarget(ctx context.Context, c *client.Client, arg string) (wire.InstanceID, error) {
 	first, rest, slash := strings.Cut(arg, "/")
 	if !slash {
 		i, err := findInstance(ctx, c, arg)
@@ -108,7 +108,7 @@ func forwardTarget(ctx context.Context, c *rest.Client, arg string) (wire.Instan
 			return i.ID, err
 		}
 	}
-	list, err := c.Instances(ctx, app, service)
+	list, err := c.Instances.List(ctx, app, service)
 	if err != nil {
 		return "", err
 	}
@@ -129,7 +129,7 @@ func forwardTarget(ctx context.Context, c *rest.Client, arg string) (wire.Instan
 // forwarding carries connections to ports of an instance, by one session after another.
 type forwarding struct {
 	a     *app
-	c     *rest.Client
+	c     *client.Client
 	id    wire.InstanceID
 	start wire.ForwardStart
 	// now offers the client of the session that there is.
@@ -137,7 +137,7 @@ type forwarding struct {
 }
 
 // portForward listens, and carries what comes, until ctx or the instance ends.
-func (a *app) portForward(ctx context.Context, c *rest.Client, id wire.InstanceID, address string, ports []forwardPort) error {
+func (a *app) portForward(ctx context.Context, c *client.Client, id wire.InstanceID, address string, ports []forwardPort) error {
 	ctx, unhook := signal.NotifyContext(ctx, syscall.SIGHUP, syscall.SIGQUIT)
 	defer unhook()
 	ctx, give := context.WithCancel(ctx)
@@ -186,7 +186,7 @@ func (f *forwarding) session(ctx context.Context, begun func() error) (again boo
 	e := &execution{a: f.a, c: f.c, give: give, problems: f.a.err}
 	f.start.Key = wire.NewID()
 	for {
-		e.session, err = twice(ctx, func() (string, error) { return f.c.StartForward(ctx, f.id, f.start) })
+		e.session, err = twice(ctx, func() (string, error) { return f.c.Exec.Forward(ctx, f.id, f.start) })
 		if err == nil {
 			break
 		}

@@ -13,8 +13,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/client"
 	"github.com/verge-edge/verge/internal/atomicfile"
-	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -63,7 +63,7 @@ A grpc port gets unary calls: --path is the method, as /package.Service/Method, 
 			if err := p.check(cmd, a.in); err != nil {
 				return err
 			}
-			return a.withClient(func(c *rest.Client) error { return a.profile(cmd.Context(), c, app, service, p) })
+			return a.withClient(func(c *client.Client) error { return a.profile(cmd.Context(), c, app, service, p) })
 		},
 	}
 	f := cmd.Flags()
@@ -119,17 +119,17 @@ func (p *profiling) check(cmd *cobra.Command, stdin io.Reader) error {
 	return nil
 }
 
-func (a *app) profile(ctx context.Context, c *rest.Client, app, service string, p profiling) error {
+func (a *app) profile(ctx context.Context, c *client.Client, app, service string, p profiling) error {
 	name := app + "." + service
 	switch {
 	case p.forget:
-		if err := c.ForgetProfile(ctx, app, service); err != nil {
+		if err := c.Profiles.Forget(ctx, app, service); err != nil {
 			return err
 		}
 		a.notef("the profile of %s is deleted; weights are by processors", name)
 		return nil
 	case p.show:
-		r, err := c.Profile(ctx, app, service)
+		r, err := c.Profiles.Get(ctx, app, service)
 		if err != nil {
 			return err
 		}
@@ -139,7 +139,7 @@ func (a *app) profile(ctx context.Context, c *rest.Client, app, service string, 
 		return a.printProfile(p.mode, r)
 	}
 	p.load.Key = wire.NewID()
-	r, err := c.StartProfile(ctx, app, service, p.load)
+	r, err := c.Profiles.Start(ctx, app, service, p.load)
 	if err != nil {
 		return err
 	}
@@ -148,7 +148,7 @@ func (a *app) profile(ctx context.Context, c *rest.Client, app, service string, 
 		// It is over, or ends; who cannot be told ends it by themselves.
 		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 		defer cancel()
-		_ = c.EndProfile(end, app, service, p.load.Key)
+		_ = c.Profiles.End(end, app, service, p.load.Key)
 	}
 	switch {
 	case ctx.Err() != nil:
@@ -164,7 +164,7 @@ func (a *app) profile(ctx context.Context, c *rest.Client, app, service string, 
 		a.notef("nothing was stored")
 		return a.printProfile(p.mode, r)
 	}
-	if r, err = c.KeepProfile(ctx, app, service, p.load.Key); err != nil {
+	if r, err = c.Profiles.Keep(ctx, app, service, p.load.Key); err != nil {
 		return err
 	}
 	a.notef("stored; the policies weighted and billiard share by it from now on")
@@ -172,7 +172,7 @@ func (a *app) profile(ctx context.Context, c *rest.Client, app, service string, 
 }
 
 // followProfile asks how far a run is until it is over.
-func (a *app) followProfile(ctx context.Context, c *rest.Client, r wire.ProfileReport, run string) (wire.ProfileReport, error) {
+func (a *app) followProfile(ctx context.Context, c *client.Client, r wire.ProfileReport, run string) (wire.ProfileReport, error) {
 	tick := time.NewTicker(profileEvery)
 	defer tick.Stop()
 	heard, told := time.Now(), time.Now()
@@ -182,7 +182,7 @@ func (a *app) followProfile(ctx context.Context, c *rest.Client, r wire.ProfileR
 		case <-ctx.Done():
 			return r, ctx.Err()
 		}
-		next, err := c.LookAtProfile(ctx, r.App, r.Service, run)
+		next, err := c.Profiles.Look(ctx, r.App, r.Service, run)
 		switch {
 		case err == nil:
 			r, heard = next, time.Now()

@@ -51,7 +51,7 @@ role whose unreadable records were dropped (verge records).`,
 				return err
 			}
 			defer c.Close()
-			if err := c.FinishRecovery(cmd.Context(), name); err != nil {
+			if err := c.System.FinishRecovery(cmd.Context(), name); err != nil {
 				return err
 			}
 			if name == "" {
@@ -69,7 +69,7 @@ func (a *app) recovery(ctx context.Context, mode string) error {
 		return err
 	}
 	defer c.Close()
-	v, err := c.Recovery(ctx)
+	v, err := c.System.Recovery(ctx)
 	if err != nil {
 		return err
 	}

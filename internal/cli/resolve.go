@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/verge-edge/verge/internal/rest"
+	"github.com/verge-edge/verge/client"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -79,28 +79,26 @@ func instanceRef(args []string) (name string, err error) {
 }
 
 // client connects to the server of the chosen context.
-func (a *app) client() (*rest.Client, error) {
+func (a *app) client() (*client.Client, error) {
 	e, _, err := a.findContext()
 	if err != nil {
 		return nil, err
 	}
-	c, err := rest.NewClient(e)
-	if err != nil {
-		return nil, err
+	options := []client.Option{client.WithNotice(a.notice)}
+	if a.local {
+		options = append(options, client.WithLocalChanges())
 	}
-	c.MeanLocal(a.local)
-	c.Notice = a.notice
-	return c, nil
+	return client.New(e, options...)
 }
 
 // findContext is the context of --context, else of VERGE_CONTEXT, else the
 // current one.
-func (a *app) findContext() (rest.ContextEntry, string, error) {
+func (a *app) findContext() (client.Context, string, error) {
 	path, err := a.contextPath()
 	if err != nil {
-		return rest.ContextEntry{}, "", err
+		return client.Context{}, "", err
 	}
-	e, err := rest.ReadContext(path)
+	e, err := client.ReadContext(path)
 	return e, path, err
 }
 
@@ -109,20 +107,20 @@ func (a *app) contextPath() (string, error) {
 		if isPath(a.context) {
 			return a.context, nil
 		}
-		dir, err := rest.ContextDir(a.opts.Getenv)
+		dir, err := client.ContextDir(a.opts.Getenv)
 		if err != nil {
 			return "", err
 		}
-		return rest.ContextPath(dir, a.context)
+		return client.ContextPath(dir, a.context)
 	}
 	if path := a.opts.Getenv("VERGE_CONTEXT"); path != "" {
 		return path, nil
 	}
-	dir, err := rest.ContextDir(a.opts.Getenv)
+	dir, err := client.ContextDir(a.opts.Getenv)
 	if err != nil {
 		return "", err
 	}
-	name, err := rest.CurrentContext(dir)
+	name, err := client.CurrentContext(dir)
 	if err != nil {
 		return "", err
 	}
@@ -130,7 +128,7 @@ func (a *app) contextPath() (string, error) {
 		return "", &userError{what: "no context", why: "neither --context nor VERGE_CONTEXT nor a current context is set",
 			next: "start something with: verge dev; or choose one: verge context use NAME|FILE"}
 	}
-	return rest.ContextPath(dir, name)
+	return client.ContextPath(dir, name)
 }
 
 // isPath tells a file from a name.
@@ -150,7 +148,7 @@ func (e *noInstanceError) Is(target error) bool { return target == errNoInstance
 
 // findInstance is the instance whose id is name, or begins with it if there is
 // only one such.
-func findInstance(ctx context.Context, c *rest.Client, name string) (wire.InstanceView, error) {
+func findInstance(ctx context.Context, c *client.Client, name string) (wire.InstanceView, error) {
 	found, err := matchInstances(ctx, c, name)
 	if err != nil {
 		return wire.InstanceView{}, err
@@ -173,12 +171,12 @@ func findInstance(ctx context.Context, c *rest.Client, name string) (wire.Instan
 }
 
 // matchInstances are the instances that name is the id, or a prefix, of.
-func matchInstances(ctx context.Context, c *rest.Client, name string) ([]wire.InstanceView, error) {
+func matchInstances(ctx context.Context, c *client.Client, name string) ([]wire.InstanceView, error) {
 	app := ""
 	if first, _, dotted := strings.Cut(name, "."); dotted {
 		app = first // the part before a dot is complete: ask for less
 	}
-	list, err := c.Instances(ctx, app, "")
+	list, err := c.Instances.List(ctx, app, "")
 	if err != nil && !notFound(err) {
 		return nil, err
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/verge-edge/verge/api"
-	"github.com/verge-edge/verge/internal/rest"
+	"github.com/verge-edge/verge/client"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -62,7 +62,7 @@ func (a *app) wholeInstance(ctx context.Context, args []string) ([]string, error
 	if err != nil || kind != kindInstance || name == "" || strings.Count(name, ".") > 1 && !strings.HasSuffix(name, ".") {
 		return args, err
 	}
-	err = a.withClient(func(c *rest.Client) error {
+	err = a.withClient(func(c *client.Client) error {
 		i, err := findInstance(ctx, c, name)
 		args = []string{kindInstance + "/" + i.ID}
 		return err
@@ -107,13 +107,13 @@ func (a *app) restart(ctx context.Context, app string, q wire.RestartRequest, f 
 	}
 	defer c.Close()
 	steps := newProgress(a)
-	before, err := c.Instances(ctx, app, "")
+	before, err := c.Instances.List(ctx, app, "")
 	if err != nil && !notFound(err) {
 		return err
 	}
 	steps.skip(before)
 	start := a.opts.Now()
-	result, err := c.Restart(ctx, app, q)
+	result, err := c.Services.Restart(ctx, app, q)
 	if err != nil {
 		return err
 	}
@@ -138,10 +138,10 @@ func instancesOf(n int) string {
 
 // awaitRestart polls until every instance of r that is still there has been
 // started again and is ready, or has completed.
-func (a *app) awaitRestart(ctx context.Context, c *rest.Client, r wire.RestartResult, timeout time.Duration, steps *progress) error {
+func (a *app) awaitRestart(ctx context.Context, c *client.Client, r wire.RestartResult, timeout time.Duration, steps *progress) error {
 	var left []string
 	err := a.poll(ctx, timeout, func() (bool, error) {
-		list, err := c.Instances(ctx, r.Name, "")
+		list, err := c.Instances.List(ctx, r.Name, "")
 		if err != nil && !notFound(err) {
 			return false, err
 		}

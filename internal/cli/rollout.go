@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/verge-edge/verge/api"
-	"github.com/verge-edge/verge/internal/rest"
+	"github.com/verge-edge/verge/client"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -98,7 +98,7 @@ Exit code 0: done; 1: an error; 2: not done, or failed.`,
 			if timeout <= 0 {
 				return usageError(cmd, "--timeout must be more than 0")
 			}
-			return a.withClient(func(c *rest.Client) error {
+			return a.withClient(func(c *client.Client) error {
 				return a.rolloutStatus(cmd.Context(), c, args[0], mode, wait, timeout)
 			})
 		},
@@ -109,7 +109,7 @@ Exit code 0: done; 1: an error; 2: not done, or failed.`,
 	return cmd
 }
 
-func (a *app) rolloutStatus(ctx context.Context, c *rest.Client, arg, mode string, wait bool, timeout time.Duration) error {
+func (a *app) rolloutStatus(ctx context.Context, c *client.Client, arg, mode string, wait bool, timeout time.Duration) error {
 	app, service, err := rolloutRef(arg)
 	if err != nil {
 		return err
@@ -117,7 +117,7 @@ func (a *app) rolloutStatus(ctx context.Context, c *rest.Client, arg, mode strin
 	var v wire.RolloutView
 	phase := ""
 	look := func() error {
-		now, err := c.Rollout(ctx, app)
+		now, err := c.Rollouts.Get(ctx, app)
 		if err == nil {
 			now.Services, err = only(now, service)
 		}
@@ -280,7 +280,7 @@ last revision that held. --revision prints the descriptor of one as it was appli
 			if err != nil {
 				return err
 			}
-			return a.withClient(func(c *rest.Client) error { return a.rolloutHistory(cmd.Context(), c, app, number, mode) })
+			return a.withClient(func(c *client.Client) error { return a.rolloutHistory(cmd.Context(), c, app, number, mode) })
 		},
 	}
 	cmd.Flags().Uint64Var(&number, "revision", 0, "print the descriptor of this revision")
@@ -288,9 +288,9 @@ last revision that held. --revision prints the descriptor of one as it was appli
 	return cmd
 }
 
-func (a *app) rolloutHistory(ctx context.Context, c *rest.Client, app string, number uint64, mode string) error {
+func (a *app) rolloutHistory(ctx context.Context, c *client.Client, app string, number uint64, mode string) error {
 	if number > 0 {
-		r, err := c.Revision(ctx, app, number)
+		r, err := c.Rollouts.Revision(ctx, app, number)
 		switch {
 		case err != nil:
 			return err
@@ -299,7 +299,7 @@ func (a *app) rolloutHistory(ctx context.Context, c *rest.Client, app string, nu
 		}
 		return a.printf("%s", strings.TrimRight(r.Descriptor, "\n"))
 	}
-	list, err := c.Revisions(ctx, app)
+	list, err := c.Rollouts.Revisions(ctx, app)
 	if err != nil {
 		return err
 	}
@@ -361,10 +361,10 @@ not even by later applies. A cluster that is away pauses when it is back.`
 		if err != nil {
 			return err
 		}
-		return a.withClient(func(c *rest.Client) error {
-			q, do, did := wire.RolloutRequest{Service: service, Reason: reason}, c.Resume, "resumed"
+		return a.withClient(func(c *client.Client) error {
+			q, do, did := wire.RolloutRequest{Service: service, Reason: reason}, c.Rollouts.Resume, "resumed"
 			if pause {
-				do, did = c.Pause, "paused"
+				do, did = c.Rollouts.Pause, "paused"
 			}
 			if _, err := do(cmd.Context(), app, q); err != nil {
 				return err
@@ -397,7 +397,7 @@ has failed.`,
 			if err != nil {
 				return err
 			}
-			return a.withClient(func(c *rest.Client) error {
+			return a.withClient(func(c *client.Client) error {
 				return a.undo(cmd.Context(), c, app, wire.RolloutRequest{Service: service, Reason: reason, To: to}, f)
 			})
 		},
@@ -408,15 +408,15 @@ has failed.`,
 	return cmd
 }
 
-func (a *app) undo(ctx context.Context, c *rest.Client, app string, q wire.RolloutRequest, f waitFlags) error {
+func (a *app) undo(ctx context.Context, c *client.Client, app string, q wire.RolloutRequest, f waitFlags) error {
 	steps := newProgress(a)
-	before, err := c.Instances(ctx, app, "")
+	before, err := c.Instances.List(ctx, app, "")
 	if err != nil && !notFound(err) {
 		return err
 	}
 	steps.skip(before)
 	start := a.opts.Now()
-	r, err := c.Undo(ctx, app, q)
+	r, err := c.Rollouts.Undo(ctx, app, q)
 	if err != nil {
 		return err
 	}

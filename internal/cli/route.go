@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/client"
 	"github.com/verge-edge/verge/internal/policy/route"
-	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -29,7 +29,7 @@ these, the share of new connections for each, and how many each got from this wo
 the last minute. The worker is asked now, and measures what it does not know.`,
 		Example: "  verge route show shop.web --from w1\n  verge route show shop.web --from edge/w1 -o json",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withClient(func(c *rest.Client) error {
+			return a.withClient(func(c *client.Client) error {
 				r, err := a.routeFrom(cmd, c, args[0], from)
 				if err != nil {
 					return err
@@ -57,7 +57,7 @@ func fromFlag(cmd *cobra.Command, from *string) {
 }
 
 // routeFrom asks the worker of --from about a service.
-func (a *app) routeFrom(cmd *cobra.Command, c *rest.Client, service, from string) (r wire.RouteReport, err error) {
+func (a *app) routeFrom(cmd *cobra.Command, c *client.Client, service, from string) (r wire.RouteReport, err error) {
 	app, name, err := routedService(service)
 	if err != nil {
 		return r, err
@@ -69,7 +69,7 @@ func (a *app) routeFrom(cmd *cobra.Command, c *rest.Client, service, from string
 	if err != nil {
 		return r, err
 	}
-	return c.Route(cmd.Context(), w.Cluster, w.Name, app, name)
+	return c.Workers.Route(cmd.Context(), w.Cluster, w.Name, app, name)
 }
 
 // routedService reads APPLICATION.SERVICE, with or without its kind before it.
@@ -82,13 +82,13 @@ func routedService(s string) (app, service string, err error) {
 }
 
 // workerNamed finds a worker by NAME or CLUSTER/NAME.
-func workerNamed(ctx context.Context, c *rest.Client, s string) (w wire.WorkerView, err error) {
+func workerNamed(ctx context.Context, c *client.Client, s string) (w wire.WorkerView, err error) {
 	s = strings.TrimPrefix(s, "worker/")
 	if cluster, name, ok := strings.Cut(s, "/"); ok { // what is not listed may be asked all the same
 		w.Cluster, w.Name = cluster, name
 		return w, nil
 	}
-	list, err := c.Workers(ctx)
+	list, err := c.Workers.List(ctx)
 	if err != nil {
 		return w, err
 	}

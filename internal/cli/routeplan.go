@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/client"
 	"github.com/verge-edge/verge/internal/policy/route"
-	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -68,7 +68,7 @@ workers. Nothing changes. Without --alpha, proximity is shown with several value
 					return usageError(cmd, "%v", err)
 				}
 			}
-			return a.withClient(func(c *rest.Client) error { return a.routePlan(cmd.Context(), c, args[0], from, policies, mode) })
+			return a.withClient(func(c *client.Client) error { return a.routePlan(cmd.Context(), c, args[0], from, policies, mode) })
 		},
 	}
 	f := cmd.Flags()
@@ -84,7 +84,7 @@ workers. Nothing changes. Without --alpha, proximity is shown with several value
 	return cmd
 }
 
-func (a *app) routePlan(ctx context.Context, c *rest.Client, service string, from []string, policies []api.Policy, mode string) error {
+func (a *app) routePlan(ctx context.Context, c *client.Client, service string, from []string, policies []api.Policy, mode string) error {
 	appName, name, err := routedService(service)
 	if err != nil {
 		return err
@@ -98,7 +98,7 @@ func (a *app) routePlan(ctx context.Context, c *rest.Client, service string, fro
 		workers = append(workers, w)
 	}
 	if len(from) == 0 {
-		if workers, err = c.Workers(ctx); err != nil {
+		if workers, err = c.Workers.List(ctx); err != nil {
 			return err
 		}
 	}
@@ -137,7 +137,7 @@ func (a *app) routePlan(ctx context.Context, c *rest.Client, service string, fro
 func rounded(x float64) float64 { return float64(int64(x*10_000+0.5)) / 10_000 }
 
 // askRoutes asks workers, some at a time; who could not be asked says why.
-func askRoutes(ctx context.Context, c *rest.Client, workers []wire.WorkerView, app, service string) []wire.RouteReport {
+func askRoutes(ctx context.Context, c *client.Client, workers []wire.WorkerView, app, service string) []wire.RouteReport {
 	out := make([]wire.RouteReport, len(workers))
 	slots := make(chan struct{}, planAsks)
 	var all sync.WaitGroup
@@ -145,7 +145,7 @@ func askRoutes(ctx context.Context, c *rest.Client, workers []wire.WorkerView, a
 		slots <- struct{}{} // a question has an end
 		all.Go(func() {
 			defer func() { <-slots }()
-			r, err := c.Route(ctx, w.Cluster, w.Name, app, service)
+			r, err := c.Workers.Route(ctx, w.Cluster, w.Name, app, service)
 			if err != nil {
 				r = wire.RouteReport{Cluster: w.Cluster, Worker: w.Name, Problem: firstLine(err)}
 			}

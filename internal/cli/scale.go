@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/verge-edge/verge/internal/rest"
+	"github.com/verge-edge/verge/client"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -99,13 +99,13 @@ func (a *app) scale(ctx context.Context, app, service string, replicas int, f wa
 	}
 	defer c.Close()
 	steps := newProgress(a)
-	before, err := c.Instances(ctx, app, "")
+	before, err := c.Instances.List(ctx, app, "")
 	if err != nil && !notFound(err) {
 		return err
 	}
 	steps.skip(before)
 	start := a.opts.Now()
-	result, err := c.Scale(ctx, app, service, replicas)
+	result, err := c.Services.Scale(ctx, app, service, replicas)
 	if err != nil {
 		return err
 	}
@@ -132,10 +132,10 @@ func (a *app) scale(ctx context.Context, app, service string, replicas int, f wa
 // awaitGone waits until no more than n instances of a service are left: those
 // that were too many end in their orderly way, which takes longer than what
 // remains takes to hold.
-func (a *app) awaitGone(ctx context.Context, c *rest.Client, app, service string, n int, timeout time.Duration, steps *progress) error {
+func (a *app) awaitGone(ctx context.Context, c *client.Client, app, service string, n int, timeout time.Duration, steps *progress) error {
 	left := 0
 	err := a.poll(ctx, timeout, func() (bool, error) {
-		list, err := c.Instances(ctx, app, service)
+		list, err := c.Instances.List(ctx, app, service)
 		if err != nil {
 			return false, err
 		}

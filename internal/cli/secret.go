@@ -13,8 +13,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/client"
 	"github.com/verge-edge/verge/internal/atomicfile"
-	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -92,8 +92,8 @@ secret, works with --from-file.`, wire.MaxSecretBytes>>10),
 			if err != nil {
 				return err
 			}
-			return a.withClient(func(c *rest.Client) error {
-				v, err := c.SetSecret(cmd.Context(), namespace, args[0], value)
+			return a.withClient(func(c *client.Client) error {
+				v, err := c.Secrets.Set(cmd.Context(), namespace, args[0], value)
 				if err != nil {
 					return err
 				}
@@ -192,8 +192,8 @@ func (a *app) secretList() *cobra.Command {
 			if err := f.resolve(a, ""); err != nil {
 				return err
 			}
-			return a.withClient(func(c *rest.Client) error {
-				return show(a, a.secrets(), mode, "", false)(c.Secrets(cmd.Context(), f.namespace))
+			return a.withClient(func(c *client.Client) error {
+				return show(a, a.secrets(), mode, "", false)(c.Secrets.List(cmd.Context(), f.namespace))
 			})
 		},
 	}
@@ -227,15 +227,15 @@ without it wait until it is set again.`,
 			if err != nil {
 				return err
 			}
-			return a.withClient(func(c *rest.Client) error { return a.removeSecret(cmd.Context(), c, namespace, args[0]) })
+			return a.withClient(func(c *client.Client) error { return a.removeSecret(cmd.Context(), c, namespace, args[0]) })
 		},
 	}
 	f.ofNamespace(cmd)
 	return cmd
 }
 
-func (a *app) removeSecret(ctx context.Context, c *rest.Client, namespace, name string) error {
-	v, err := c.RemoveSecret(ctx, namespace, name)
+func (a *app) removeSecret(ctx context.Context, c *client.Client, namespace, name string) error {
+	v, err := c.Secrets.Remove(ctx, namespace, name)
 	if err != nil {
 		return err
 	}

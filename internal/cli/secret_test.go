@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/verge-edge/verge/internal/rest"
+	"github.com/verge-edge/verge/client"
 	"github.com/verge-edge/verge/internal/rest/resttest"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -73,7 +73,7 @@ func TestSecretFromStandardInput(t *testing.T) {
 	}
 	// The namespace of the context counts where none is given.
 	f.entry.Namespace = "shop"
-	if err := rest.WriteContext(f.env["VERGE_CONTEXT"], f.entry); err != nil {
+	if err := client.WriteContext(f.env["VERGE_CONTEXT"], f.entry); err != nil {
 		t.Fatal(err)
 	}
 	if r := f.runWith("x", "secret", "set", "session", "--from-file", "-"); r.code != 0 || f.fake.SecretValues["shop.session"] != "x" {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/verge-edge/verge/internal/rest"
+	"github.com/verge-edge/verge/client"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -31,9 +31,9 @@ changed or truncated.`,
 				return usageError(cmd, "--keep is at least 1")
 			}
 			object := cmp.Or(object, wire.SnapshotName(v.Instance, v.Name, a.opts.Now()))
-			return a.withClient(func(c *rest.Client) error {
+			return a.withClient(func(c *client.Client) error {
 				err := a.awaitVolume(cmd.Context(), c, v, func() error {
-					return c.SnapshotVolume(cmd.Context(), v.Cluster, v.Worker, v.VolumeRef, wire.VolumeSnapshotRequest{Object: object})
+					return c.Volumes.Snapshot(cmd.Context(), v.Cluster, v.Worker, v.VolumeRef, wire.VolumeSnapshotRequest{Object: object})
 				})
 				if err != nil {
 					return err
@@ -53,13 +53,13 @@ changed or truncated.`,
 
 // keepSnapshots removes the oldest snapshots of a volume, so that keep of them are left
 // that are whole. The one that was taken is never among those.
-func (a *app) keepSnapshots(ctx context.Context, c *rest.Client, v wire.VolumeView, taken string, keep int) error {
-	all, err := c.Snapshots(ctx)
+func (a *app) keepSnapshots(ctx context.Context, c *client.Client, v wire.VolumeView, taken string, keep int) error {
+	all, err := c.Volumes.Snapshots(ctx)
 	if err != nil {
 		return err
 	}
 	for _, s := range beyond(all, v, taken, keep) {
-		if _, err := c.RemoveObject(ctx, s.Namespace, s.Object); err != nil {
+		if _, err := c.Objects.Remove(ctx, s.Namespace, s.Object); err != nil {
 			return err
 		}
 		a.notef("%s of %s ago removed", clean(s.Object), a.since(s.Taken))
@@ -92,9 +92,9 @@ instances or of one, oldest first. A whole snapshot has the digest that was pack
 changed and lost ones cannot be restored.`,
 		Example: "  verge volume snapshot ls shop.db.0",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withClient(func(c *rest.Client) error {
+			return a.withClient(func(c *client.Client) error {
 				of := strings.TrimPrefix(strings.Join(args, ""), "instance/")
-				list, err := c.Snapshots(cmd.Context())
+				list, err := c.Volumes.Snapshots(cmd.Context())
 				list = slices.DeleteFunc(list, func(s wire.SnapshotView) bool { return of != "" && s.Instance != of })
 				return show(a, a.snapshotColumns(), mode, "", false)(list, err)
 			})
@@ -140,9 +140,9 @@ func (a *app) snapshotRemove() *cobra.Command {
 					return usageError(cmd, "%q is not the name of a snapshot; verge volume snapshot ls lists them", name)
 				}
 			}
-			return a.withClient(func(c *rest.Client) error {
+			return a.withClient(func(c *client.Client) error {
 				for _, name := range args {
-					if _, err := c.RemoveObject(cmd.Context(), namespace, name); err != nil {
+					if _, err := c.Objects.Remove(cmd.Context(), namespace, name); err != nil {
 						return err
 					}
 					if err := a.printf("%s removed", name); err != nil {
@@ -176,9 +176,9 @@ snapshot of this cluster needs its digest.`,
 				return usageError(cmd, "--from is missing: the name of an object, as verge volume snapshot has printed it")
 			}
 			q.Digest = strings.TrimPrefix(q.Digest, "sha256:")
-			return a.withClient(func(c *rest.Client) error {
+			return a.withClient(func(c *client.Client) error {
 				err := a.awaitVolume(cmd.Context(), c, v, func() error {
-					return c.RestoreVolume(cmd.Context(), v.Cluster, v.Worker, v.VolumeRef, q)
+					return c.Volumes.Restore(cmd.Context(), v.Cluster, v.Worker, v.VolumeRef, q)
 				})
 				if err != nil {
 					return err

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/verge-edge/verge/internal/rest"
+	"github.com/verge-edge/verge/client"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -24,7 +24,7 @@ func (a *app) statusCommand() *cobra.Command {
 			if watch {
 				return a.statusWatch(cmd.Context(), c, mode)
 			}
-			v, err := c.Status(cmd.Context())
+			v, err := c.System.Status(cmd.Context())
 			if err != nil {
 				return err
 			}
@@ -47,8 +47,8 @@ func (a *app) printStatus(v wire.StatusView, mode string) error {
 const statusPause = time.Second
 
 // statusWatch shows the status, and again when anything in it has changed.
-func (a *app) statusWatch(ctx context.Context, c *rest.Client, mode string) error {
-	first, err := c.Status(ctx)
+func (a *app) statusWatch(ctx context.Context, c *client.Client, mode string) error {
+	first, err := c.System.Status(ctx)
 	if err != nil {
 		return err
 	}
@@ -81,7 +81,7 @@ func (a *app) statusWatch(ctx context.Context, c *rest.Client, mode string) erro
 			return err
 		case <-news:
 		}
-		v, err := c.Status(ctx)
+		v, err := c.System.Status(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return nil // the user has seen enough

@@ -20,10 +20,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/verge-edge/verge/client"
 	"github.com/verge-edge/verge/internal/atomicfile"
 	"github.com/verge-edge/verge/internal/doctor"
 	"github.com/verge-edge/verge/internal/leftover"
-	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -115,7 +115,7 @@ func (b *bundle) server(ctx context.Context, all *sync.WaitGroup, first bool, na
 		}
 	}
 	b.mu.Unlock()
-	c, err := rest.NewClient(e)
+	c, err := client.New(e)
 	if err != nil {
 		b.miss(what, err)
 		return
@@ -129,8 +129,8 @@ func (b *bundle) server(ctx context.Context, all *sync.WaitGroup, first bool, na
 }
 
 // ask asks one server for all that it may tell.
-func (b *bundle) ask(ctx context.Context, all *sync.WaitGroup, c *rest.Client, dir string, first bool, tail int) {
-	st, err := c.Status(ctx)
+func (b *bundle) ask(ctx context.Context, all *sync.WaitGroup, c *client.Client, dir string, first bool, tail int) {
+	st, err := c.System.Status(ctx)
 	if err != nil {
 		b.miss(dir, err)
 		return
@@ -144,31 +144,31 @@ func (b *bundle) ask(ctx context.Context, all *sync.WaitGroup, c *rest.Client, d
 		}
 	}
 	for name, get := range map[string]func(context.Context) (any, error){
-		"version.json":          func(ctx context.Context) (any, error) { return c.Version(ctx) },
-		"clusters.json":         func(ctx context.Context) (any, error) { return c.Clusters(ctx) },
-		"workers.json":          func(ctx context.Context) (any, error) { return c.Workers(ctx) },
-		"namespaces.json":       func(ctx context.Context) (any, error) { return c.Namespaces(ctx) },
-		"top-instances.json":    func(ctx context.Context) (any, error) { return c.TopInstances(ctx, "") },
-		"top-workers.json":      func(ctx context.Context) (any, error) { return c.TopWorkers(ctx) },
-		"hooks.json":            func(ctx context.Context) (any, error) { return hostsOnly(c.Hooks(ctx)) },
+		"version.json":          func(ctx context.Context) (any, error) { return c.System.Version(ctx) },
+		"clusters.json":         func(ctx context.Context) (any, error) { return c.Clusters.List(ctx) },
+		"workers.json":          func(ctx context.Context) (any, error) { return c.Workers.List(ctx) },
+		"namespaces.json":       func(ctx context.Context) (any, error) { return c.Namespaces.List(ctx) },
+		"top-instances.json":    func(ctx context.Context) (any, error) { return c.Metrics.Instances(ctx, "") },
+		"top-workers.json":      func(ctx context.Context) (any, error) { return c.Metrics.Workers(ctx) },
+		"hooks.json":            func(ctx context.Context) (any, error) { return hostsOnly(c.Hooks.List(ctx)) },
 		"events.json":           func(ctx context.Context) (any, error) { return lastEvents(ctx, c) },
-		"metrics.txt":           func(ctx context.Context) (any, error) { return c.Metrics(ctx, "", bundleFile) },
-		"application-list.json": func(ctx context.Context) (any, error) { return c.Applications(ctx) },
+		"metrics.txt":           func(ctx context.Context) (any, error) { return c.Metrics.Page(ctx, "", "", bundleFile) },
+		"application-list.json": func(ctx context.Context) (any, error) { return c.Applications.List(ctx) },
 	} {
 		b.fetch(ctx, all, dir+"/"+name, get)
 	}
-	if workers, err := c.Workers(ctx); err == nil {
+	if workers, err := c.Workers.List(ctx); err == nil {
 		for i, w := range workers {
 			at := w.Cluster + "/" + w.Name
 			if i >= bundleWorkers {
 				b.miss(dir, fmt.Errorf("the metrics and entries of %d more workers: %d are asked at most", len(workers)-i, bundleWorkers))
 				break
 			}
-			b.fetch(ctx, all, path.Join(dir, "workers", at, "entries.json"), func(ctx context.Context) (any, error) { return c.Entries(ctx, w.Cluster, w.Name) })
-			b.fetch(ctx, all, path.Join(dir, "workers", at, "metrics.txt"), func(ctx context.Context) (any, error) { return c.Metrics(ctx, at, bundleFile) })
+			b.fetch(ctx, all, path.Join(dir, "workers", at, "entries.json"), func(ctx context.Context) (any, error) { return c.Workers.Entries(ctx, w.Cluster, w.Name) })
+			b.fetch(ctx, all, path.Join(dir, "workers", at, "metrics.txt"), func(ctx context.Context) (any, error) { return c.Metrics.Page(ctx, w.Cluster, w.Name, bundleFile) })
 		}
 	}
-	list, err := c.Instances(ctx, "", "")
+	list, err := c.Instances.List(ctx, "", "")
 	if err != nil {
 		b.miss(dir+"/instances.json", err)
 		return
@@ -185,7 +185,7 @@ func (b *bundle) ask(ctx context.Context, all *sync.WaitGroup, c *rest.Client, d
 			break
 		}
 		b.fetch(ctx, all, path.Join(dir, "logs", in.ID+".log"), func(ctx context.Context) (any, error) {
-			chunk, err := c.Logs(ctx, in.ID, wire.LogAsk{Offset: -int64(tail), Max: logPage})
+			chunk, err := c.Instances.Logs(ctx, in.ID, wire.LogAsk{Offset: -int64(tail), Max: logPage})
 			return chunk.Data, err
 		})
 	}
@@ -216,10 +216,10 @@ func wellness(i wire.InstanceView) int {
 }
 
 // lastEvents are all events that the server still has.
-func lastEvents(ctx context.Context, c *rest.Client) ([]wire.Event, error) {
+func lastEvents(ctx context.Context, c *client.Client) ([]wire.Event, error) {
 	var all []wire.Event
 	for after := uint64(0); len(all) < bundleEvents; {
-		page, err := c.Events(ctx, after, 0)
+		page, err := c.Events.After(ctx, after, 0)
 		if err != nil || len(page.Events) == 0 {
 			return all, err
 		}

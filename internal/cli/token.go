@@ -98,7 +98,7 @@ func (a *app) createToken(ctx context.Context, r wire.TokenRequest, mode string)
 		return err
 	}
 	defer c.Close()
-	t, err := c.CreateToken(ctx, r)
+	t, err := c.Tokens.Create(ctx, r)
 	if err != nil {
 		return err
 	}

@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/verge-edge/verge/internal/rest"
+	"github.com/verge-edge/verge/client"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -18,8 +18,8 @@ func (a *app) tokenLsCommand() *cobra.Command {
 without their secrets. Expired ones are shown for some days. For users' tokens, see
 verge user ls.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.withClient(func(c *rest.Client) error {
-				all, err := c.Tokens(cmd.Context())
+			return a.withClient(func(c *client.Client) error {
+				all, err := c.Tokens.List(cmd.Context())
 				for _, v := range all {
 					a.trouble(v.Problem)
 				}
@@ -89,8 +89,8 @@ itself. This also revokes API tokens that were made with it.`,
 					next: "give its id: verge token ls",
 				}
 			}
-			return a.withClient(func(c *rest.Client) error {
-				gone, err := c.RevokeToken(cmd.Context(), id)
+			return a.withClient(func(c *client.Client) error {
+				gone, err := c.Tokens.Revoke(cmd.Context(), id)
 				if err != nil {
 					return err
 				}

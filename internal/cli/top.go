@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/verge-edge/verge/api"
-	"github.com/verge-edge/verge/internal/rest"
+	"github.com/verge-edge/verge/client"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -59,7 +59,7 @@ func (a *app) topCommand() *cobra.Command {
 	return cmd
 }
 
-func (a *app) top(ctx context.Context, c *rest.Client, kind string, f topFlags) error {
+func (a *app) top(ctx context.Context, c *client.Client, kind string, f topFlags) error {
 	for said := false; ; {
 		err := a.topOnce(ctx, c, kind, f)
 		switch {
@@ -81,22 +81,22 @@ func (a *app) top(ctx context.Context, c *rest.Client, kind string, f topFlags) 
 	}
 }
 
-func (a *app) topOnce(ctx context.Context, c *rest.Client, kind string, f topFlags) error {
+func (a *app) topOnce(ctx context.Context, c *client.Client, kind string, f topFlags) error {
 	switch kind {
 	case kindService:
 		list, err := topServices(ctx, c, f.app)
 		return again(a, f, serviceTops(), list, err)
 	case kindInstance:
-		list, err := c.TopInstances(ctx, f.app)
+		list, err := c.Metrics.Instances(ctx, f.app)
 		return again(a, f, instanceTops(), list, err)
 	case kindWorker:
-		list, err := c.TopWorkers(ctx)
+		list, err := c.Metrics.Workers(ctx)
 		if f.mode == "name" {
 			list = slices.DeleteFunc(list, func(v wire.WorkerTopView) bool { return v.Name == "" })
 		}
 		return again(a, f, workerTops(), list, err)
 	}
-	list, err := c.TopClusters(ctx)
+	list, err := c.Metrics.Clusters(ctx)
 	return again(a, f, clusterTops(), list, err)
 }
 

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/api"
-	"github.com/verge-edge/verge/internal/rest"
+	"github.com/verge-edge/verge/client"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -39,8 +39,8 @@ type serviceTop struct {
 }
 
 // topServices lists all services and asks the clusters about those that scale.
-func topServices(ctx context.Context, c *rest.Client, app string) ([]serviceTop, error) {
-	apps, err := c.Applications(ctx)
+func topServices(ctx context.Context, c *client.Client, app string) ([]serviceTop, error) {
+	apps, err := c.Applications.List(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -62,7 +62,7 @@ func topServices(ctx context.Context, c *rest.Client, app string) ([]serviceTop,
 		slots <- struct{}{}
 		all.Go(func() {
 			defer func() { <-slots }()
-			list, err := c.ScaleReports(ctx, out[i].App, out[i].Service)
+			list, err := c.Services.ExplainScale(ctx, out[i].App, out[i].Service)
 			if err != nil {
 				out[i].Problem = firstLine(err)
 				return

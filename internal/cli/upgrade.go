@@ -14,8 +14,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/client"
 	"github.com/verge-edge/verge/internal/pki"
-	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -73,7 +73,7 @@ skipped.`,
 			if f.timeout <= 0 {
 				return usageError(cmd, "--timeout must be more than 0")
 			}
-			return a.withClient(func(c *rest.Client) error { return a.startUpgrade(cmd.Context(), c, &f) })
+			return a.withClient(func(c *client.Client) error { return a.startUpgrade(cmd.Context(), c, &f) })
 		},
 	}
 	fl := cmd.Flags()
@@ -98,7 +98,7 @@ var machines = map[elf.Machine]string{
 
 // programOf says what a file is that is to be the program of workers.
 func programOf(path, sign string) (p wire.Program, file *os.File, err error) {
-	var in rest.ObjectUpload
+	var in client.ObjectUpload
 	if file, err = openObject(path, &in); err != nil {
 		return p, nil, err
 	}
@@ -121,7 +121,7 @@ func programOf(path, sign string) (p wire.Program, file *os.File, err error) {
 	return p, file, err
 }
 
-func (a *app) startUpgrade(ctx context.Context, c *rest.Client, f *upgradeStart) error {
+func (a *app) startUpgrade(ctx context.Context, c *client.Client, f *upgradeStart) error {
 	q := wire.UpgradeRequest{
 		Workers: f.workers, Wave: f.wave, Soak: api.Duration(f.soak), Patience: api.Duration(f.patience), Drain: api.Duration(f.drain), Reason: f.reason,
 	}
@@ -144,7 +144,7 @@ func (a *app) startUpgrade(ctx context.Context, c *rest.Client, f *upgradeStart)
 	}
 	for i := range q.Programs {
 		p := &q.Programs[i]
-		v, err := c.PutObject(ctx, rest.ObjectUpload{Namespace: wire.ProgramsNamespace, Name: p.Object(), Size: p.Size, Digest: p.SHA256, Body: files[i]})
+		v, err := c.Objects.Put(ctx, client.ObjectUpload{Namespace: wire.ProgramsNamespace, Name: p.Object(), Size: p.Size, Digest: p.SHA256, Body: files[i]})
 		if err != nil {
 			return err
 		}
@@ -152,7 +152,7 @@ func (a *app) startUpgrade(ctx context.Context, c *rest.Client, f *upgradeStart)
 			return err
 		}
 	}
-	v, err := c.StartUpgrade(ctx, q)
+	v, err := c.Upgrades.Start(ctx, q)
 	if err != nil {
 		return err
 	}
@@ -163,12 +163,12 @@ func (a *app) startUpgrade(ctx context.Context, c *rest.Client, f *upgradeStart)
 }
 
 // watchUpgrade shows what happens until an upgrade goes no further.
-func (a *app) watchUpgrade(ctx context.Context, c *rest.Client, id string, timeout time.Duration) error {
+func (a *app) watchUpgrade(ctx context.Context, c *client.Client, id string, timeout time.Duration) error {
 	var v wire.UpgradeView
 	phases := map[string]string{}
 	err := a.poll(ctx, timeout, func() (bool, error) {
 		var err error
-		if v, err = c.Upgrade(ctx); err != nil {
+		if v, err = c.Upgrades.Get(ctx); err != nil {
 			return false, err
 		}
 		if v.ID != id {
@@ -242,8 +242,8 @@ func (a *app) upgradeStatusCommand() *cobra.Command {
 Exit code 0: all are upgraded; 1: an error; 2: it continues, has halted, or some were
 skipped.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.withClient(func(c *rest.Client) error {
-				v, err := c.Upgrade(cmd.Context())
+			return a.withClient(func(c *client.Client) error {
+				v, err := c.Upgrades.Get(cmd.Context())
 				if err != nil {
 					return err
 				}
@@ -317,8 +317,8 @@ func (a *app) upgradeActionCommand(action, short, long, did string) *cobra.Comma
 	cmd := &cobra.Command{
 		Use: action, Short: short, Long: long, Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.withClient(func(c *rest.Client) error {
-				v, err := c.ChangeUpgrade(cmd.Context(), action, wire.UpgradeAction{Reason: reason})
+			return a.withClient(func(c *client.Client) error {
+				v, err := c.Upgrades.Change(cmd.Context(), action, wire.UpgradeAction{Reason: reason})
 				if err != nil {
 					return err
 				}

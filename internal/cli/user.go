@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/verge-edge/verge/internal/rest"
+	"github.com/verge-edge/verge/client"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -65,13 +65,13 @@ user is removed. Revoked roles end at once, also for open sessions. The certific
 the context that the root or cluster made at its first start always works.`,
 	}
 	cmd.AddCommand(a.userCreateCommand(), a.userTokenCommand(), a.userLsCommand(), a.userDescribeCommand(),
-		a.userRolesCommand("grant", "Grant roles to a user", (*rest.Client).Grant),
-		a.userRolesCommand("revoke", "Revoke roles of a user", (*rest.Client).Revoke),
+		a.userRolesCommand("grant", "Grant roles to a user", client.Users.Grant),
+		a.userRolesCommand("revoke", "Revoke roles of a user", client.Users.Revoke),
 		&cobra.Command{
 			Use: "rm NAME", Aliases: []string{"delete"}, Short: "Remove a user", Args: oneArg("NAME"),
 			RunE: func(cmd *cobra.Command, args []string) error {
-				return a.withClient(func(c *rest.Client) error {
-					if err := c.RemoveUser(cmd.Context(), args[0]); err != nil {
+				return a.withClient(func(c *client.Client) error {
+					if err := c.Users.Remove(cmd.Context(), args[0]); err != nil {
 						return err
 					}
 					return a.printf("user/%s removed", args[0])
@@ -108,8 +108,8 @@ is kept. Send the file to its user in a way that others cannot read.`,
 			if err != nil {
 				return err
 			}
-			return a.withClient(func(c *rest.Client) error {
-				r, err := c.CreateUser(cmd.Context(), wire.UserRequest{Name: args[0], Roles: roles, TTLSeconds: int(ttl / time.Second)})
+			return a.withClient(func(c *client.Client) error {
+				r, err := c.Users.Create(cmd.Context(), wire.UserRequest{Name: args[0], Roles: roles, TTLSeconds: int(ttl / time.Second)})
 				if err != nil {
 					return err
 				}
@@ -131,8 +131,8 @@ func (a *app) userTokenCommand() *cobra.Command {
 			if err := checkUserTTL(cmd, ttl); err != nil {
 				return err
 			}
-			return a.withClient(func(c *rest.Client) error {
-				r, err := c.RotateToken(cmd.Context(), args[0], ttl)
+			return a.withClient(func(c *client.Client) error {
+				r, err := c.Users.RotateToken(cmd.Context(), args[0], ttl)
 				if err != nil {
 					return err
 				}
@@ -151,7 +151,7 @@ func (a *app) printUser(r wire.UserReply) error {
 	if err != nil {
 		return err
 	}
-	own := rest.ContextEntry{Name: e.Name + "-" + r.User.Name, Server: e.Server, CA: e.CA, ServerName: e.ServerName, Token: r.Token}
+	own := client.Context{Name: e.Name + "-" + r.User.Name, Server: e.Server, CA: e.CA, ServerName: e.ServerName, Token: r.Token}
 	if len(r.User.Namespaces) == 1 && !r.User.Admin && len(r.User.Clusters) == 0 {
 		for n := range r.User.Namespaces {
 			own.Namespace = n
@@ -205,8 +205,8 @@ func (a *app) userLsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "ls", Aliases: []string{"list"}, Short: "List users and their roles", Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.withClient(func(c *rest.Client) error {
-				all, err := c.Users(cmd.Context())
+			return a.withClient(func(c *client.Client) error {
+				all, err := c.Users.List(cmd.Context())
 				for _, v := range all {
 					a.trouble(v.Problem)
 				}
@@ -256,8 +256,8 @@ func (a *app) userDescribeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "describe NAME", Short: "Show a user, its roles and its token's expiry", Args: oneArg("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withClient(func(c *rest.Client) error {
-				v, err := c.User(cmd.Context(), args[0])
+			return a.withClient(func(c *client.Client) error {
+				v, err := c.Users.Get(cmd.Context(), args[0])
 				if err != nil {
 					return err
 				}
@@ -279,7 +279,7 @@ func (a *app) userDescribeCommand() *cobra.Command {
 	return cmd
 }
 
-func (a *app) userRolesCommand(verb, short string, do func(*rest.Client, context.Context, string, wire.Roles) (wire.UserView, error)) *cobra.Command {
+func (a *app) userRolesCommand(verb, short string, do func(client.Users, context.Context, string, wire.Roles) (wire.UserView, error)) *cobra.Command {
 	var f roleFlags
 	cmd := &cobra.Command{
 		Use: verb + " NAME --admin | --developer NAMESPACE… | --viewer NAMESPACE… | --operator CLUSTER… | --monitor", Short: short, Args: oneArg("NAME"),
@@ -289,8 +289,8 @@ func (a *app) userRolesCommand(verb, short string, do func(*rest.Client, context
 			if err != nil {
 				return err
 			}
-			return a.withClient(func(c *rest.Client) error {
-				v, err := do(c, cmd.Context(), args[0], roles)
+			return a.withClient(func(c *client.Client) error {
+				v, err := do(c.Users, cmd.Context(), args[0], roles)
 				if err != nil {
 					return err
 				}
@@ -307,8 +307,8 @@ func (a *app) whoamiCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "whoami", Short: "Show who you are to the server, and what you may do", Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.withClient(func(c *rest.Client) error {
-				v, err := c.Whoami(cmd.Context())
+			return a.withClient(func(c *client.Client) error {
+				v, err := c.Users.WhoAmI(cmd.Context())
 				if err != nil {
 					return err
 				}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/verge-edge/verge/client"
 	"github.com/verge-edge/verge/internal/access"
 	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/rest/resttest"
@@ -90,7 +91,7 @@ func TestUserCreatePrintsAContext(t *testing.T) {
 			t.Fatalf("%v: %+v", args, r)
 		}
 		path := f.file(args[1]+".yaml", strings.ReplaceAll(r.stdout, "SERVER", f.server.Addr().String()))
-		e, err := rest.ReadContext(path)
+		e, err := client.ReadContext(path)
 		if err != nil || e.Name != "test-carl" || e.Token != "verge-api-abc" || e.Cert != "" || e.Namespace != "shop" {
 			t.Fatalf("%v: %v, %v", args, e, err)
 		}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/verge-edge/verge/internal/rest"
+	"github.com/verge-edge/verge/client"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -24,7 +24,7 @@ application is deleted. Verge never removes them by itself.`,
 		Use: "ls [worker/NAME]", Aliases: []string{"list"}, Short: "List named volumes, of all workers or of one", Args: cobra.MaximumNArgs(1),
 		Example: "  verge volume ls --unused\n  verge volume ls worker/w1",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withClient(func(c *rest.Client) error {
+			return a.withClient(func(c *client.Client) error {
 				list, err := a.volumes(cmd.Context(), c, strings.Join(args, ""), unused)
 				return show(a, a.volumeColumns(), mode, "", false)(list, err)
 			})
@@ -38,13 +38,13 @@ application is deleted. Verge never removes them by itself.`,
 is refused. Use a context of the cluster, as its operator.`,
 		Example: "  verge volume rm edge/w1/default/shop.db.0/data", Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withClient(func(c *rest.Client) error {
+			return a.withClient(func(c *client.Client) error {
 				for _, arg := range args {
 					v, err := wire.ParseVolumeID(strings.TrimPrefix(arg, "volume/"))
 					if err != nil {
 						return usageError(cmd, "%v; verge volume ls -o name lists them", err)
 					}
-					if err := c.RemoveVolume(cmd.Context(), v.Cluster, v.Worker, v.VolumeRef); err != nil {
+					if err := c.Volumes.Remove(cmd.Context(), v.Cluster, v.Worker, v.VolumeRef); err != nil {
 						return err
 					}
 					if err := a.printf("volume/%s removed", v.ID()); err != nil {
@@ -77,8 +77,8 @@ there before somebody has removed it (verge volume rm).`,
 			if err != nil {
 				return usageError(cmd, "%v; verge get instances -o wide says what is where", err)
 			}
-			return a.withClient(func(c *rest.Client) error {
-				if err := c.ForgetVolumes(cmd.Context(), v.Cluster, v.Worker, v.VolumeRef, q); err != nil {
+			return a.withClient(func(c *client.Client) error {
+				if err := c.Volumes.Forget(cmd.Context(), v.Cluster, v.Worker, v.VolumeRef, q); err != nil {
 					return err
 				}
 				return a.printf("%s begins elsewhere with empty volumes: verge describe instance/%s", v.Instance, v.Instance)
@@ -113,14 +113,14 @@ operator.`,
 			if (to == "") == !cancel {
 				return usageError(cmd, "give one of --to WORKER and --cancel")
 			}
-			return a.withClient(func(c *rest.Client) error {
+			return a.withClient(func(c *client.Client) error {
 				if cancel {
-					if err := c.CancelVolumes(cmd.Context(), v.Cluster, v.Worker, v.VolumeRef); err != nil {
+					if err := c.Volumes.Cancel(cmd.Context(), v.Cluster, v.Worker, v.VolumeRef); err != nil {
 						return err
 					}
 					return a.printf("%s continues on worker %s", v.Instance, v.Worker)
 				}
-				if err := c.MoveVolumes(cmd.Context(), v.Cluster, v.Worker, v.VolumeRef, wire.VolumeMoveRequest{To: to}); err != nil {
+				if err := c.Volumes.Move(cmd.Context(), v.Cluster, v.Worker, v.VolumeRef, wire.VolumeMoveRequest{To: to}); err != nil {
 					return err
 				}
 				if noWait {
@@ -140,8 +140,8 @@ operator.`,
 }
 
 // awaitVolume lets begin begin something with a volume, and waits until that is over.
-func (a *app) awaitVolume(ctx context.Context, c *rest.Client, v wire.VolumeView, begin func() error) error {
-	before, err := c.Instance(ctx, v.Instance)
+func (a *app) awaitVolume(ctx context.Context, c *client.Client, v wire.VolumeView, begin func() error) error {
+	before, err := c.Instances.Get(ctx, v.Instance)
 	if err == nil {
 		err = begin()
 	}
@@ -150,7 +150,7 @@ func (a *app) awaitVolume(ctx context.Context, c *rest.Client, v wire.VolumeView
 	}
 	said := ""
 	for {
-		i, err := c.Instance(ctx, v.Instance)
+		i, err := c.Instances.Get(ctx, v.Instance)
 		if err != nil {
 			return err
 		}
@@ -175,10 +175,10 @@ func (a *app) awaitVolume(ctx context.Context, c *rest.Client, v wire.VolumeView
 }
 
 // awaitMove shows the steps of a move until it is over.
-func (a *app) awaitMove(ctx context.Context, c *rest.Client, v wire.VolumeView, to string) error {
+func (a *app) awaitMove(ctx context.Context, c *client.Client, v wire.VolumeView, to string) error {
 	said := ""
 	for {
-		i, err := c.Instance(ctx, v.Instance)
+		i, err := c.Instances.Get(ctx, v.Instance)
 		switch {
 		case ctx.Err() != nil:
 			return &userError{what: "the move is not done yet", why: clean(said), next: "it continues; see: verge describe instance/" + v.Instance}
@@ -207,8 +207,8 @@ const movePoll = 300 * time.Millisecond
 
 // volumes of one worker ("" is all). A worker that does not answer does not hide
 // those of others.
-func (a *app) volumes(ctx context.Context, c *rest.Client, of string, unused bool) ([]wire.VolumeView, error) {
-	workers, err := c.Workers(ctx)
+func (a *app) volumes(ctx context.Context, c *client.Client, of string, unused bool) ([]wire.VolumeView, error) {
+	workers, err := c.Workers.List(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -219,7 +219,7 @@ func (a *app) volumes(ctx context.Context, c *rest.Client, of string, unused boo
 			continue
 		}
 		found = true
-		list, err := c.Volumes(ctx, w.Cluster, w.Name)
+		list, err := c.Volumes.List(ctx, w.Cluster, w.Name)
 		if err != nil {
 			if of != "" {
 				return nil, err

@@ -10,13 +10,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/verge-edge/verge/internal/rest"
+	"github.com/verge-edge/verge/client"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
 // condition is what can be waited for of a kind: it says whether it is so, and how
 // it is instead.
-type condition func(ctx context.Context, c *rest.Client, name string) (ok bool, how string, err error)
+type condition func(ctx context.Context, c *client.Client, name string) (ok bool, how string, err error)
 
 // waits are the conditions by kind and name; "ready" is the default.
 var waits = map[string]map[string]condition{
@@ -65,7 +65,7 @@ Exit code 0: the condition holds; 1: it cannot come true; 2: not in time.`,
 			case all[what] == nil:
 				return usageError(cmd, "--for %s: of this kind it can be %s", what, strings.Join(conditions(kind), ", "))
 			}
-			return a.withClient(func(c *rest.Client) error { return a.waitFor(cmd.Context(), c, kind, name, what, timeout) })
+			return a.withClient(func(c *client.Client) error { return a.waitFor(cmd.Context(), c, kind, name, what, timeout) })
 		},
 	}
 	cmd.Flags().StringVar(&what, "for", "ready", "what to wait for: ready; deleted of an application; complete or failed of a job; running or terminated of an instance")
@@ -92,7 +92,7 @@ func conditions(kind string) []string {
 	return out
 }
 
-func (a *app) waitFor(ctx context.Context, c *rest.Client, kind, name, what string, timeout time.Duration) error {
+func (a *app) waitFor(ctx context.Context, c *client.Client, kind, name, what string, timeout time.Duration) error {
 	if kind == kindInstance {
 		i, err := findInstance(ctx, c, name)
 		switch {
@@ -119,16 +119,16 @@ func (a *app) waitFor(ctx context.Context, c *rest.Client, kind, name, what stri
 	return a.printf("%s/%s is %s", kind, clean(name), what)
 }
 
-func applicationReady(ctx context.Context, c *rest.Client, name string) (ok bool, how string, err error) {
-	v, err := c.Application(ctx, name)
+func applicationReady(ctx context.Context, c *client.Client, name string) (ok bool, how string, err error) {
+	v, err := c.Applications.Get(ctx, name)
 	if err == nil && v.Deleting {
 		err = &userError{what: "it will not become ready", why: name + " is being deleted", next: "verge wait application/" + name + " --for deleted"}
 	}
 	return v.Holds, v.Message, err
 }
 
-func applicationDeleted(ctx context.Context, c *rest.Client, name string) (ok bool, how string, err error) {
-	v, err := c.Application(ctx, name)
+func applicationDeleted(ctx context.Context, c *client.Client, name string) (ok bool, how string, err error) {
+	v, err := c.Applications.Get(ctx, name)
 	switch {
 	case notFound(err):
 		return true, "", nil
@@ -140,7 +140,7 @@ func applicationDeleted(ctx context.Context, c *rest.Client, name string) (ok bo
 	return false, how, err
 }
 
-func serviceReady(ctx context.Context, c *rest.Client, name string) (ok bool, how string, err error) {
+func serviceReady(ctx context.Context, c *client.Client, name string) (ok bool, how string, err error) {
 	s, err := findService(ctx, c, name)
 	if err != nil {
 		return false, "", err
@@ -154,8 +154,8 @@ func serviceReady(ctx context.Context, c *rest.Client, name string) (ok bool, ho
 }
 
 // instanceIs asks for an instance; is says whether it is as waited for.
-func instanceIs(ctx context.Context, c *rest.Client, id string, is func(wire.InstanceView) bool) (ok bool, how string, err error) {
-	v, err := c.Instance(ctx, id)
+func instanceIs(ctx context.Context, c *client.Client, id string, is func(wire.InstanceView) bool) (ok bool, how string, err error) {
+	v, err := c.Instances.Get(ctx, id)
 	if err != nil {
 		return false, "", err
 	}
@@ -166,15 +166,15 @@ func instanceIs(ctx context.Context, c *rest.Client, id string, is func(wire.Ins
 	return is(v), how, nil
 }
 
-func instanceReadyNow(ctx context.Context, c *rest.Client, id string) (ok bool, how string, err error) {
+func instanceReadyNow(ctx context.Context, c *client.Client, id string) (ok bool, how string, err error) {
 	return instanceIs(ctx, c, id, func(v wire.InstanceView) bool { return v.State == wire.Running && v.Ready && !v.Unreachable })
 }
 
-func instanceRunning(ctx context.Context, c *rest.Client, id string) (ok bool, how string, err error) {
+func instanceRunning(ctx context.Context, c *client.Client, id string) (ok bool, how string, err error) {
 	return instanceIs(ctx, c, id, func(v wire.InstanceView) bool { return v.State == wire.Running && !v.Unreachable })
 }
 
-func instanceTerminated(ctx context.Context, c *rest.Client, id string) (ok bool, how string, err error) {
+func instanceTerminated(ctx context.Context, c *client.Client, id string) (ok bool, how string, err error) {
 	ok, how, err = instanceIs(ctx, c, id, func(v wire.InstanceView) bool { return v.State == wire.Terminated })
 	if notFound(err) {
 		return true, "", nil
@@ -182,8 +182,8 @@ func instanceTerminated(ctx context.Context, c *rest.Client, id string) (ok bool
 	return ok, how, err
 }
 
-func clusterReady(ctx context.Context, c *rest.Client, name string) (ok bool, how string, err error) {
-	list, err := c.Clusters(ctx)
+func clusterReady(ctx context.Context, c *client.Client, name string) (ok bool, how string, err error) {
+	list, err := c.Clusters.List(ctx)
 	for _, v := range list {
 		if v.Name == name {
 			return v.Connected, "it is disconnected, its last report: " + agoOf(v.AgeSeconds), err
@@ -192,8 +192,8 @@ func clusterReady(ctx context.Context, c *rest.Client, name string) (ok bool, ho
 	return false, "it has not joined", err
 }
 
-func workerReady(ctx context.Context, c *rest.Client, name string) (ok bool, how string, err error) {
-	list, err := c.Workers(ctx)
+func workerReady(ctx context.Context, c *client.Client, name string) (ok bool, how string, err error) {
+	list, err := c.Workers.List(ctx)
 	for _, v := range list {
 		if workerName(v) == name || v.Name == name {
 			return v.Status == "ready", "it is " + v.Status + ", its last report: " + agoOf(v.AgeSeconds), err

@@ -7,13 +7,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"iter"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/client"
 	"github.com/verge-edge/verge/internal/bus/records"
-	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -23,7 +24,7 @@ var watchable = map[string]string{
 }
 
 // getWatch is get -w: what there is, and then every change.
-func (a *app) getWatch(ctx context.Context, c *rest.Client, kind, name string, f getFlags) error {
+func (a *app) getWatch(ctx context.Context, c *client.Client, kind, name string, f getFlags) error {
 	kinds, ok := watchable[kind]
 	if !ok {
 		return &userError{what: "this kind cannot be watched", why: kind, next: "it works for applications, services, jobs, instances, clusters, workers and namespaces"}
@@ -75,7 +76,7 @@ func (a *app) getWatch(ctx context.Context, c *rest.Client, kind, name string, f
 
 // follow prints a list as it is and then every change of it; items are what an
 // object of the server is in the list.
-func follow[V, T any](ctx context.Context, a *app, c *rest.Client, kind, mode string, l listing[T], items func(V) []T) error {
+func follow[V, T any](ctx context.Context, a *app, c *client.Client, kind, mode string, l listing[T], items func(V) []T) error {
 	p := &changes[T]{a: a, mode: mode, l: l, now: map[string]map[string]seenItem{}}
 	return a.watch(ctx, c.Watch, kind, func(e wire.WatchEvent) error {
 		switch e.Type {
@@ -97,23 +98,28 @@ func follow[V, T any](ctx context.Context, a *app, c *rest.Client, kind, mode st
 	})
 }
 
-// watcher is rest.Client's Watch, or its WatchOn after a first answer.
-type watcher func(ctx context.Context, kinds []string, tell func(wire.WatchEvent) error) error
+// watcher is the client's Watch, or its WatchOn after a first answer.
+type watcher func(ctx context.Context, kinds ...string) iter.Seq2[client.WatchEvent, error]
 
 // watch is told of every change, and tells the user when the server is lost. It
 // ends without an error when the user has seen enough.
 func (a *app) watch(ctx context.Context, watch watcher, kinds string, tell func(wire.WatchEvent) error) error {
-	err := watch(ctx, strings.Split(kinds, ","), func(e wire.WatchEvent) error {
-		if e.Type == wire.WatchLost {
+	for e, err := range watch(ctx, strings.Split(kinds, ",")...) {
+		if err == nil && e.Type == wire.WatchLost {
 			why, _, _ := strings.Cut(e.Why, "\n")
 			a.notef("%s  %s; connecting again", a.clock(a.opts.Now()), clean(why))
 		}
-		return tell(e)
-	})
-	if ctx.Err() != nil {
-		return nil //nolint:nilerr // the user has seen enough
+		if err == nil {
+			err = tell(e)
+		}
+		switch {
+		case ctx.Err() != nil:
+			return nil //nolint:nilerr // the user has seen enough
+		case err != nil:
+			return err
+		}
 	}
-	return err
+	return nil
 }
 
 // timeless is equal for two versions of an item between which only time passed.

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/verge-edge/verge/internal/rest"
+	"github.com/verge-edge/verge/client"
 	"github.com/verge-edge/verge/internal/rest/resttest"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -179,7 +179,7 @@ func TestWatchesBegunWhileTheServerGoes(t *testing.T) {
 		t.Run(line, func(t *testing.T) {
 			fake := world()
 			f := newFixture(t, fake)
-			probe, err := rest.NewClient(f.entry)
+			probe, err := client.New(f.entry)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -196,9 +196,11 @@ func TestWatchesBegunWhileTheServerGoes(t *testing.T) {
 					fake.Hook = nil
 					go func() { ended <- f.end() }()
 					for { // until it begins nothing new
-						var p *wire.Problem
-						if err := probe.Watch(t.Context(), []string{"pods"}, nil); !errors.As(err, &p) || p.Code == "shutting-down" {
-							return nil
+						for _, err := range probe.Watch(t.Context(), "pods") {
+							var p *wire.Problem
+							if !errors.As(err, &p) || p.Code == "shutting-down" {
+								return nil
+							}
 						}
 					}
 				}

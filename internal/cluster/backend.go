@@ -22,13 +22,6 @@ import (
 // backend is the cluster's HTTP interface: what it can say and do for itself.
 type backend struct{ *Cluster }
 
-var _ rest.Backend = backend{}
-
-// Clusters implements rest.Backend.
-func (b backend) Clusters(context.Context) ([]wire.ClusterView, error) {
-	return nil, rest.Elsewhere("listing clusters", "the root")
-}
-
 // Instances implements rest.Backend.
 func (b backend) Instances(_ context.Context, app, service string) ([]wire.InstanceView, error) {
 	b.mu.Lock()

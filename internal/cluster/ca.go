@@ -5,7 +5,6 @@ import (
 
 	"github.com/verge-edge/verge/internal/bus/records"
 	"github.com/verge-edge/verge/internal/pki"
-	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -32,9 +31,4 @@ func (b backend) CA(context.Context) (wire.CAView, error) {
 		v.Behind = append(v.Behind, who)
 	}
 	return v, nil
-}
-
-// RotateCA implements rest.Backend.
-func (b backend) RotateCA(context.Context, wire.CARotateRequest) (wire.CAView, error) {
-	return wire.CAView{}, rest.Elsewhere("rotating the authority", "the root")
 }

@@ -8,13 +8,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/verge-edge/verge/client"
 	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/bus/exchange"
 	"github.com/verge-edge/verge/internal/enroll"
 	"github.com/verge-edge/verge/internal/loop"
 	"github.com/verge-edge/verge/internal/obs"
 	"github.com/verge-edge/verge/internal/pki"
-	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -299,7 +299,7 @@ func (c *Cluster) busPeer(cs tls.ConnectionState) (string, error) {
 }
 
 // contextOf makes a context for the operator of this cluster.
-func (c *Cluster) contextOf() (rest.ContextEntry, error) {
+func (c *Cluster) contextOf() (client.Context, error) {
 	chain, key, err := c.ca.NewAdmin("admin", c.clock.Now())
-	return rest.ContextEntry{Name: c.name, CA: c.ca.PEM(), Cert: chain, Key: key, ServerName: pki.ClusterName(c.name)}, err
+	return client.Context{Name: c.name, CA: c.ca.PEM(), Cert: chain, Key: key, ServerName: pki.ClusterName(c.name)}, err
 }

@@ -175,18 +175,3 @@ func cordonUnstored(err error) error {
 	return wire.Problemf(507, "not-stored", "free some space or repair the disk of the cluster, look (verge get workers), then try again",
 		"it may not be stored", "%v", err)
 }
-
-// CordonCluster implements rest.Backend.
-func (b backend) CordonCluster(context.Context, string, wire.CordonRequest) (wire.Cordon, error) {
-	return wire.Cordon{}, rest.Elsewhere("taking a cluster out of use", "the root")
-}
-
-// UncordonCluster implements rest.Backend.
-func (b backend) UncordonCluster(context.Context, string) error {
-	return rest.Elsewhere("taking a cluster into use", "the root")
-}
-
-// ClusterDrain implements rest.Backend.
-func (b backend) ClusterDrain(context.Context, string) (wire.DrainView, error) {
-	return wire.DrainView{}, rest.Elsewhere("draining a cluster", "the root")
-}

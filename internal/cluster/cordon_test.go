@@ -10,6 +10,7 @@ import (
 
 	"github.com/verge-edge/verge/internal/access"
 	"github.com/verge-edge/verge/internal/bus"
+	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -67,9 +68,9 @@ func TestACordonIsStored(t *testing.T) {
 	code(err, "elsewhere")
 	_, err = b.CordonWorker(ctx, "edge", "w2", wire.CordonRequest{})
 	code(err, "no-such-worker")
-	_, err = b.CordonCluster(ctx, "edge", wire.CordonRequest{})
-	code(err, "elsewhere")
-	code(b.UncordonCluster(ctx, "edge"), "elsewhere")
+	for _, id := range []string{rest.CordonCluster.ID, rest.UncordonCluster.ID} {
+		code(referrals[id].Problem(func(string) string { return "edge" }), "elsewhere")
+	}
 	got, err := b.CordonWorker(ctx, "edge", "w1", wire.CordonRequest{Reason: "a new disk"})
 	if err != nil || got.By != "admin/ann" || got.Why != "a new disk" || got.Drain || got.At.IsZero() {
 		t.Fatalf("%+v, %v", got, err)

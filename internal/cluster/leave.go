@@ -120,16 +120,6 @@ func (t *tx) setGone(hash string, g *enroll.Gone, r *wire.Revocation) {
 	upRevokedTable.Put(t.rows, hash, r)
 }
 
-// RemoveCluster implements rest.Backend.
-func (b backend) RemoveCluster(context.Context, string, bool) error {
-	return rest.Elsewhere("removing a cluster", "the root")
-}
-
-// RevokeCluster implements rest.Backend.
-func (b backend) RevokeCluster(context.Context, string) error {
-	return rest.Elsewhere("revoking the key of a cluster", "the root")
-}
-
 func noWorker(cluster, name string) error {
 	return wire.Problemf(404, "no-such-worker", "verge get workers", "there is no such worker", "%.63s is not in cluster %s", name, cluster)
 }

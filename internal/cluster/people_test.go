@@ -9,20 +9,21 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/client"
 	"github.com/verge-edge/verge/internal/access"
 	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/enroll"
 	"github.com/verge-edge/verge/internal/objects"
 	"github.com/verge-edge/verge/internal/people"
 	"github.com/verge-edge/verge/internal/pki"
-	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/rest/resttest"
+	"github.com/verge-edge/verge/internal/rest/server"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
 // served is cluster xsite on an in-memory store behind its real interface, with an
 // application and a worker, and its administrator's context.
-func served(t *testing.T) (b backend, admin rest.ContextEntry) {
+func served(t *testing.T) (b backend, admin client.Context) {
 	t.Helper()
 	ctx, store := t.Context(), bus.NewMemStore()
 	c := newTestCore(t, store)
@@ -59,7 +60,7 @@ func served(t *testing.T) (b backend, admin rest.ContextEntry) {
 	}
 	c.events.Add(time.Now(), c.m.tier(), "worker/xsite/xmachine", "xtext")
 	c.events.Add(time.Now(), c.m.tier(), "instance/xapp.web.0", "xtext")
-	_, _, admin = resttest.Serve(t, b, func(o *rest.Options) { o.Site = "xsite" })
+	_, _, admin = resttest.Serve(t, b, func(o *server.Options) { o.Site, o.Referrals = "xsite", referrals })
 	return b, admin
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/verge-edge/verge/internal/bus/records"
-	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -35,29 +34,4 @@ func (b backend) Rollout(_ context.Context, app string) (wire.RolloutView, error
 		return v, b.noApp(app)
 	}
 	return v, nil
-}
-
-// Pause implements rest.Backend.
-func (b backend) Pause(context.Context, string, wire.RolloutRequest) (wire.RolloutView, error) {
-	return wire.RolloutView{}, rest.Elsewhere("pausing a rollout", "the root")
-}
-
-// Resume implements rest.Backend.
-func (b backend) Resume(context.Context, string, wire.RolloutRequest) (wire.RolloutView, error) {
-	return wire.RolloutView{}, rest.Elsewhere("resuming a rollout", "the root")
-}
-
-// Undo implements rest.Backend.
-func (b backend) Undo(context.Context, string, wire.RolloutRequest) (wire.ApplyResult, error) {
-	return wire.ApplyResult{}, rest.Elsewhere("bringing an earlier revision back", "the root")
-}
-
-// Revisions implements rest.Backend.
-func (b backend) Revisions(context.Context, string) ([]wire.AppRevision, error) {
-	return nil, rest.Elsewhere("the history of an application", "the root")
-}
-
-// Revision implements rest.Backend.
-func (b backend) Revision(context.Context, string, uint64) (wire.AppRevision, error) {
-	return wire.AppRevision{}, rest.Elsewhere("the history of an application", "the root")
 }

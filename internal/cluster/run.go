@@ -26,7 +26,7 @@ import (
 	"github.com/verge-edge/verge/internal/people"
 	"github.com/verge-edge/verge/internal/pki"
 	"github.com/verge-edge/verge/internal/plugin"
-	"github.com/verge-edge/verge/internal/rest"
+	"github.com/verge-edge/verge/internal/rest/server"
 	"github.com/verge-edge/verge/internal/seal"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -89,7 +89,7 @@ type Cluster struct {
 	server  *bus.ClusterServer
 	shelf   *objects.Store
 	above   *remote.Remote // the root's objects
-	api     *rest.Server
+	api     *server.Server
 	ledger  *enroll.Ledger
 	clock   *pki.Clock
 
@@ -305,8 +305,8 @@ func opaqueNames(secret string) func(worker string) string {
 const maxNames = 50_000
 
 func (c *Cluster) serveAPI() (err error) {
-	c.api, err = rest.New(rest.Options{
-		Addr: c.opts.APIAddr, TLS: c.id.LiveServerTLS(tls.VerifyClientCertIfGiven, nil), Backend: backend{c},
+	c.api, err = server.New(server.Options{
+		Addr: c.opts.APIAddr, TLS: c.id.LiveServerTLS(tls.VerifyClientCertIfGiven, nil), Backend: backend{c}, Referrals: referrals,
 		Log: c.log, Version: obs.Version(), Metrics: obs.NewMetrics("cluster", c.allSamples),
 		Notice: func(cs tls.ConnectionState) string {
 			return enroll.Notice(cs, c.ca.NextPin(), c.ContextFile()+" of the cluster", c.clock.Now())

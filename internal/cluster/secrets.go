@@ -10,7 +10,6 @@ import (
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/bus/records"
-	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/seal"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -173,22 +172,4 @@ func checkSecret(s *wire.SealedSecret, id string) error {
 		return fmt.Errorf("it is about %q", cut(s.ID(), maxName))
 	}
 	return nil
-}
-
-// Secrets are the root's.
-func secretsOfRoot() error { return rest.Elsewhere("setting and removing secrets", "the root") }
-
-// SetSecret implements rest.Backend.
-func (b backend) SetSecret(context.Context, string, string, []byte) (wire.SecretView, error) {
-	return wire.SecretView{}, secretsOfRoot()
-}
-
-// RemoveSecret implements rest.Backend.
-func (b backend) RemoveSecret(context.Context, string, string) (wire.SecretView, error) {
-	return wire.SecretView{}, secretsOfRoot()
-}
-
-// Secrets implements rest.Backend.
-func (b backend) Secrets(context.Context, string) ([]wire.SecretView, error) {
-	return nil, secretsOfRoot()
 }

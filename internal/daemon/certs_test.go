@@ -18,11 +18,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/verge-edge/verge/client"
 	"github.com/verge-edge/verge/internal/agent"
 	"github.com/verge-edge/verge/internal/cluster"
 	"github.com/verge-edge/verge/internal/enroll"
 	"github.com/verge-edge/verge/internal/pki"
-	"github.com/verge-edge/verge/internal/rest"
+	"github.com/verge-edge/verge/internal/rest/nodeclient"
 	"github.com/verge-edge/verge/internal/root"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -117,13 +118,13 @@ func (s *tiers) path(parts ...string) string {
 }
 
 // client is the administrator's of the root or cluster in dir, until the test ends.
-func (s *tiers) client(dir string) *rest.Client {
+func (s *tiers) client(dir string) *client.Client {
 	s.t.Helper()
-	entry, err := rest.ReadContext(s.path(dir, "context.yaml"))
+	entry, err := client.ReadContext(s.path(dir, "context.yaml"))
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	c, err := rest.NewClient(entry)
+	c, err := client.New(entry)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -250,7 +251,7 @@ func (s *tiers) fresh() error {
 		return fmt.Errorf("the cluster's authority is to be renewed since %s, it is %s", ca.RenewAt(), now)
 	}
 	for _, dir := range []string{"root", "edge"} {
-		e, err := rest.ReadContext(s.path(dir, "context.yaml"))
+		e, err := client.ReadContext(s.path(dir, "context.yaml"))
 		if err != nil {
 			return err
 		}
@@ -382,7 +383,7 @@ func TestLinksAdmitTheirOwnOnly(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	op, err := rest.ReadContext(s.path("edge", "context.yaml"))
+	op, err := client.ReadContext(s.path("edge", "context.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -468,7 +469,7 @@ func TestWhatWillDoIsKept(t *testing.T) {
 		c.req.V, c.req.NatsKey = wire.Version, key.Public()
 		ask := func(holds string) wire.JoinReply {
 			t.Helper()
-			reply, err := rest.RenewAt(t.Context(), []string{c.addr}, worker.ClientTLS(c.server), func(challenge string) (wire.RenewRequest, error) {
+			reply, err := nodeclient.RenewAt(t.Context(), []string{c.addr}, worker.ClientTLS(c.server), func(challenge string) (wire.RenewRequest, error) {
 				req := c.req
 				req.Challenge, req.Holds = challenge, holds
 				var err error

@@ -6,8 +6,8 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/verge-edge/verge/client"
 	"github.com/verge-edge/verge/internal/cli"
-	"github.com/verge-edge/verge/internal/rest"
 )
 
 // devContext is the name of the root's context among those of the user; those of the
@@ -27,7 +27,7 @@ func register(p cli.Process, order []string, files map[string]string) (names []s
 			}
 		}
 	}
-	dir, err := rest.ContextDir(p.Getenv)
+	dir, err := client.ContextDir(p.Getenv)
 	if err != nil {
 		return nil, forget, nil //nolint:nilerr // the user has no place for contexts, and needs none
 	}
@@ -36,19 +36,19 @@ func register(p cli.Process, order []string, files map[string]string) (names []s
 		return nil, forget, nil //nolint:nilerr // as above
 	}
 	for _, name := range order {
-		path, err := rest.ContextPath(dir, name)
+		path, err := client.ContextPath(dir, name)
 		if err != nil {
 			return names, forget, err
 		}
-		if old, err := rest.ReadContext(path); err == nil && !ofDev(old.Server) {
+		if old, err := client.ReadContext(path); err == nil && !ofDev(old.Server) {
 			continue
 		}
-		e, err := rest.ReadContext(files[name])
+		e, err := client.ReadContext(files[name])
 		if err != nil {
 			return names, forget, err
 		}
 		e.Name = name
-		if err := rest.WriteContext(path, e); err != nil {
+		if err := client.WriteContext(path, e); err != nil {
 			return names, forget, err
 		}
 		if written[path], err = e.Encode(); err != nil {

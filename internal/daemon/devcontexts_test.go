@@ -6,22 +6,22 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/verge-edge/verge/client"
 	"github.com/verge-edge/verge/internal/cli"
-	"github.com/verge-edge/verge/internal/rest"
 )
 
 // The contexts of verge dev are among the user's while it runs, and take nothing away.
 func TestDevRegistersItsContexts(t *testing.T) {
 	home, made := t.TempDir(), t.TempDir()
 	p := cli.Process{Getenv: func(name string) string { return map[string]string{"HOME": home}[name] }}
-	dir, err := rest.ContextDir(p.Getenv)
+	dir, err := client.ContextDir(p.Getenv)
 	if err != nil {
 		t.Fatal(err)
 	}
 	write := func(dir, name, server string) string {
 		t.Helper()
 		path := filepath.Join(dir, name+".yaml")
-		if err := rest.WriteContext(path, rest.ContextEntry{Name: name, Server: server, Token: "t"}); err != nil {
+		if err := client.WriteContext(path, client.Context{Name: name, Server: server, Token: "t"}); err != nil {
 			t.Fatal(err)
 		}
 		return path
@@ -38,13 +38,13 @@ func TestDevRegistersItsContexts(t *testing.T) {
 	}
 	want := map[string]string{"dev": "https://dev.example.org:8470", "dev-edge": "https://127.0.0.1:1", "dev-fog": "https://127.0.0.1:2"}
 	for name, server := range want {
-		if e, err := rest.ReadContext(filepath.Join(dir, name+".yaml")); err != nil || e.Server != server || e.Name != name {
+		if e, err := client.ReadContext(filepath.Join(dir, name+".yaml")); err != nil || e.Server != server || e.Name != name {
 			t.Errorf("%s is %+v, %v", name, e, err)
 		}
 	}
 	write(dir, "dev-fog", "https://127.0.0.1:4") // another verge dev has begun
 	forget()
-	if left, err := rest.ContextNames(dir); err != nil || !slices.Equal(left, []string{"dev-fog", "dev"}) {
+	if left, err := client.ContextNames(dir); err != nil || !slices.Equal(left, []string{"dev-fog", "dev"}) {
 		t.Errorf("at its end there are %q, %v", left, err)
 	}
 

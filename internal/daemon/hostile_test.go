@@ -13,10 +13,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/verge-edge/verge/client"
 	"github.com/verge-edge/verge/internal/cluster"
 	"github.com/verge-edge/verge/internal/enroll"
 	"github.com/verge-edge/verge/internal/pki"
-	"github.com/verge-edge/verge/internal/rest"
+	"github.com/verge-edge/verge/internal/rest/nodeclient"
 	"github.com/verge-edge/verge/internal/root"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -141,11 +142,11 @@ func TestBadCertificatesOpenNoDoor(t *testing.T) {
 // of them does nothing at the other, and says so.
 func TestTwoRootsWithTheSameName(t *testing.T) {
 	s, twin := rooted(t), rooted(t)
-	entry, err := rest.ReadContext(s.path("root", "context.yaml"))
+	entry, err := client.ReadContext(s.path("root", "context.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	theirs, err := rest.ReadContext(twin.path("root", "context.yaml"))
+	theirs, err := client.ReadContext(twin.path("root", "context.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -153,12 +154,12 @@ func TestTwoRootsWithTheSameName(t *testing.T) {
 		t.Fatalf("they are called %s and %s", entry.Name, theirs.Name)
 	}
 	entry.Server = theirs.Server
-	client, err := rest.NewClient(entry)
+	client, err := client.New(entry)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer client.Close()
-	if _, err := client.Applications(t.Context()); err == nil || !strings.Contains(err.Error(), "not from the authority that this context trusts") || !strings.Contains(err.Error(), "→") {
+	if _, err := client.Applications.List(t.Context()); err == nil || !strings.Contains(err.Error(), "not from the authority that this context trusts") || !strings.Contains(err.Error(), "→") {
 		t.Errorf("a context at the other root: %v", err)
 	}
 	token, err := s.root.NewClusterToken(t.Context(), "fog")
@@ -187,16 +188,16 @@ func TestTwoRootsWithTheSameName(t *testing.T) {
 
 func clustersOf(t *testing.T, r *root.Root) (names []string) {
 	t.Helper()
-	entry, err := rest.ReadContext(r.ContextFile())
+	entry, err := client.ReadContext(r.ContextFile())
 	if err != nil {
 		t.Fatal(err)
 	}
-	client, err := rest.NewClient(entry)
+	client, err := client.New(entry)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer client.Close()
-	list, err := client.Clusters(t.Context())
+	list, err := client.Clusters.List(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -255,7 +256,7 @@ func TestNobodyJoinsWithTheKeyOfAnother(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.V, r.Token = wire.Version, text
-		_, err = rest.JoinAt(t.Context(), []string{addr}, pki.PinnedClient(tok.Pins(), server, time.Now), r)
+		_, err = nodeclient.JoinAt(t.Context(), []string{addr}, pki.PinnedClient(tok.Pins(), server, time.Now), r)
 		var p *wire.Problem
 		if !errors.As(err, &p) || p.Remedy == "" {
 			t.Errorf("%v", err)
@@ -330,7 +331,7 @@ func TestNobodyJoinsWithTheKeyOfAnother(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.V, r.Token = wire.Version, token
-		if _, err := rest.JoinAt(t.Context(), []string{s.root.Addr()}, pki.PinnedClient(tok.Pins(), pki.RootName, time.Now), r); err != nil {
+		if _, err := nodeclient.JoinAt(t.Context(), []string{s.root.Addr()}, pki.PinnedClient(tok.Pins(), pki.RootName, time.Now), r); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/verge-edge/verge/internal/agent"
 	"github.com/verge-edge/verge/internal/enroll"
 	"github.com/verge-edge/verge/internal/pki"
-	"github.com/verge-edge/verge/internal/rest"
+	"github.com/verge-edge/verge/internal/rest/nodeclient"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -42,7 +42,7 @@ func TestAWorkerLeaves(t *testing.T) {
 	c := s.client("edge")
 	workers := func() int {
 		t.Helper()
-		list, err := c.Workers(t.Context())
+		list, err := c.Workers.List(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -91,7 +91,7 @@ func TestAWorkerLeaves(t *testing.T) {
 			return enroll.LeaveText(joined.LinkName, r)
 		}, want: "bad-proof"},
 	} {
-		err := rest.LeaveAt(t.Context(), joined.API, mine.ClientTLS(joined.LinkName), func(challenge string) (wire.LeaveRequest, error) {
+		err := nodeclient.LeaveAt(t.Context(), joined.API, mine.ClientTLS(joined.LinkName), func(challenge string) (wire.LeaveRequest, error) {
 			r := good
 			if c.as != nil {
 				c.as(&r)

@@ -20,9 +20,9 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/client"
 	"github.com/verge-edge/verge/internal/agent"
 	"github.com/verge-edge/verge/internal/engine"
-	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/rest/resttest"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -196,11 +196,11 @@ func TestMonitoringAsksForWhatThereIs(t *testing.T) {
 	defer s.cluster.Close()
 	worker, stop := s.startReal()
 	defer stop()
-	admin, err := rest.ReadContext(s.path("root", "context.yaml"))
+	admin, err := client.ReadContext(s.path("root", "context.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	client, err := rest.NewClient(admin)
+	client, err := client.New(admin)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -210,14 +210,14 @@ func TestMonitoringAsksForWhatThereIs(t *testing.T) {
 		t.Fatal(err)
 	}
 	cert, key := resttest.NewAuthority(t).Issue(t, "shop.test")
-	if _, err := client.SetSecret(t.Context(), "default", "shop", []byte(cert+key)); err != nil {
+	if _, err := client.Secrets.Set(t.Context(), "default", "shop", []byte(cert+key)); err != nil {
 		t.Fatal(err)
 	}
 	hook := wire.HookRequest{HookSpec: wire.HookSpec{URL: "https://127.0.0.1:1/", On: []string{"*"}}, Secret: "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz"}
-	if _, err := client.SetHook(t.Context(), "", "pager", hook); err != nil {
+	if _, err := client.Hooks.Set(t.Context(), "", "pager", hook); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := client.Apply(t.Context(), []byte(fmt.Sprintf(`
+	if _, err := client.Applications.Apply(t.Context(), []byte(fmt.Sprintf(`
 application: shop
 services:
   web:
@@ -231,7 +231,7 @@ services:
 		t.Fatal(err)
 	}
 	s.eventually("it runs", func() error {
-		app, err := client.Application(t.Context(), "shop")
+		app, err := client.Applications.Get(t.Context(), "shop")
 		if err == nil && !app.Holds {
 			err = fmt.Errorf("%s", app.Message)
 		}
@@ -316,9 +316,9 @@ services:
 }
 
 // use makes a connection and a request to what runs.
-func (s *tiers) use(client *rest.Client, e *engine.Engine) {
+func (s *tiers) use(client *client.Client, e *engine.Engine) {
 	s.t.Helper()
-	entries, err := client.Entries(s.t.Context(), "edge", "w1")
+	entries, err := client.Workers.Entries(s.t.Context(), "edge", "w1")
 	if err != nil || len(entries) != 1 {
 		s.t.Fatalf("the entries are %+v, %v", entries, err)
 	}
@@ -350,16 +350,16 @@ func (s *tiers) use(client *rest.Client, e *engine.Engine) {
 // scraper reads pages of the root or cluster in dir, with the role for it.
 func (s *tiers) scraper(dir string) func(path string) string {
 	s.t.Helper()
-	e, err := rest.ReadContext(s.path(dir, "context.yaml"))
+	e, err := client.ReadContext(s.path(dir, "context.yaml"))
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	admin, err := rest.NewClient(e)
+	admin, err := client.New(e)
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	defer admin.Close()
-	user, err := admin.CreateUser(s.t.Context(), wire.UserRequest{Name: "prometheus", Roles: wire.Roles{Monitor: true}})
+	user, err := admin.Users.Create(s.t.Context(), wire.UserRequest{Name: "prometheus", Roles: wire.Roles{Monitor: true}})
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -13,18 +13,19 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/verge-edge/verge/client"
 	"github.com/verge-edge/verge/internal/pki"
 	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
-func putAt(c *rest.Client, namespace, name, content string) error {
-	_, err := c.PutObject(context.Background(), rest.ObjectUpload{Namespace: namespace, Name: name, Size: int64(len(content)), Body: strings.NewReader(content)})
+func putAt(c *client.Client, namespace, name, content string) error {
+	_, err := c.Objects.Put(context.Background(), rest.ObjectUpload{Namespace: namespace, Name: name, Size: int64(len(content)), Body: strings.NewReader(content)})
 	return err
 }
 
-func getAt(c *rest.Client, namespace, name string) (string, wire.ObjectView, error) {
-	got, err := c.GetObject(context.Background(), namespace, name, "")
+func getAt(c *client.Client, namespace, name string) (string, wire.ObjectView, error) {
+	got, err := c.Objects.Get(context.Background(), namespace, name, "")
 	if err != nil {
 		return "", got.View, err
 	}
@@ -83,11 +84,11 @@ func TestObjectsThroughTheTiers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := atRoot.Apply(t.Context(), []byte(fmt.Sprintf("application: shop\nservices:\n  web:\n    command: [%q]\n    env: {TEST_INSTANCE: \"1\"}\n    ports: [{name: http}]\n", self)), false); err != nil {
+	if _, err := atRoot.Applications.Apply(t.Context(), []byte(fmt.Sprintf("application: shop\nservices:\n  web:\n    command: [%q]\n    env: {TEST_INSTANCE: \"1\"}\n    ports: [{name: http}]\n", self)), false); err != nil {
 		t.Fatal(err)
 	}
 	s.eventually("it runs", func() error {
-		app, err := atRoot.Application(t.Context(), "shop")
+		app, err := atRoot.Applications.Get(t.Context(), "shop")
 		if err == nil && !app.Holds {
 			err = errors.New(app.Message)
 		}
@@ -100,7 +101,7 @@ func TestObjectsThroughTheTiers(t *testing.T) {
 
 	var objects string
 	s.eventually("the instance is asked", func() error {
-		entries, err := atEdge.Entries(t.Context(), "edge", "w1")
+		entries, err := atEdge.Workers.Entries(t.Context(), "edge", "w1")
 		if err != nil || len(entries) == 0 {
 			return fmt.Errorf("%v, %w", entries, err)
 		}
@@ -127,7 +128,7 @@ func TestObjectsThroughTheTiers(t *testing.T) {
 			t.Errorf("%s %s %s: %d %q, %v", c.method, c.url, c.ranged, status, text, err)
 		}
 	}
-	if list, err := atEdge.Objects(t.Context(), ""); err != nil || len(list) != 2 || list[1].Name != "made/here" || list[1].Origin != "edge" || list[1].Copy {
+	if list, err := atEdge.Objects.List(t.Context(), ""); err != nil || len(list) != 2 || list[1].Name != "made/here" || list[1].Origin != "edge" || list[1].Copy {
 		t.Errorf("the cluster has %+v, %v", list, err)
 	}
 	s.nodeRights()
@@ -175,7 +176,7 @@ func (s *tiers) nodeRights() {
 			s.t.Fatal(err)
 		}
 		conf := func() *tls.Config { return id.ClientTLS(c.server) }
-		client, err := rest.NodeClient(c.addr, conf())
+		client, err := client.New(client.Context{Server: "https://" + c.addr}, client.WithTLS(conf()))
 		if err != nil {
 			s.t.Fatal(err)
 		}
@@ -186,10 +187,10 @@ func (s *tiers) nodeRights() {
 		if _, _, err := getAt(client, "bank", "a"); code(err) != "forbidden" {
 			s.t.Errorf("%s: objects of a namespace that it runs nothing of: %v", dir, err)
 		}
-		if _, err := client.Applications(context.Background()); code(err) != "not-for-nodes" {
+		if _, err := client.Applications.List(context.Background()); code(err) != "not-for-nodes" {
 			s.t.Errorf("%s: applications: %v", dir, err)
 		}
-		if _, err := client.Objects(context.Background(), ""); code(err) != "not-for-nodes" {
+		if _, err := client.Objects.List(context.Background(), ""); code(err) != "not-for-nodes" {
 			s.t.Errorf("%s: a list of objects: %v", dir, err)
 		}
 	}

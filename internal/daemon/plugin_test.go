@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/client"
 	"github.com/verge-edge/verge/internal/agent"
 	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/cli"
@@ -22,7 +23,6 @@ import (
 	"github.com/verge-edge/verge/internal/enroll"
 	"github.com/verge-edge/verge/internal/pki"
 	"github.com/verge-edge/verge/internal/plugin"
-	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -73,7 +73,7 @@ func TestTheBusWantsOneIdentity(t *testing.T) {
 	s.startCluster(token)
 	defer func() { s.cluster.Close() }()
 	defer s.idleWorkers(2)()
-	made, err := s.client("edge").CreateToken(t.Context(), wire.TokenRequest{Kind: "plugin", Plugin: "w1"})
+	made, err := s.client("edge").Tokens.Create(t.Context(), wire.TokenRequest{Kind: "plugin", Plugin: "w1"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,13 +132,13 @@ func TestAPluginOnTheBus(t *testing.T) {
 	defer s.idleWorkers(2)()
 
 	// It joins, by the name that its token says, once.
-	if _, err := s.client("root").CreateToken(t.Context(), wire.TokenRequest{Kind: "plugin", Plugin: "sage"}); code(err) != "elsewhere" {
+	if _, err := s.client("root").Tokens.Create(t.Context(), wire.TokenRequest{Kind: "plugin", Plugin: "sage"}); code(err) != "elsewhere" {
 		t.Errorf("the root makes a token for a plugin: %v", err)
 	}
-	if _, err := edge.CreateToken(t.Context(), wire.TokenRequest{Kind: "plugin", Plugin: "No.Name"}); code(err) != "bad-name" {
+	if _, err := edge.Tokens.Create(t.Context(), wire.TokenRequest{Kind: "plugin", Plugin: "No.Name"}); code(err) != "bad-name" {
 		t.Errorf("a token for a name that is none: %v", err)
 	}
-	made, err := edge.CreateToken(t.Context(), wire.TokenRequest{Kind: "plugin", Plugin: "sage"})
+	made, err := edge.Tokens.Create(t.Context(), wire.TokenRequest{Kind: "plugin", Plugin: "sage"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -161,11 +161,11 @@ func TestAPluginOnTheBus(t *testing.T) {
 	if again, err := join(dir, ""); err != nil || again.Plugin != "sage" {
 		t.Errorf("the same command again: %+v, %v", again, err)
 	}
-	list, err := edge.Plugins(t.Context())
+	list, err := edge.Plugins.List(t.Context())
 	if err != nil || len(list) != 1 || !list[0].Registered || list[0].Last != nil || len(list[0].Identities) != 1 {
 		t.Errorf("%+v, %v", list, err)
 	}
-	if _, err := s.client("root").Plugins(t.Context()); code(err) != "elsewhere" {
+	if _, err := s.client("root").Plugins.List(t.Context()); code(err) != "elsewhere" {
 		t.Errorf("the root lists plugins: %v", err)
 	}
 	if _, err := join(filepath.Join(s.dir, "thief"), made.Token); code(err) != "token-used" {
@@ -177,9 +177,9 @@ func TestAPluginOnTheBus(t *testing.T) {
 		t.Errorf("with the token of a worker: %v", err)
 	}
 	// Its certificate is good for the bus alone.
-	if c, err := rest.NewClient(clientOf(t, s, dir)); err != nil {
+	if c, err := client.New(clientOf(t, s, dir)); err != nil {
 		t.Fatal(err)
-	} else if _, err := c.Workers(t.Context()); err == nil {
+	} else if _, err := c.Workers.List(t.Context()); err == nil {
 		t.Error("a plugin may use the interface of the cluster")
 	}
 
@@ -215,7 +215,7 @@ func TestAPluginOnTheBus(t *testing.T) {
 		set(answer)
 		n++
 		app := fmt.Sprintf("app%d", n)
-		if _, err := s.client("root").Apply(t.Context(), []byte("application: "+app+`
+		if _, err := s.client("root").Applications.Apply(t.Context(), []byte("application: "+app+`
 services:
   web:
     command: ["true"]
@@ -227,7 +227,7 @@ services:
 			t.Fatal(err)
 		}
 		s.eventually(what, func() error {
-			x, err := edge.Explain(t.Context(), app+".web.0")
+			x, err := edge.Instances.Explain(t.Context(), app+".web.0")
 			if err != nil {
 				return err
 			}
@@ -261,7 +261,7 @@ services:
 	}, problem("did not answer in time"))
 	decided("it is back", best("w1"), chose("w1"))
 
-	list, err = edge.Plugins(t.Context())
+	list, err = edge.Plugins.List(t.Context())
 	if err != nil || len(list) != 1 {
 		t.Fatalf("%+v, %v", list, err)
 	}
@@ -271,20 +271,20 @@ services:
 	}
 
 	// Its keys are taken back.
-	if err := s.client("root").RevokePlugin(t.Context(), "sage"); code(err) != "elsewhere" {
+	if err := s.client("root").Plugins.Revoke(t.Context(), "sage"); code(err) != "elsewhere" {
 		t.Errorf("at the root: %v", err)
 	}
-	if err := edge.RevokePlugin(t.Context(), "nobody"); code(err) != "no-such-plugin" {
+	if err := edge.Plugins.Revoke(t.Context(), "nobody"); code(err) != "no-such-plugin" {
 		t.Errorf("a plugin that there is not: %v", err)
 	}
-	if err := edge.RevokePlugin(t.Context(), "sage"); err != nil {
+	if err := edge.Plugins.Revoke(t.Context(), "sage"); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := join(dir, ""); code(err) != wire.CodeRemoved {
 		t.Errorf("what was revoked is renewed: %v", err)
 	}
 	decided("rom decides once its keys are revoked", best("w1"), problem("it is not connected to the bus"))
-	fresh, err := edge.CreateToken(t.Context(), wire.TokenRequest{Kind: "plugin", Plugin: "sage"})
+	fresh, err := edge.Tokens.Create(t.Context(), wire.TokenRequest{Kind: "plugin", Plugin: "sage"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -303,7 +303,7 @@ services:
 	// before.
 	expires := func() time.Time {
 		t.Helper()
-		list, err := edge.Plugins(t.Context())
+		list, err := edge.Plugins.List(t.Context())
 		if err != nil || len(list) != 1 || len(list[0].Identities) != 1 {
 			t.Fatalf("%+v, %v", list, err)
 		}
@@ -341,9 +341,9 @@ services:
 }
 
 // clientOf is a context for the cluster with the certificate of the identity in dir.
-func clientOf(t *testing.T, s *tiers, dir string) rest.ContextEntry {
+func clientOf(t *testing.T, s *tiers, dir string) client.Context {
 	t.Helper()
-	e, err := rest.ReadContext(s.path("edge", "context.yaml"))
+	e, err := client.ReadContext(s.path("edge", "context.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}

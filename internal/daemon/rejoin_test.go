@@ -45,7 +45,7 @@ func TestARevokedClusterJoinsAgain(t *testing.T) {
 	if _, err := s.root.NewClusterToken(t.Context(), "edge"); !errors.As(err, &p) || p.Code != "name-taken" {
 		t.Errorf("a second cluster of the name: %v", err)
 	}
-	if err := client.RevokeCluster(t.Context(), "edge"); err != nil {
+	if err := client.Clusters.Revoke(t.Context(), "edge"); err != nil {
 		t.Fatal(err)
 	}
 	s.eventually("the cluster is told", func() error {
@@ -126,7 +126,7 @@ func TestARemovedNodeJoinsAgain(t *testing.T) {
 	}
 
 	// One that was removed.
-	if err := s.client("edge").RemoveWorker(t.Context(), "edge", "w1", true); err != nil {
+	if err := s.client("edge").Workers.Remove(t.Context(), "edge", "w1", true); err != nil {
 		t.Fatal(err)
 	}
 	s.tokenFile = file(s.cluster.NewWorkerToken(t.Context()))
@@ -138,7 +138,7 @@ func TestARemovedNodeJoinsAgain(t *testing.T) {
 
 	// A cluster that was removed: its worker follows by itself.
 	s.cluster.Close()
-	if err := s.client("root").RemoveCluster(t.Context(), "edge", true); err != nil {
+	if err := s.client("root").Clusters.Remove(t.Context(), "edge", true); err != nil {
 		t.Fatal(err)
 	}
 	s.tokenFile = file(s.root.NewClusterToken(t.Context(), "edge"))

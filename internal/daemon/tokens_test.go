@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/verge-edge/verge/internal/rest"
+	"github.com/verge-edge/verge/client"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -17,17 +17,17 @@ func TestTokensForProgramsAreTakenBack(t *testing.T) {
 	s := &tiers{t: t, dir: t.TempDir(), log: slog.New(slog.DiscardHandler)}
 	s.startRoot()
 	defer s.root.Close()
-	entry, err := rest.ReadContext(s.root.ContextFile())
+	entry, err := client.ReadContext(s.root.ContextFile())
 	if err != nil {
 		t.Fatal(err)
 	}
-	as := func(token string) *rest.Client {
+	as := func(token string) *client.Client {
 		t.Helper()
 		e := entry
 		if token != "" {
 			e.Cert, e.Key, e.Token = "", "", token
 		}
-		c, err := rest.NewClient(e)
+		c, err := client.New(e)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -35,20 +35,20 @@ func TestTokensForProgramsAreTakenBack(t *testing.T) {
 		return c
 	}
 	ctx, admin := t.Context(), as("")
-	program := func(c *rest.Client) wire.TokenReply {
+	program := func(c *client.Client) wire.TokenReply {
 		t.Helper()
-		tok, err := c.CreateToken(ctx, wire.TokenRequest{Kind: "api"})
+		tok, err := c.Tokens.Create(ctx, wire.TokenRequest{Kind: "api"})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if me, err := as(tok.Token).Whoami(ctx); err != nil || me.Name != "token/"+tok.ID[:8] || !me.Admin {
+		if me, err := as(tok.Token).Users.WhoAmI(ctx); err != nil || me.Name != "token/"+tok.ID[:8] || !me.Admin {
 			t.Fatalf("%+v, %v", me, err)
 		}
 		return tok
 	}
 	refused := func(what, token string) {
 		t.Helper()
-		_, err := as(token).Whoami(ctx)
+		_, err := as(token).Users.WhoAmI(ctx)
 		var p *wire.Problem
 		if !errors.As(err, &p) || p.Code != "bad-token" || p.Remedy == "" {
 			t.Errorf("%s: %v", what, err)
@@ -56,21 +56,21 @@ func TestTokensForProgramsAreTakenBack(t *testing.T) {
 	}
 	first := program(admin)
 	child := program(as(first.Token))
-	list, err := admin.Tokens(ctx)
+	list, err := admin.Tokens.List(ctx)
 	if err != nil || len(list) != 2 {
 		t.Fatalf("%+v, %v", list, err)
 	}
-	if gone, err := admin.RevokeToken(ctx, first.ID); err != nil || len(gone) != 2 {
+	if gone, err := admin.Tokens.Revoke(ctx, first.ID); err != nil || len(gone) != 2 {
 		t.Fatalf("%+v, %v", gone, err)
 	}
 	refused("a token that was taken back", first.Token)
 	refused("one that was made with it", child.Token)
 
 	for what, less := range map[string]func(name string) error{
-		"gone":     func(name string) error { return admin.RemoveUser(ctx, name) },
-		"no-admin": func(name string) error { _, err := admin.Revoke(ctx, name, wire.Roles{Admin: true}); return err },
+		"gone":     func(name string) error { return admin.Users.Remove(ctx, name) },
+		"no-admin": func(name string) error { _, err := admin.Users.Revoke(ctx, name, wire.Roles{Admin: true}); return err },
 	} {
-		u, err := admin.CreateUser(ctx, wire.UserRequest{Name: what, Roles: wire.Roles{Admin: true}})
+		u, err := admin.Users.Create(ctx, wire.UserRequest{Name: what, Roles: wire.Roles{Admin: true}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -80,7 +80,7 @@ func TestTokensForProgramsAreTakenBack(t *testing.T) {
 		}
 		refused("a token of somebody who is "+what, tok.Token)
 	}
-	log, err := admin.Audit(ctx, wire.AuditQuery{})
+	log, err := admin.System.Audit(ctx, wire.AuditQuery{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/verge-edge/verge/client"
 	"github.com/verge-edge/verge/internal/pki"
-	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -18,8 +18,8 @@ import (
 // in one that is there. It is written anew where half of its certificate's life
 // is over, or where it does not trust the authorities ca (PEM) as they are now.
 // What somebody has put in its place, with a token or other certificates, stays.
-func EnsureContext(path, server, ca string, now time.Time, create func() (rest.ContextEntry, error)) error {
-	e, err := rest.ReadContext(path)
+func EnsureContext(path, server, ca string, now time.Time, create func() (client.Context, error)) error {
+	e, err := client.ReadContext(path)
 	if _, statErr := os.Stat(path); err != nil && !errors.Is(statErr, os.ErrNotExist) {
 		// Somebody's file, even if it cannot be read.
 		why := err.Error()
@@ -47,7 +47,7 @@ func EnsureContext(path, server, ca string, now time.Time, create func() (rest.C
 		return nil
 	}
 	e.Server = server
-	return rest.WriteContext(path, e)
+	return client.WriteContext(path, e)
 }
 
 // Free says whether an address can be listened on, before anything is done that

@@ -10,7 +10,7 @@ import (
 
 	"github.com/verge-edge/verge/internal/atomicfile/statefile"
 	"github.com/verge-edge/verge/internal/pki"
-	"github.com/verge-edge/verge/internal/rest"
+	"github.com/verge-edge/verge/internal/rest/nodeclient"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -108,7 +108,7 @@ type Asker struct {
 func (a Asker) Leave(ctx context.Context, req wire.LeaveRequest) error {
 	conf := a.TLS.Clone()
 	conf.GetClientCertificate, conf.Certificates = nil, nil // as in Ask
-	return rest.LeaveAt(ctx, a.API, conf, func(challenge string) (wire.LeaveRequest, error) {
+	return nodeclient.LeaveAt(ctx, a.API, conf, func(challenge string) (wire.LeaveRequest, error) {
 		req.Challenge = challenge
 		var err error
 		req.Signature, err = a.Prove(LeaveText(a.Server, req))
@@ -122,7 +122,7 @@ func (a Asker) Ask(ctx context.Context, req wire.RenewRequest) (wire.JoinReply, 
 	// request.
 	conf := a.TLS.Clone()
 	conf.GetClientCertificate, conf.Certificates = nil, nil
-	reply, err := rest.RenewAt(ctx, a.API, conf, func(challenge string) (wire.RenewRequest, error) {
+	reply, err := nodeclient.RenewAt(ctx, a.API, conf, func(challenge string) (wire.RenewRequest, error) {
 		req.Challenge = challenge
 		var err error
 		req.Signature, err = a.Prove(ProofText(a.Server, req))

@@ -12,10 +12,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/verge-edge/verge/client"
 	"github.com/verge-edge/verge/internal/atomicfile/statefile"
 	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/pki"
-	"github.com/verge-edge/verge/internal/rest"
+	"github.com/verge-edge/verge/internal/rest/nodeclient"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -201,7 +202,7 @@ func (n Node) join(ctx context.Context) (have wire.JoinReply, err error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, joinPatience)
 	defer cancel()
-	reply, err := rest.JoinAt(ctx, tok.Addrs, pki.PinnedClient(tok.Pins(), tok.Name, joinClock(n.Clock, tok)), wire.JoinRequest{
+	reply, err := nodeclient.JoinAt(ctx, tok.Addrs, pki.PinnedClient(tok.Pins(), tok.Name, joinClock(n.Clock, tok)), wire.JoinRequest{
 		V: wire.Version, Token: tok.Encode(), Name: n.Name, PublicKey: public,
 		NatsKey: key.Public(), Areas: n.Areas, Version: n.Version,
 	})
@@ -252,7 +253,7 @@ func (n Node) unjoined(err error) error {
 		return wire.Problemf(0, "wrong-root", "make a token "+howTo(n.Kind)+"; if it is the right one, another server has its address now",
 			"the join token is not from the server that answers", "its certificate is of another authority: %s", detail)
 	}
-	return wire.Problemf(0, rest.CodeUnreachable, "is it running, and can this machine reach it? The addresses are in the token: if they are wrong, start it with --advertise and make a new one "+howTo(n.Kind),
+	return wire.Problemf(0, client.CodeUnreachable, "is it running, and can this machine reach it? The addresses are in the token: if they are wrong, start it with --advertise and make a new one "+howTo(n.Kind),
 		"nobody could be joined", "%s", detail)
 }
 

@@ -9,8 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/verge-edge/verge/client"
 	"github.com/verge-edge/verge/internal/pki"
-	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -256,7 +256,7 @@ func (r *Renewer) note(kept bool, err error) {
 	case verdict != nil && verdict.Code != before:
 		r.Refused(verdict)
 	case verdict != nil:
-	case errors.As(err, &p) && (p.Code == rest.CodeUnreachable || p.Code == CodeTooSoon):
+	case errors.As(err, &p) && (p.Code == client.CodeUnreachable || p.Code == CodeTooSoon):
 		r.Log.Debug("the certificate could not be renewed", "error", err)
 	default:
 		r.Log.Warn("the certificate could not be renewed, it is tried again", "error", err)

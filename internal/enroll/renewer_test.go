@@ -13,8 +13,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/verge-edge/verge/client"
 	"github.com/verge-edge/verge/internal/pki"
-	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -228,16 +228,16 @@ func TestContextFilesAreRenewed(t *testing.T) {
 		t.Fatal(err)
 	}
 	path := t.TempDir() + "/context.yaml"
-	ensure := func() rest.ContextEntry {
+	ensure := func() client.Context {
 		t.Helper()
-		err := EnsureContext(path, "https://127.0.0.1:1", ca.PEM(), now, func() (rest.ContextEntry, error) {
+		err := EnsureContext(path, "https://127.0.0.1:1", ca.PEM(), now, func() (client.Context, error) {
 			chain, key, err := ca.NewAdmin("admin", now)
-			return rest.ContextEntry{Name: "root", CA: ca.PEM(), Cert: chain, Key: key, ServerName: pki.RootName}, err
+			return client.Context{Name: "root", CA: ca.PEM(), Cert: chain, Key: key, ServerName: pki.RootName}, err
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		e, err := rest.ReadContext(path)
+		e, err := client.ReadContext(path)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -260,8 +260,8 @@ func TestContextFilesAreRenewed(t *testing.T) {
 		t.Error("it does not follow a rotation")
 	}
 	// Somebody's own file, with a token, stays.
-	mine := rest.ContextEntry{Name: "mine", Server: "https://127.0.0.1:1", Token: "x"}
-	if err := rest.WriteContext(path, mine); err != nil {
+	mine := client.Context{Name: "mine", Server: "https://127.0.0.1:1", Token: "x"}
+	if err := client.WriteContext(path, mine); err != nil {
 		t.Fatal(err)
 	}
 	if got := ensure(); got != mine {

@@ -70,9 +70,11 @@ var rooms = map[string]layer{
 	"internal/ranges":     doers,
 	"internal/relay":      doers,
 	"internal/rest":       doers,
-	"internal/runtime":    doers,
-	"internal/registry":   doers,
-	"internal/seal":       doers,
+	// The client for everybody else's programs: what it imports is no part of its face.
+	"client":            doers,
+	"internal/runtime":  doers,
+	"internal/registry": doers,
+	"internal/seal":     doers,
 	// It does nothing but imagine: deciders in virtual time, for the lab's experiments.
 	"internal/sim":      doers,
 	"internal/unixsock": doers,
@@ -124,7 +126,8 @@ var neighbours = map[string]struct {
 	"internal/plugin":     {[]string{"internal/atomicfile"}, "tokens and authorities are files of a bounded size"},
 	"internal/proxy":      {[]string{"internal/accept", "internal/atomicfile"}, "the ports given to services outlive the process; a gateway waits out what passes"},
 	"internal/relay":      {[]string{"internal/accept", "internal/atomicfile"}, "its key is a file; who has shown no certificate must not keep others out"},
-	"internal/rest":       {[]string{"internal/accept", "internal/atomicfile", "internal/ranges", "internal/watch"}, "the client's context is a file; what is watched is served, and parts of what is stored; its server waits out what passes"},
+	"internal/rest":       {[]string{"internal/accept", "internal/ranges", "internal/watch"}, "what is watched is served, and parts of what is stored; its server waits out what passes"},
+	"client":              {[]string{"internal/atomicfile", "internal/rest"}, "the server has the same endpoints; a context is a file"},
 	"internal/seal":       {[]string{"internal/atomicfile"}, "a key is a file"},
 	"internal/runtime":    {[]string{"internal/atomicfile", "internal/filecopy", "internal/onthread"}, "what an engine re-adopts after a crash is a file; a path within an image goes by the image's links; children are born with what is their thread's"},
 }
@@ -231,6 +234,7 @@ func forbidden(f *file, room string, from layer, i imported) string {
 
 // common are parts of a room that its other parts share.
 var common = map[string]string{
+	"internal/rest/transport":       "nodes ask as clients do",
 	"internal/runtime/logfile":      "every driver writes the same rotated files",
 	"internal/overlay/wg":           "paths to peers are set at the device",
 	"internal/runtime/cgroup":       "every driver limits by the same control groups",

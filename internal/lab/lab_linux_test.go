@@ -431,12 +431,12 @@ hosts: {root: {role: root}, edge: {role: cluster}, far: {role: worker, flags: [-
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Apply(t.Context(), []byte("application: far\nservices: {main: {command: [sleep, \"1000\"]}}"), false); err != nil {
+	if _, err := c.Applications.Apply(t.Context(), []byte("application: far\nservices: {main: {command: [sleep, \"1000\"]}}"), false); err != nil {
 		t.Fatal(err)
 	}
 	deadline := time.Now().Add(time.Minute)
 	for holds := false; !holds; {
-		v, err := c.Application(t.Context(), "far")
+		v, err := c.Applications.Get(t.Context(), "far")
 		if err != nil || time.Now().After(deadline) {
 			t.Fatalf("it does not run: %+v, %v", v, err)
 		}

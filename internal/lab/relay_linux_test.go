@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/verge-edge/verge/client"
 	"github.com/verge-edge/verge/internal/lab"
-	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -37,18 +37,18 @@ func await(t *testing.T, what string, ask func() (yes bool, why any)) {
 
 // inNetwork are instances that only sleep, one of each service at the worker of that
 // name, and their addresses in the service network.
-func inNetwork(t *testing.T, c *rest.Client, workers ...string) map[string]wire.InstanceView {
+func inNetwork(t *testing.T, c *client.Client, workers ...string) map[string]wire.InstanceView {
 	t.Helper()
 	text := "application: far\nservices:\n"
 	for _, w := range workers {
 		text += fmt.Sprintf("  %s: {command: [sleep, \"1000\"], ports: [{name: tcp}], readiness: {exec: {command: [\"true\"]}}, affinity: {labels: {is: %s}}}\n", w, w)
 	}
-	if _, err := c.Apply(t.Context(), []byte(text), false); err != nil {
+	if _, err := c.Applications.Apply(t.Context(), []byte(text), false); err != nil {
 		t.Fatal(err)
 	}
 	at := map[string]wire.InstanceView{}
 	await(t, "instances with addresses", func() (bool, any) {
-		list, err := c.Instances(t.Context(), "far", "")
+		list, err := c.Instances.List(t.Context(), "far", "")
 		for _, v := range list {
 			if len(v.Addrs) > 0 && v.Ready {
 				at[v.Worker] = v
@@ -114,7 +114,7 @@ hosts:
 	asked := func() error { return errors.Join(ask("a", "b"), ask("b", "a")) }
 	// home is the relay at which b is reached, as verge describe shows it.
 	home := func() string {
-		list, err := c.Workers(t.Context())
+		list, err := c.Workers.List(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}

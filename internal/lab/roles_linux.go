@@ -13,7 +13,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/verge-edge/verge/internal/rest"
+	"github.com/verge-edge/verge/client"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -23,7 +23,7 @@ const readyPatience = 2 * time.Minute
 // clients of the orchestrators, by host.
 type clients struct {
 	mu   sync.Mutex
-	open map[string]*rest.Client
+	open map[string]*client.Client
 }
 
 func (c *clients) close() {
@@ -36,25 +36,24 @@ func (c *clients) close() {
 }
 
 // Client of the orchestrator on a host, at the host itself: no link is between.
-func (l *Lab) Client(host string) (*rest.Client, error) {
+func (l *Lab) Client(host string) (*client.Client, error) {
 	l.clients.mu.Lock()
 	defer l.clients.mu.Unlock()
 	if c := l.clients.open[host]; c != nil {
 		return c, nil
 	}
-	e, err := rest.ReadContext(filepath.Join(l.Dir(host), "context.yaml"))
+	e, err := client.ReadContext(filepath.Join(l.Dir(host), "context.yaml"))
 	if err != nil {
 		return nil, err
 	}
-	c, err := rest.NewClient(e)
-	if err != nil {
-		return nil, err
-	}
-	c.DialBy(func(ctx context.Context, network, addr string) (net.Conn, error) {
+	c, err := client.New(e, client.WithDialer(func(ctx context.Context, network, addr string) (net.Conn, error) {
 		return l.Dial(ctx, host, network, addr)
-	})
+	}))
+	if err != nil {
+		return nil, err
+	}
 	if l.clients.open == nil {
-		l.clients.open = map[string]*rest.Client{}
+		l.clients.open = map[string]*client.Client{}
 	}
 	l.clients.open[host] = c
 	return c, nil
@@ -125,7 +124,7 @@ func (l *Lab) workersReady(ctx context.Context, cluster string, n int) error {
 		if err != nil {
 			return err
 		}
-		list, err := c.Workers(ctx)
+		list, err := c.Workers.List(ctx)
 		ready := 0
 		for _, w := range list {
 			if w.Status == "ready" {
@@ -156,7 +155,7 @@ func (l *Lab) join(ctx context.Context, host, above string, r wire.TokenRequest)
 	if err != nil {
 		return err
 	}
-	reply, err := c.CreateToken(ctx, r)
+	reply, err := c.Tokens.Create(ctx, r)
 	if err != nil {
 		return fmt.Errorf("token for %s: %w", host, err)
 	}
@@ -205,7 +204,7 @@ func (l *Lab) answers(ctx context.Context, host string) error {
 		if err != nil {
 			return err
 		}
-		_, err = c.Status(ctx)
+		_, err = c.System.Status(ctx)
 		return err
 	})
 	if err != nil {

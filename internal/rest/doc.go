@@ -1,18 +1,13 @@
-// Package rest is the HTTP interface of a root and of a cluster: one set of
-// operations over one Backend, described by OpenAPI 3.1 from its types, and the
-// client that the command line uses.
+// Package rest is the HTTP interface of a root and of a cluster: its operations as typed
+// endpoints, each beside what it needs of who asks, and the groups of a backend that serve
+// them. Package server serves them, package transport and the public package client ask for
+// them, package resttest has a backend of plain data.
 //
 // Promises:
 //
-//  1. TLS 1.3 always; every operation needs a client certificate of this root's
-//     authority or a bearer token. Open are only join (which checks its own
-//     token), liveness, readiness and the OpenAPI description.
-//  2. Bodies, headers, connections and waiting times are bounded; a slow client
-//     is cut off.
-//  3. Every error is a problem document (RFC 9457) that says what, why and what
-//     to do next; no panic reaches a client.
-//  4. Every operation says what it needs of who asks (permission.go), and is held
-//     to it before it is run; one that does not is refused to everybody. What
-//     somebody may not see is answered as if it did not exist.
-//  5. What a role does not offer is answered with who does.
+//  1. An operation is defined once: method, path, input, answer, permission. The server, its
+//     OpenAPI document and the clients go by that value.
+//  2. The interface only grows: server/openapi_test.go compares it with what was published.
+//  3. A tier implements the groups that it serves, and says of all other operations where
+//     they are served (Referrals).
 package rest

@@ -22,8 +22,6 @@ import (
 // backend is the root's HTTP interface.
 type backend struct{ *Root }
 
-var _ rest.Backend = backend{}
-
 // Apply implements rest.Backend. What it accepts is durable when it returns.
 func (b backend) Apply(ctx context.Context, source []byte, dryRun bool) (wire.ApplyResult, error) {
 	spec, warnings, err := parsed(source)

@@ -9,9 +9,9 @@ import (
 	"os"
 	"time"
 
+	"github.com/verge-edge/verge/client"
 	"github.com/verge-edge/verge/internal/enroll"
 	"github.com/verge-edge/verge/internal/pki"
-	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -141,9 +141,9 @@ func (r *Root) own() error {
 }
 
 func (r *Root) writeContext() error {
-	return enroll.EnsureContext(r.ContextFile(), "https://"+r.apiAddrs()[0], r.ca.PEM(), r.clock.Now(), func() (rest.ContextEntry, error) {
+	return enroll.EnsureContext(r.ContextFile(), "https://"+r.apiAddrs()[0], r.ca.PEM(), r.clock.Now(), func() (client.Context, error) {
 		chain, key, err := r.ca.NewAdmin("admin", r.clock.Now())
-		return rest.ContextEntry{Name: "root", CA: r.ca.PEM(), Cert: chain, Key: key, ServerName: pki.RootName}, err
+		return client.Context{Name: "root", CA: r.ca.PEM(), Cert: chain, Key: key, ServerName: pki.RootName}, err
 	})
 }
 
@@ -161,11 +161,6 @@ func (b backend) Renew(ctx context.Context, q wire.RenewRequest) (wire.JoinReply
 		b.log.Warn("a cluster's renewal was refused", "name", q.Name, "error", err)
 	}
 	return reply, err
-}
-
-// Leave implements rest.Backend.
-func (b backend) Leave(context.Context, wire.LeaveRequest) error {
-	return rest.Elsewhere("the leaving of a worker", "its cluster")
 }
 
 // renewCluster certifies the registered key of a cluster again. name is proven.

@@ -54,26 +54,6 @@ func (b backend) setCordon(ctx context.Context, name string, now time.Time, chan
 	return nil
 }
 
-// AllowGateway implements rest.Backend.
-func (b backend) AllowGateway(_ context.Context, cluster, _ string) (wire.GatewayGrant, error) {
-	return wire.GatewayGrant{}, rest.ElsewhereAt("allowing a worker to be a gateway", cluster)
-}
-
-// DenyGateway implements rest.Backend.
-func (b backend) DenyGateway(_ context.Context, cluster, _ string) error {
-	return rest.ElsewhereAt("denying a worker to be a gateway", cluster)
-}
-
-// GatewayACME implements rest.Backend.
-func (b backend) GatewayACME(context.Context, wire.ACMERequest) (wire.ACMEReply, error) {
-	return wire.ACMEReply{}, rest.Elsewhere("sharing what gateways have of ACME servers", "their cluster")
-}
-
-// ImageSources implements rest.Backend.
-func (b backend) ImageSources(context.Context, wire.ImageAsk) (wire.ImageSources, error) {
-	return wire.ImageSources{}, rest.Elsewhere("copying images between workers", "their cluster")
-}
-
 // CordonWorker implements rest.Backend. A worker belongs to the operator of its cluster,
 // who lets the root pass this on, or does not (--share-details).
 func (b backend) CordonWorker(ctx context.Context, cluster, name string, q wire.CordonRequest) (wire.Cordon, error) {

@@ -12,6 +12,7 @@ import (
 	"github.com/verge-edge/verge/internal/access"
 	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/bus/exchange"
+	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -261,7 +262,7 @@ func TestCordonsOfWorkersArePassedOn(t *testing.T) {
 	if code(err) != "kept-private" || asked != "" || !strings.Contains(err.Error(), "verge user create NAME --operator fog > FILE") {
 		t.Errorf("a cluster that keeps its details: %v, asked %s", err, asked)
 	}
-	if err := b.RemoveWorker(ctx, "fog", "w1", false); code(err) != "elsewhere" || !strings.Contains(err.Error(), "verge user create NAME --operator fog > FILE") {
+	if err := referrals[rest.RemoveWorker.ID].Problem(func(string) string { return "fog" }); code(err) != "elsewhere" || !strings.Contains(err.Error(), "verge user create NAME --operator fog > FILE") {
 		t.Errorf("what is not passed on: %v", err)
 	}
 }

@@ -15,7 +15,6 @@ import (
 	"github.com/verge-edge/verge/internal/hooks"
 	"github.com/verge-edge/verge/internal/loop"
 	"github.com/verge-edge/verge/internal/pki"
-	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -32,26 +31,6 @@ const (
 	// byRoot stands for the root where else the name of a cluster does.
 	byRoot = "="
 )
-
-// RemoveWorker implements rest.Backend.
-func (b backend) RemoveWorker(_ context.Context, cluster, _ string, _ bool) error {
-	return rest.ElsewhereAt("removing a worker", cluster)
-}
-
-// RevokeWorker implements rest.Backend.
-func (b backend) RevokeWorker(_ context.Context, cluster, _ string) error {
-	return rest.ElsewhereAt("revoking the key of a worker", cluster)
-}
-
-// RevokePlugin implements rest.Backend.
-func (b backend) RevokePlugin(context.Context, string) error {
-	return rest.Elsewhere("revoking the keys of a plugin", "its cluster")
-}
-
-// Plugins implements rest.Backend.
-func (b backend) Plugins(context.Context) ([]wire.PluginView, error) {
-	return nil, rest.Elsewhere("listing plugins", "their cluster")
-}
 
 // RemoveCluster implements rest.Backend.
 func (b backend) RemoveCluster(ctx context.Context, name string, force bool) error {

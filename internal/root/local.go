@@ -166,11 +166,6 @@ func (b backend) LocalChanges(context.Context) (wire.LocalView, error) {
 	return b.m.localViews(""), nil
 }
 
-// DropLocal implements rest.Backend.
-func (b backend) DropLocal(context.Context, string, string) error {
-	return rest.Elsewhere("taking a local change back", "its cluster")
-}
-
 // AckConflict implements rest.Backend.
 func (b backend) AckConflict(_ context.Context, id string) error {
 	b.mu.Lock()

@@ -7,18 +7,19 @@ import (
 	"testing"
 	"time"
 
+	"github.com/verge-edge/verge/client"
 	"github.com/verge-edge/verge/internal/access"
 	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/enroll"
 	"github.com/verge-edge/verge/internal/pki"
-	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/rest/resttest"
+	"github.com/verge-edge/verge/internal/rest/server"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
 // served is a root on an in-memory store behind its real interface, with an
 // application in a cluster, and its administrator's context.
-func served(t *testing.T) (b backend, admin rest.ContextEntry) {
+func served(t *testing.T) (b backend, admin client.Context) {
 	t.Helper()
 	store := bus.NewMemStore()
 	b = newTestBackend(t, store)
@@ -41,7 +42,7 @@ func served(t *testing.T) (b backend, admin rest.ContextEntry) {
 	b.events.Add(now, "cluster/xsite", "instance/xapp.web.0", "xtext")
 	b.events.Add(now, tier, "cluster/xsite", "xtext")
 	b.events.Add(now, "cluster/xsite", "worker/xsite/xmachine", "xtext")
-	_, _, admin = resttest.Serve(t, b, nil)
+	_, _, admin = resttest.Serve(t, b, func(o *server.Options) { o.Referrals = referrals })
 	return b, admin
 }
 
@@ -192,20 +193,20 @@ func TestRevocationIsAtOnce(t *testing.T) {
 	}
 	// The same through the interface, with a request that waits or is about to.
 	text := token(t, b, "bob", wire.Roles{Namespaces: roles("developer", "xspace")})
-	c, err := rest.NewClient(rest.ContextEntry{Name: "bob", Server: admin.Server, CA: admin.CA, Token: text})
+	c, err := client.New(client.Context{Name: "bob", Server: admin.Server, CA: admin.CA, Token: text})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	page, err := c.Events(t.Context(), 0, 0)
+	page, err := c.Events.After(t.Context(), 0, 0)
 	if err != nil || len(page.Events) == 0 {
 		t.Fatalf("%+v, %v", page, err)
 	}
 	result := make(chan error, 1)
 	go func() {
-		_, err := c.Events(t.Context(), page.After+1_000, 30*time.Second)
+		_, err := c.Events.After(t.Context(), page.After+1_000, 30*time.Second)
 		for err == nil { // it may have been asked for what was there
-			_, err = c.Events(t.Context(), page.After+1_000, 30*time.Second)
+			_, err = c.Events.After(t.Context(), page.After+1_000, 30*time.Second)
 		}
 		result <- err
 	}()

@@ -23,7 +23,7 @@ import (
 	"github.com/verge-edge/verge/internal/people"
 	"github.com/verge-edge/verge/internal/pki"
 	"github.com/verge-edge/verge/internal/relay"
-	"github.com/verge-edge/verge/internal/rest"
+	"github.com/verge-edge/verge/internal/rest/server"
 	"github.com/verge-edge/verge/internal/seal"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -65,7 +65,7 @@ type Root struct {
 	id     *pki.Identity
 	server *bus.RootServer
 	shelf  *objects.Store
-	api    *rest.Server
+	api    *server.Server
 	relay  *relay.Server // nil: none
 	ledger *enroll.Ledger
 	clock  *pki.Clock
@@ -170,8 +170,8 @@ func Start(ctx context.Context, o Options) (_ *Root, err error) {
 }
 
 func (r *Root) serveAPI() (err error) {
-	r.api, err = rest.New(rest.Options{
-		Addr: r.opts.APIAddr, TLS: r.id.LiveServerTLS(tls.VerifyClientCertIfGiven, nil), Backend: backend{r},
+	r.api, err = server.New(server.Options{
+		Addr: r.opts.APIAddr, TLS: r.id.LiveServerTLS(tls.VerifyClientCertIfGiven, nil), Backend: backend{r}, Referrals: referrals,
 		Log: r.log, Version: obs.Version(), Metrics: obs.NewMetrics("root", r.allSamples),
 		Notice: func(cs tls.ConnectionState) string {
 			return enroll.Notice(cs, r.ca.NextPin(), r.ContextFile()+" of the root", r.clock.Now())

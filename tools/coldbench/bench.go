@@ -126,7 +126,7 @@ func (b *measurer) entry(ctx context.Context, app string) (string, error) {
 
 // deploy applies a service and asks it once, so that everything is where it belongs.
 func (b *measurer) deploy(ctx context.Context, s service) error {
-	if _, err := b.Above.Apply(ctx, s.descriptor(), false); err != nil {
+	if _, err := b.Above.Applications.Apply(ctx, s.descriptor(), false); err != nil {
 		return fmt.Errorf("applying %s: %w", s.app, err)
 	}
 	addr, err := b.entry(ctx, s.app)

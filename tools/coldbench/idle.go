@@ -47,7 +47,7 @@ func (b *measurer) idleFunctions(ctx context.Context) error {
 	rest := settle
 	for _, k := range b.kinds {
 		for _, s := range k.services {
-			if err := b.Above.Delete(ctx, s.app); err != nil {
+			if err := b.Above.Applications.Delete(ctx, s.app); err != nil {
 				return fmt.Errorf("deleting %s: %w", s.app, err)
 			}
 			rest = b.keep + settle
@@ -67,7 +67,7 @@ func (b *measurer) idleFunctions(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if _, err := b.Above.Apply(ctx, descriptor, false); err != nil {
+		if _, err := b.Above.Applications.Apply(ctx, descriptor, false); err != nil {
 			return fmt.Errorf("applying %s: %w", app, err)
 		}
 		apps = append(apps, app)

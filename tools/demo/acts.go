@@ -20,7 +20,7 @@ func (d *demo) victim(ctx context.Context) (*stage.Worker, []wire.InstanceView, 
 		return nil, nil, err
 	}
 	defer c.Close()
-	all, err := c.Instances(ctx, application, service)
+	all, err := c.Instances.List(ctx, application, service)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -60,7 +60,7 @@ func (d *demo) loseWorker(ctx context.Context) error {
 	d.out.step("%d processes of %s are gone, %s after the first signal", n, w.ID, ms(dead.Sub(kill)))
 
 	suspect := func(ctx context.Context) (bool, error) {
-		list, err := c.Workers(ctx)
+		list, err := c.Workers.List(ctx)
 		for _, v := range list {
 			if v.Name == w.ID && v.Status == "suspect" {
 				return true, nil
@@ -86,7 +86,7 @@ func (d *demo) loseWorker(ctx context.Context) error {
 		var now wire.InstanceView
 		err := within(ctx, "replacement of "+old.ID, func(ctx context.Context) (bool, error) {
 			var err error
-			now, err = c.Instance(ctx, old.ID)
+			now, err = c.Instances.Get(ctx, old.ID)
 			return err == nil && now.Incarnation > old.Incarnation && now.Ready && now.Worker != w.ID, err
 		})
 		if err != nil {
@@ -196,7 +196,7 @@ func (d *demo) loseRoot(ctx context.Context) error {
 	}
 	defer c.Close()
 	err = within(ctx, "the restarted root knows everything again", func(ctx context.Context) (bool, error) {
-		st, err := c.Status(ctx)
+		st, err := c.System.Status(ctx)
 		if err != nil {
 			return false, err
 		}

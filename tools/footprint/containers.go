@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/verge-edge/verge/internal/rest"
+	"github.com/verge-edge/verge/client"
 	"github.com/verge-edge/verge/internal/runtime/container/containertest"
 	"github.com/verge-edge/verge/internal/wire"
 	"github.com/verge-edge/verge/tools/bench"
@@ -131,7 +131,7 @@ func (b *measurer) image(ctx context.Context) error {
 
 // manyContainers deploys many containers on the one worker, lets them be, and lets the
 // agent of their worker die.
-func (b *measurer) manyContainers(ctx context.Context, c *rest.Client, h helpers) error {
+func (b *measurer) manyContainers(ctx context.Context, c *client.Client, h helpers) error {
 	n := float64(b.many)
 	if b.many < 2 {
 		return nil
@@ -219,7 +219,7 @@ func (b *measurer) helped(h helpers) (helped, error) {
 
 // agentDies kills the agent of the worker and starts it again, while requests are sent to
 // a container of it.
-func (b *measurer) agentDies(ctx context.Context, c *rest.Client) error {
+func (b *measurer) agentDies(ctx context.Context, c *client.Client) error {
 	if _, err := deploy(ctx, c, "web", answering("web"), 1); err != nil {
 		return err
 	}
@@ -269,8 +269,8 @@ func (b *measurer) agentDies(ctx context.Context, c *rest.Client) error {
 }
 
 // restarts of all instances that run, by their names.
-func restarts(ctx context.Context, c *rest.Client) (map[wire.InstanceID]int, error) {
-	list, err := c.Instances(ctx, "", "")
+func restarts(ctx context.Context, c *client.Client) (map[wire.InstanceID]int, error) {
+	list, err := c.Instances.List(ctx, "", "")
 	out := map[wire.InstanceID]int{}
 	for _, i := range list {
 		if i.State == wire.Running {

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/verge-edge/verge/internal/rest"
+	"github.com/verge-edge/verge/client"
 	"github.com/verge-edge/verge/internal/wire"
 	"github.com/verge-edge/verge/tools/bench"
 )
@@ -45,7 +45,7 @@ func (b *measurer) deploys(ctx context.Context) error {
 }
 
 // rounded measures how long one instance takes, several times over.
-func (b *measurer) rounded(ctx context.Context, c *rest.Client, most float64, what string, text describe) error {
+func (b *measurer) rounded(ctx context.Context, c *client.Client, most float64, what string, text describe) error {
 	var times []time.Duration
 	for i := range b.rounds {
 		d, err := b.once(ctx, c, fmt.Sprintf("one-%d", i), 1, text)
@@ -64,7 +64,7 @@ func (b *measurer) rounded(ctx context.Context, c *rest.Client, most float64, wh
 }
 
 // once deploys and deletes again, and says how long the deployment took.
-func (b *measurer) once(ctx context.Context, c *rest.Client, app string, replicas int, text describe) (time.Duration, error) {
+func (b *measurer) once(ctx context.Context, c *client.Client, app string, replicas int, text describe) (time.Duration, error) {
 	took, err := deploy(ctx, c, app, text(app, replicas), replicas)
 	if err != nil {
 		return 0, err
@@ -73,7 +73,7 @@ func (b *measurer) once(ctx context.Context, c *rest.Client, app string, replica
 }
 
 // deployMany deploys many instances on the one worker.
-func (b *measurer) deployMany(ctx context.Context, c *rest.Client) error {
+func (b *measurer) deployMany(ctx context.Context, c *client.Client) error {
 	if b.many == 0 {
 		return nil
 	}
@@ -129,14 +129,14 @@ func (b *measurer) all() (out []bench.Use, err error) {
 
 // deploy applies an application and returns when the root says that all its
 // instances run: the time is what a user sees.
-func deploy(ctx context.Context, c *rest.Client, app string, text []byte, replicas int) (time.Duration, error) {
+func deploy(ctx context.Context, c *client.Client, app string, text []byte, replicas int) (time.Duration, error) {
 	begin := time.Now()
-	if _, err := c.Apply(ctx, text, false); err != nil {
+	if _, err := c.Applications.Apply(ctx, text, false); err != nil {
 		return 0, fmt.Errorf("applying %s: %w", app, err)
 	}
 	var took time.Duration
 	err := until(ctx, c, func() (bool, error) {
-		list, err := c.Instances(ctx, app, "")
+		list, err := c.Instances.List(ctx, app, "")
 		running := 0
 		for _, i := range list {
 			if i.State == wire.Running {
@@ -153,12 +153,12 @@ func deploy(ctx context.Context, c *rest.Client, app string, text []byte, replic
 }
 
 // remove deletes an application and waits until nothing is left of it.
-func remove(ctx context.Context, c *rest.Client, app string) error {
-	if err := c.Delete(ctx, app); err != nil {
+func remove(ctx context.Context, c *client.Client, app string) error {
+	if err := c.Applications.Delete(ctx, app); err != nil {
 		return fmt.Errorf("deleting %s: %w", app, err)
 	}
 	err := until(ctx, c, func() (bool, error) {
-		list, err := c.Applications(ctx)
+		list, err := c.Applications.List(ctx)
 		return !slices.ContainsFunc(list, func(a wire.AppView) bool { return a.Name == app }), err
 	})
 	if err != nil {
@@ -168,12 +168,12 @@ func remove(ctx context.Context, c *rest.Client, app string) error {
 }
 
 // until looks whenever something has happened, so that looking costs little.
-func until(ctx context.Context, c *rest.Client, done func() (bool, error)) error {
+func until(ctx context.Context, c *client.Client, done func() (bool, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	var after uint64
 	for {
-		page, err := c.Events(ctx, after, time.Second)
+		page, err := c.Events.After(ctx, after, time.Second)
 		if err != nil {
 			return err
 		}

@@ -96,7 +96,7 @@ func (b *measurer) until(ctx context.Context, what string, holds func(context.Co
 // ready waits until so many workers are.
 func (b *measurer) ready(ctx context.Context, workers int) error {
 	return b.until(ctx, fmt.Sprintf("%d workers are ready", workers), func(ctx context.Context) (bool, string, error) {
-		list, err := b.Above.Clusters(ctx)
+		list, err := b.Above.Clusters.List(ctx)
 		if err != nil || len(list) != 1 || list[0].Aggregate == nil {
 			return false, "nothing is known of the cluster", err
 		}
@@ -177,7 +177,7 @@ func (b *measurer) place(ctx context.Context) error {
 	begin := time.Now()
 	for n := range b.instances / b.each {
 		app := fmt.Sprintf("app-%d", n)
-		if _, err := b.Above.Apply(ctx, b.descriptor(app, b.each), false); err != nil {
+		if _, err := b.Above.Applications.Apply(ctx, b.descriptor(app, b.each), false); err != nil {
 			return fmt.Errorf("applying %s: %w", app, err)
 		}
 		b.apps = append(b.apps, app)
@@ -242,7 +242,7 @@ func (b *measurer) running(ctx context.Context) (all []wire.InstanceView, err er
 		all = nil
 		n := 0
 		for _, app := range b.apps {
-			list, err := b.Within.Instances(ctx, app, "")
+			list, err := b.Within.Instances.List(ctx, app, "")
 			if err != nil {
 				return false, "", err
 			}
@@ -331,7 +331,7 @@ func (b *measurer) come(ctx context.Context) error {
 			return err
 		}
 		app := fmt.Sprintf("more-%d", n)
-		if _, err := b.Above.Apply(ctx, b.descriptor(app, b.each), false); err != nil {
+		if _, err := b.Above.Applications.Apply(ctx, b.descriptor(app, b.each), false); err != nil {
 			return fmt.Errorf("applying %s: %w", app, err)
 		}
 		b.apps = append(b.apps, app)
@@ -372,7 +372,7 @@ func (b *measurer) restart(ctx context.Context) error {
 	}
 	b.Note(time.Since(begin).Seconds(), "s", "until the cluster orchestrator answers again after it was killed")
 	err := b.until(ctx, "all workers are heard again", func(ctx context.Context) (bool, string, error) {
-		st, err := b.Within.Status(ctx)
+		st, err := b.Within.System.Status(ctx)
 		if err != nil {
 			return false, "", err
 		}

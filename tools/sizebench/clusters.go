@@ -15,8 +15,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/verge-edge/verge/client"
 	"github.com/verge-edge/verge/internal/cluster"
-	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/wire"
 	"github.com/verge-edge/verge/tools/bench"
 	"github.com/verge-edge/verge/tools/stage"
@@ -73,7 +73,7 @@ func (b *measurer) rootAtSize(ctx context.Context) (err error) {
 		running = append(running, cmd)
 		// One process after the other: all at once would only wait for each other.
 		err := b.until(ctx, fmt.Sprintf("%d clusters are connected", to), func(ctx context.Context) (bool, string, error) {
-			list, err := client.Clusters(ctx)
+			list, err := client.Clusters.List(ctx)
 			n := 0
 			for _, c := range list {
 				if c.Connected && c.Aggregate != nil {
@@ -114,11 +114,11 @@ func (b *measurer) rootAtSize(ctx context.Context) (err error) {
 
 // serveClusters is a process of rootAtSize: it runs clusters until it is killed.
 func serveClusters(ctx context.Context, base, contextFile string, from, to int) error {
-	e, err := rest.ReadContext(contextFile)
+	e, err := client.ReadContext(contextFile)
 	if err != nil {
 		return err
 	}
-	client, err := rest.NewClient(e)
+	client, err := client.New(e)
 	if err != nil {
 		return err
 	}
@@ -134,7 +134,7 @@ func serveClusters(ctx context.Context, base, contextFile string, from, to int) 
 		work.Go(func() {
 			defer func() { <-slots }()
 			name := fmt.Sprintf("c-%d", from+n)
-			token, err := client.CreateToken(ctx, wire.TokenRequest{Kind: "cluster", Cluster: name})
+			token, err := client.Tokens.Create(ctx, wire.TokenRequest{Kind: "cluster", Cluster: name})
 			if err == nil {
 				all[n], err = cluster.Start(ctx, cluster.Options{
 					Dir: filepath.Join(base, name), Name: name, TokenFile: "-", Stdin: strings.NewReader(token.Token),

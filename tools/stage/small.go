@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 
-	"github.com/verge-edge/verge/internal/rest"
+	"github.com/verge-edge/verge/client"
 )
 
 // Small is a stage with a root and a cluster, and clients of both, for benchmarks.
@@ -13,7 +13,7 @@ type Small struct {
 	Root    *Root
 	Cluster *Cluster
 	// Above is a client of the root, Within one of the cluster.
-	Above, Within *rest.Client
+	Above, Within *client.Client
 }
 
 // Begin starts both; prepare, if it is not nil, is called before.
@@ -48,7 +48,7 @@ func (s *Small) End() error {
 	if s == nil {
 		return nil
 	}
-	for _, c := range []*rest.Client{s.Above, s.Within} {
+	for _, c := range []*client.Client{s.Above, s.Within} {
 		if c != nil {
 			c.Close()
 		}

@@ -12,7 +12,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/verge-edge/verge/internal/rest"
+	"github.com/verge-edge/verge/client"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -129,27 +129,27 @@ func (s *Stage) token(ctx context.Context, contextFile, name string, args ...str
 	return file, nil
 }
 
-// client of the context file that a root or cluster writes at its first start.
-func client(contextFile string) (*rest.Client, error) {
+// connect makes a client of the context file that a root or cluster writes at its first start.
+func connect(contextFile string) (*client.Client, error) {
 	if _, err := os.Stat(contextFile); err != nil {
 		return nil, err
 	}
-	e, err := rest.ReadContext(contextFile)
+	e, err := client.ReadContext(contextFile)
 	if err != nil {
 		return nil, err
 	}
-	return rest.NewClient(e)
+	return client.New(e)
 }
 
 // answers is nil once the server of the context file answers.
 func answers(contextFile string, check func(wire.StatusView) error) func(context.Context) error {
 	return func(ctx context.Context) error {
-		c, err := client(contextFile)
+		c, err := connect(contextFile)
 		if err != nil {
 			return err
 		}
 		defer c.Close()
-		st, err := c.Status(ctx)
+		st, err := c.System.Status(ctx)
 		if err != nil {
 			return err
 		}

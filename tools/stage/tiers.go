@@ -8,9 +8,9 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/verge-edge/verge/client"
 	"github.com/verge-edge/verge/internal/agent"
 	"github.com/verge-edge/verge/internal/orders"
-	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -51,7 +51,7 @@ func (r *Root) Start(ctx context.Context) (err error) {
 }
 
 // Client of the root's HTTP interface, to be closed by the caller.
-func (r *Root) Client() (*rest.Client, error) { return client(r.Context) }
+func (r *Root) Client() (*client.Client, error) { return connect(r.Context) }
 
 // Cluster is a cluster on the stage.
 type Cluster struct {
@@ -100,7 +100,7 @@ func (c *Cluster) Start(ctx context.Context) (err error) {
 }
 
 // Client of the cluster's HTTP interface, to be closed by the caller.
-func (c *Cluster) Client() (*rest.Client, error) { return client(c.Context) }
+func (c *Cluster) Client() (*client.Client, error) { return connect(c.Context) }
 
 // Worker is a worker on the stage.
 type Worker struct {

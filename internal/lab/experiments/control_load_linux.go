@@ -428,7 +428,7 @@ func (b *burden) under(ctx context.Context, kind string, window, modem time.Dura
 			}
 		}()
 		for time.Now().Before(end) {
-			list, err := edge.Workers(ctx)
+			list, err := edge.Workers.List(ctx)
 			if err != nil {
 				errs[0] = err
 				return
@@ -477,7 +477,7 @@ func (b *burden) orders(ctx context.Context, id wire.InstanceID, end time.Time) 
 	for len(took) == 0 || time.Now().Before(end) {
 		begin := time.Now()
 		ctx2, cancel := context.WithTimeout(ctx, orderPatience)
-		session, err := edge.StartExec(ctx2, id, wire.ExecStart{Key: rand.Text(), Command: []string{"true"}})
+		session, err := edge.Exec.Start(ctx2, id, wire.ExecStart{Key: rand.Text(), Command: []string{"true"}})
 		cancel()
 		took = append(took, lab.Milliseconds(time.Since(begin)))
 		if ctx.Err() != nil {
@@ -485,7 +485,7 @@ func (b *burden) orders(ctx context.Context, id wire.InstanceID, end time.Time) 
 		}
 		if err == nil {
 			ctx2, cancel := context.WithTimeout(ctx, orderPatience)
-			_ = edge.EndExec(ctx2, session) // it ends by itself too
+			_ = edge.Exec.End(ctx2, session) // it ends by itself too
 			cancel()
 		}
 		if err := pause(ctx, 100*time.Millisecond); err != nil {
@@ -512,11 +512,11 @@ func (b *burden) scales(ctx context.Context, worker string, n int, modem time.Du
 		wait = spread
 		*replicas++
 		begin := time.Now()
-		if _, err := b.client.Scale(ctx, deployed, service, *replicas); err != nil {
+		if _, err := b.client.Services.Scale(ctx, deployed, service, *replicas); err != nil {
 			return nil, fmt.Errorf("scale %s: %w", service, err)
 		}
 		if _, err := poll(ctx, 4*orderPatience, func() (bool, error) {
-			list, err := edge.Instances(ctx, deployed, service)
+			list, err := edge.Instances.List(ctx, deployed, service)
 			running := 0
 			for _, v := range list {
 				if v.State == wire.Running {

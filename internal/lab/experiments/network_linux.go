@@ -73,12 +73,12 @@ const listens = "ports: [{name: main, protocol: tcp}]\n    readiness: {exec: {co
 
 // apply applies an application and waits until all of it is ready.
 func (n network) apply(ctx context.Context, services ...string) error {
-	if _, err := n.client.Apply(ctx, []byte("application: "+deployed+"\nservices:\n"+strings.Join(services, "")), false); err != nil {
+	if _, err := n.client.Applications.Apply(ctx, []byte("application: "+deployed+"\nservices:\n"+strings.Join(services, "")), false); err != nil {
 		return fmt.Errorf("apply: %w", err)
 	}
 	var v wire.AppView
 	holds, err := poll(ctx, time.Minute, func() (_ bool, err error) {
-		v, err = n.client.Application(ctx, deployed)
+		v, err = n.client.Applications.Get(ctx, deployed)
 		return v.Holds, err
 	})
 	if err == nil && !holds {
@@ -99,7 +99,7 @@ type sleeper struct {
 // sleepers of a service, with their addresses.
 func (n network) sleepers(ctx context.Context, service string) (out []sleeper, err error) {
 	got, err := poll(ctx, time.Minute, func() (bool, error) {
-		list, err := n.client.Instances(ctx, deployed, service)
+		list, err := n.client.Instances.List(ctx, deployed, service)
 		out = nil
 		for _, v := range list {
 			s := sleeper{id: v.ID, worker: v.Worker}

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/client"
 	"github.com/verge-edge/verge/internal/lab"
-	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -21,7 +21,7 @@ import (
 type site struct {
 	*lab.Lab
 	workers []string
-	client  *rest.Client
+	client  *client.Client
 }
 
 // newSite makes one; links are 1 ms both ways.
@@ -78,11 +78,11 @@ func (s *site) deploy(ctx context.Context, instances int, patience time.Duration
 func (s *site) deployAs(ctx context.Context, instances int, field string, patience time.Duration) (took time.Duration, done bool, err error) {
 	text := fmt.Sprintf("application: %s\nservices:\n  main:\n    command: [sleep, \"100000\"]\n    replicas: %d\n    stop: {signal: KILL}\n    %s\n", deployed, instances, field)
 	begin := time.Now()
-	if _, err := s.client.Apply(ctx, []byte(text), false); err != nil {
+	if _, err := s.client.Applications.Apply(ctx, []byte(text), false); err != nil {
 		return 0, false, fmt.Errorf("apply: %w", err)
 	}
 	done, err = poll(ctx, patience, func() (bool, error) {
-		v, err := s.client.Application(ctx, deployed)
+		v, err := s.client.Applications.Get(ctx, deployed)
 		return v.Holds, err
 	})
 	return time.Since(begin), done, err
@@ -90,11 +90,11 @@ func (s *site) deployAs(ctx context.Context, instances int, field string, patien
 
 // remove ends the application and waits until nothing of it is left.
 func (s *site) remove(ctx context.Context, patience time.Duration) error {
-	if err := s.client.Delete(ctx, deployed); err != nil {
+	if err := s.client.Applications.Delete(ctx, deployed); err != nil {
 		return fmt.Errorf("delete: %w", err)
 	}
 	gone, err := poll(ctx, patience, func() (bool, error) {
-		_, err := s.client.Application(ctx, deployed)
+		_, err := s.client.Applications.Get(ctx, deployed)
 		var p *wire.Problem
 		if errors.As(err, &p) && p.Status == 404 {
 			return true, nil

@@ -108,11 +108,11 @@ func runVideo(ctx context.Context, e *env) (err error) {
 	if err != nil {
 		return err
 	}
-	if _, err := client.Apply(ctx, []byte(videoDescriptor(program)), false); err != nil {
+	if _, err := client.Applications.Apply(ctx, []byte(videoDescriptor(program)), false); err != nil {
 		return fmt.Errorf("apply: %w", err)
 	}
 	done, err := poll(ctx, videoStart, func() (bool, error) {
-		v, err := client.Application(ctx, "video")
+		v, err := client.Applications.Get(ctx, "video")
 		return v.Holds, err
 	})
 	if err == nil && !done {
@@ -225,12 +225,12 @@ func videoEntry(ctx context.Context, e *env, l *lab.Lab) (at [2]string, err erro
 	if err != nil {
 		return at, err
 	}
-	list, err := site.Instances(ctx, "video", "source")
+	list, err := site.Instances.List(ctx, "video", "source")
 	if err != nil || len(list) != 1 {
 		return at, fmt.Errorf("%d instances of the source: %w", len(list), err)
 	}
 	found, err := poll(ctx, videoStart, func() (bool, error) {
-		entries, err := site.Entries(ctx, "edge", list[0].Worker)
+		entries, err := site.Workers.Entries(ctx, "edge", list[0].Worker)
 		for _, x := range entries {
 			if x.Service == "source" {
 				at = [2]string{list[0].Worker, x.Addr}

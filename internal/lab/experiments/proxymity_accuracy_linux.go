@@ -100,7 +100,7 @@ func (n network) joins(ctx context.Context, name string, services []string, afte
 	if err := n.Join(ctx, name); err != nil {
 		return err
 	}
-	if _, err := n.client.Apply(ctx, []byte("application: "+deployed+"\nservices:\n"+strings.Join(services, "")), false); err != nil {
+	if _, err := n.client.Applications.Apply(ctx, []byte("application: "+deployed+"\nservices:\n"+strings.Join(services, "")), false); err != nil {
 		return fmt.Errorf("apply: %w", err)
 	}
 	st, err := n.Stats()

@@ -250,7 +250,7 @@ services:
 	for _, o := range observers {
 		text += fmt.Sprintf("  %[1]s:\n    command: [sleep, \"100000\"]\n    affinity: {labels: {is: %[1]s}}\n    stop: {signal: KILL}\n", o.host)
 	}
-	if _, err := s.client.Apply(ctx, []byte(text), false); err != nil {
+	if _, err := s.client.Applications.Apply(ctx, []byte(text), false); err != nil {
 		return fmt.Errorf("apply: %w", err)
 	}
 	return nil

@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/client"
 	"github.com/verge-edge/verge/internal/lab"
-	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -47,7 +47,7 @@ type studyBed struct {
 	speed     float64       // times faster than the study
 	window    time.Duration // of a measurement
 	nodes     []string
-	root, hub *rest.Client
+	root, hub *client.Client
 	on        map[string]int // pods by node
 	open      string         // the one node that takes pods; "": none
 	images    int            // that are in the store
@@ -78,7 +78,7 @@ func (e *env) studyInLab(ctx context.Context, sweep func(context.Context, *env, 
 		return err
 	}
 	for _, node := range b.nodes {
-		if _, err := b.hub.CordonWorker(ctx, studyHub, node, wire.CordonRequest{Reason: "pods are placed node by node"}); err != nil {
+		if _, err := b.hub.Workers.Cordon(ctx, studyHub, node, wire.CordonRequest{Reason: "pods are placed node by node"}); err != nil {
 			return fmt.Errorf("cordon %s: %w", node, err)
 		}
 	}
@@ -208,16 +208,16 @@ func (b *studyBed) only(ctx context.Context, node string) error {
 		return nil
 	}
 	if b.open != "" {
-		if _, err := b.hub.CordonWorker(ctx, studyHub, b.open, wire.CordonRequest{Reason: "pods are placed node by node"}); err != nil {
+		if _, err := b.hub.Workers.Cordon(ctx, studyHub, b.open, wire.CordonRequest{Reason: "pods are placed node by node"}); err != nil {
 			return fmt.Errorf("cordon %s: %w", b.open, err)
 		}
 	}
-	if err := b.hub.UncordonWorker(ctx, studyHub, node); err != nil {
+	if err := b.hub.Workers.Uncordon(ctx, studyHub, node); err != nil {
 		return fmt.Errorf("uncordon %s: %w", node, err)
 	}
 	b.open = node
 	done, err := poll(ctx, studyPatience, func() (bool, error) {
-		workers, err := b.hub.Workers(ctx)
+		workers, err := b.hub.Workers.List(ctx)
 		for _, w := range workers {
 			if err == nil && (w.Cordon == nil) != (w.Name == node) {
 				return false, nil
@@ -233,14 +233,14 @@ func (b *studyBed) only(ctx context.Context, node string) error {
 
 func (b *studyBed) scale(ctx context.Context, replicas int) error {
 	if len(b.on) > 0 {
-		_, err := b.root.Scale(ctx, studyApp, "pod", replicas)
+		_, err := b.root.Services.Scale(ctx, studyApp, "pod", replicas)
 		return err
 	}
 	var work []string
 	for _, node := range b.nodes {
 		work = append(work, fmt.Sprintf("%s=%v", node, time.Duration(float64(studyService(node))/b.speed)))
 	}
-	_, err := b.root.Apply(ctx, fmt.Appendf(nil, `application: %s
+	_, err := b.root.Applications.Apply(ctx, fmt.Appendf(nil, `application: %s
 services:
   pod:
     command: [%q, pod]
@@ -261,7 +261,7 @@ services:
 func (b *studyBed) placed(ctx context.Context) error {
 	var got map[string]int
 	done, err := poll(ctx, studyPatience, func() (bool, error) {
-		list, err := b.root.Instances(ctx, studyApp, "pod")
+		list, err := b.root.Instances.List(ctx, studyApp, "pod")
 		got = map[string]int{}
 		for _, i := range list {
 			if i.Ready {
@@ -278,11 +278,11 @@ func (b *studyBed) placed(ctx context.Context) error {
 
 // clear removes all pods.
 func (b *studyBed) clear(ctx context.Context) error {
-	if err := b.root.Delete(ctx, studyApp); err != nil {
+	if err := b.root.Applications.Delete(ctx, studyApp); err != nil {
 		return fmt.Errorf("delete: %w", err)
 	}
 	gone, err := poll(ctx, studyPatience, func() (bool, error) {
-		_, err := b.root.Application(ctx, studyApp)
+		_, err := b.root.Applications.Get(ctx, studyApp)
 		var p *wire.Problem
 		if errors.As(err, &p) && p.Status == http.StatusNotFound {
 			return true, nil

@@ -107,7 +107,7 @@ func (b *studyBed) put(ctx context.Context, c studyCase, throughput float64) err
 	for w := range atOnce {
 		all.Go(func() {
 			for i := w; i < b.images && errs[w] == nil; i += atOnce {
-				_, errs[w] = b.hub.PutObject(ctx, rest.ObjectUpload{Namespace: "default", Name: imageName(i), Type: "image/jpeg", Size: studyImage, Body: bytes.NewReader(picture(generation + int64(i)))})
+				_, errs[w] = b.hub.Objects.Put(ctx, rest.ObjectUpload{Namespace: "default", Name: imageName(i), Type: "image/jpeg", Size: studyImage, Body: bytes.NewReader(picture(generation + int64(i)))})
 			}
 		})
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/verge-edge/verge/internal/accept"
 	"github.com/verge-edge/verge/internal/rest"
+	"github.com/verge-edge/verge/internal/rest/server"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -139,11 +140,11 @@ func (d *Door) get(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer func() { _ = f.Close() }() // it was only read
-	return rest.ServeObject(w, r, f.View, f)
+	return server.ServeObject(w, r, f.View, f)
 }
 
 func (d *Door) putObject(w http.ResponseWriter, r *http.Request) error {
-	in, err := rest.UploadOf(r)
+	in, err := server.UploadOf(r)
 	if err == nil {
 		err = wire.CheckObjectName(in.Name)
 	}
@@ -160,7 +161,7 @@ func (d *Door) putObject(w http.ResponseWriter, r *http.Request) error {
 		return wire.Problemf(http.StatusServiceUnavailable, "cluster-away", "try again when the cluster can be reached", "the object could not be stored", "%s of namespace %s: %v", in.Name, in.Namespace, err)
 	}
 	d.cache.Changed(in.Namespace, in.Name)
-	return rest.WriteObject(w, v)
+	return server.WriteObject(w, v)
 }
 
 // movedBody moves the deadline on with each part that comes.

@@ -3,13 +3,13 @@ package remote
 import (
 	"context"
 
-	"github.com/verge-edge/verge/internal/rest"
+	"github.com/verge-edge/verge/internal/rest/nodeclient"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
 // ImagesGone tells which images were removed to make room.
 func (r *Remote) ImagesGone(ctx context.Context, gone []wire.ImageGone) error {
-	_, err := first(r, func(c *rest.Client) (wire.ImageSources, error) {
+	_, err := first(r, func(c *nodeclient.Client) (wire.ImageSources, error) {
 		return c.ImageSources(ctx, wire.ImageAsk{V: wire.Version, Gone: gone})
 	})
 	return err
@@ -17,7 +17,7 @@ func (r *Remote) ImagesGone(ctx context.Context, gone []wire.ImageGone) error {
 
 // ImageSources asks which workers may have an image; see rest.ImageShare.
 func (r *Remote) ImageSources(ctx context.Context, image string) ([]wire.ImageSource, error) {
-	reply, err := first(r, func(c *rest.Client) (wire.ImageSources, error) {
+	reply, err := first(r, func(c *nodeclient.Client) (wire.ImageSources, error) {
 		return c.ImageSources(ctx, wire.ImageAsk{V: wire.Version, Image: image})
 	})
 	return reply.Sources, err

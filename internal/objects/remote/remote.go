@@ -18,6 +18,7 @@ import (
 
 	"github.com/verge-edge/verge/internal/objects"
 	"github.com/verge-edge/verge/internal/rest"
+	"github.com/verge-edge/verge/internal/rest/nodeclient"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -29,7 +30,7 @@ type Remote struct {
 	addrs func() []string
 
 	mu      sync.Mutex // guards below
-	clients map[string]*rest.Client
+	clients map[string]*nodeclient.Client
 	last    string // address that answered
 }
 
@@ -37,7 +38,7 @@ type Remote struct {
 // says who must answer; addrs are those of its HTTP interface (host:port) at the
 // moment.
 func New(conf func() (*tls.Config, error), addrs func() []string) *Remote {
-	return &Remote{tls: conf, addrs: addrs, clients: map[string]*rest.Client{}}
+	return &Remote{tls: conf, addrs: addrs, clients: map[string]*nodeclient.Client{}}
 }
 
 // Close drops idle connections.
@@ -51,7 +52,7 @@ func (r *Remote) Close() {
 
 // Get implements objects.Above.
 func (r *Remote) Get(ctx context.Context, namespace, name, have string) (objects.Got, error) {
-	return first(r, func(c *rest.Client) (objects.Got, error) {
+	return first(r, func(c *nodeclient.Client) (objects.Got, error) {
 		got, err := c.GetObject(ctx, namespace, name, have)
 		if err == nil && (got.View.Name != name || got.View.Namespace != namespace) {
 			err = errors.New("it answers with another object")
@@ -65,7 +66,7 @@ func (r *Remote) Get(ctx context.Context, namespace, name, have string) (objects
 func (r *Remote) Put(ctx context.Context, in rest.ObjectUpload) (wire.ObjectView, error) {
 	body := &touched{r: in.Body}
 	in.Body = body
-	return first(r, func(c *rest.Client) (wire.ObjectView, error) {
+	return first(r, func(c *nodeclient.Client) (wire.ObjectView, error) {
 		if body.begun.Load() {
 			return wire.ObjectView{}, errors.New("it was sent to another address already")
 		}
@@ -74,7 +75,7 @@ func (r *Remote) Put(ctx context.Context, in rest.ObjectUpload) (wire.ObjectView
 }
 
 // first asks one address after the other until one answers, if only to refuse.
-func first[T any](r *Remote, ask func(c *rest.Client) (T, error)) (out T, err error) {
+func first[T any](r *Remote, ask func(c *nodeclient.Client) (T, error)) (out T, err error) {
 	var failed []error
 	for _, addr := range r.order() {
 		c, err := r.client(addr)
@@ -93,7 +94,7 @@ func first[T any](r *Remote, ask func(c *rest.Client) (T, error)) (out T, err er
 		failed = append(failed, err)
 	}
 	if len(failed) == 0 {
-		return out, wire.Problemf(0, rest.CodeUnreachable, "is it joined?", "nobody can be asked", "no address is known")
+		return out, wire.Problemf(0, nodeclient.CodeUnreachable, "is it joined?", "nobody can be asked", "no address is known")
 	}
 	return out, errors.Join(failed...)
 }
@@ -109,7 +110,7 @@ func (r *Remote) order() []string {
 	return out
 }
 
-func (r *Remote) client(addr string) (*rest.Client, error) {
+func (r *Remote) client(addr string) (*nodeclient.Client, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if c := r.clients[addr]; c != nil {
@@ -119,7 +120,7 @@ func (r *Remote) client(addr string) (*rest.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := rest.NodeClient(addr, conf)
+	c, err := nodeclient.New(addr, conf)
 	if err == nil {
 		r.clients[addr] = c
 	}

@@ -16,8 +16,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/verge-edge/verge/client"
 	"github.com/verge-edge/verge/internal/access"
 	"github.com/verge-edge/verge/internal/rest"
+	"github.com/verge-edge/verge/internal/rest/server"
 )
 
 // Authority is a certificate authority for one test.
@@ -74,9 +76,9 @@ func (a *Authority) ServerTLS(t testing.TB) *tls.Config {
 
 // Context is a context for a client named name at addr (host:port); "" makes
 // one without a client certificate.
-func (a *Authority) Context(t testing.TB, name, addr string) rest.ContextEntry {
+func (a *Authority) Context(t testing.TB, name, addr string) client.Context {
 	t.Helper()
-	e := rest.ContextEntry{Name: "test", Server: "https://" + addr, CA: a.pem}
+	e := client.Context{Name: "test", Server: "https://" + addr, CA: a.pem}
 	if name != "" {
 		e.Cert, e.Key = a.Issue(t, name)
 	}
@@ -98,14 +100,14 @@ func Admin(cs tls.ConnectionState) (rest.Principal, error) {
 
 // Serve starts a server of backend for the duration of a test and returns it
 // with an admin's context.
-func Serve(t testing.TB, backend rest.Backend, set func(*rest.Options)) (*rest.Server, *Authority, rest.ContextEntry) {
+func Serve(t testing.TB, backend rest.Backend, set func(*server.Options)) (*server.Server, *Authority, client.Context) {
 	t.Helper()
 	a := NewAuthority(t)
-	o := rest.Options{Addr: "127.0.0.1:0", TLS: a.ServerTLS(t), Backend: backend, Authorize: Admin, Version: "v-test"}
+	o := server.Options{Addr: "127.0.0.1:0", TLS: a.ServerTLS(t), Backend: backend, Authorize: Admin, Version: "v-test"}
 	if set != nil {
 		set(&o)
 	}
-	s, err := rest.New(o)
+	s, err := server.New(o)
 	must(t, err)
 	must(t, s.Start())
 	t.Cleanup(func() {

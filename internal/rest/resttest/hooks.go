@@ -8,7 +8,7 @@ import (
 	"github.com/verge-edge/verge/internal/wire"
 )
 
-var _ rest.Hooking = (*Fake)(nil)
+var _ rest.Hooks = (*Fake)(nil)
 
 // SetHook adds to HookList, or replaces what is there, and notes the secret.
 func (f *Fake) SetHook(_ context.Context, namespace, name string, r wire.HookRequest) (wire.HookView, error) {

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/verge-edge/verge/internal/rest"
+	"github.com/verge-edge/verge/client"
 )
 
 // Place names one thing of each kind. The names must be in no text of Verge.
@@ -47,7 +47,7 @@ func (p Place) Fill(name string) string {
 }
 
 // Bearers is a client of a server that shows no certificate.
-func Bearers(t testing.TB, e rest.ContextEntry) *http.Client {
+func Bearers(t testing.TB, e client.Context) *http.Client {
 	t.Helper()
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM([]byte(e.CA))
@@ -57,7 +57,7 @@ func Bearers(t testing.TB, e rest.ContextEntry) *http.Client {
 }
 
 // OpenAPI is the description of a server's interface.
-func OpenAPI(t testing.TB, e rest.ContextEntry) []byte {
+func OpenAPI(t testing.TB, e client.Context) []byte {
 	t.Helper()
 	resp, err := Bearers(t, e).Get(e.Server + "/openapi.json")
 	must(t, err)
@@ -76,7 +76,7 @@ var passing = regexp.MustCompile(`"\d{4}-\d\d-\d\dT[^"]*"|"age_seconds":[-0-9.e]
 // have no right at a place where something is, and compares with a place where
 // nothing is: it wants the same answers, and neither the names of the place nor
 // more words in any that is no refusal.
-func OutsidersLearnNothing(t *testing.T, e rest.ContextEntry, tokens []string, is, isNot Place, more ...string) {
+func OutsidersLearnNothing(t *testing.T, e client.Context, tokens []string, is, isNot Place, more ...string) {
 	t.Helper()
 	client, doc := Bearers(t, e), OpenAPI(t, e)
 	there, absent := Requests(t, doc, is.Fill), Requests(t, doc, isNot.Fill)

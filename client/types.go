@@ -1,0 +1,192 @@
+package client
+
+import (
+	"github.com/verge-edge/verge/internal/rest"
+	"github.com/verge-edge/verge/internal/rest/transport"
+	"github.com/verge-edge/verge/internal/wire"
+)
+
+// Problem is what went wrong: what, where and why, and what to do next. Code is stable. Status
+// is the HTTP status, or 0 where nobody answered.
+type Problem = wire.Problem
+
+// Codes of problems that the client makes itself.
+const (
+	// CodeUnreachable: nobody answered, now; it may be worth trying again.
+	CodeUnreachable = transport.CodeUnreachable
+	// CodeTLS: the two sides do not trust each other.
+	CodeTLS = transport.CodeTLS
+)
+
+// What operations answer.
+type (
+	// Application is an application and how far it is.
+	Application = wire.AppView
+	// ApplyResult is the answer to an apply.
+	ApplyResult = wire.ApplyResult
+	// AuditEntry is something that somebody did, or was refused.
+	AuditEntry = wire.AuditEntry
+	// AuditPage are entries, oldest first.
+	AuditPage = wire.AuditPage
+	// CA is who is trusted by whom, as the serving tier knows it.
+	CA = wire.CAView
+	// Cluster is a cluster as the root knows it.
+	Cluster = wire.ClusterView
+	// ClusterMetrics is a cluster with what the instances on its workers use.
+	ClusterMetrics = wire.ClusterTop
+	// Cordon notes that somebody took a worker or a cluster out of use: it takes nothing new.
+	Cordon = wire.Cordon
+	// Drain says how far a drain is.
+	Drain = wire.DrainView
+	// Entry is the address at which a port of a service is reached on a worker: the same for as long as
+	// the worker lives, whichever instance answers there.
+	Entry = wire.EntryView
+	// Event is something that happened, for people.
+	Event = wire.Event
+	// EventPage is a page of events; After is what to ask for next.
+	EventPage = wire.EventPage
+	// ExecOutput is what a program has written since an offset.
+	ExecOutput = wire.ExecOutput
+	// Explanation says why an instance is where it is: the decisions of every tier, root first.
+	Explanation = wire.Explanation
+	// GatewayGrant says whether a worker may be a gateway with TLS: whether it is given the certificates
+	// of hosts and their keys.
+	GatewayGrant = wire.GatewayGrant
+	// Hook is a hook as people see it.
+	Hook = wire.HookView
+	// HookTest is what came of a test.
+	HookTest = wire.HookTested
+	// Identity says who asks, as the server knows it.
+	Identity = wire.WhoView
+	// Instance is an instance as the serving tier knows it.
+	Instance = wire.InstanceView
+	// InstanceMetrics is an instance with what it uses and what it may.
+	InstanceMetrics = wire.InstanceTop
+	// InvocationResult is the answer to an Invocation.
+	InvocationResult = wire.Invoked
+	// JobResult says what becomes of a job.
+	JobResult = wire.JobResult
+	// LocalView is all that was changed at a site, and what of it gave way.
+	LocalView = wire.LocalView
+	// LogChunk is a part of a log, and where the next begins.
+	LogChunk = wire.LogChunk
+	// Namespace is a namespace and what it uses.
+	Namespace = wire.NamespaceView
+	// NetReport is what a worker finds of its paths to others at the moment of the question.
+	NetReport = wire.NetReport
+	// Object is an object as it is shown, without its content.
+	Object = wire.ObjectView
+	// ObjectContent is an object and its content.
+	ObjectContent = transport.Object
+	// Plan says what applying a descriptor would do.
+	Plan = wire.Plan
+	// Plugin is a scheduler plugin as its cluster knows it.
+	Plugin = wire.PluginView
+	// ProfileReport says how far profiling is, or what is stored.
+	ProfileReport = wire.ProfileReport
+	// Recovery says how far a root or cluster is that was restored, or whose data directory is an older
+	// copy of itself.
+	Recovery = wire.RecoveryView
+	// RestartResult says what will be started again.
+	RestartResult = wire.RestartResult
+	// Revision is what an application was.
+	Revision = wire.AppRevision
+	// Rollout is how far an application is in being brought to its revision.
+	Rollout = wire.RolloutView
+	// RouteReport is how a worker routes a service at the moment of the question.
+	RouteReport = wire.RouteReport
+	// ScaleReport is how many instances of a service run in a cluster, and why.
+	ScaleReport = wire.ScaleReport
+	// Secret is a secret without its value, which nobody is shown.
+	Secret = wire.SecretView
+	// Snapshot is a snapshot, and what has become of its object.
+	Snapshot = wire.SnapshotView
+	// Status is the state of the serving tier and of what is below it.
+	Status = wire.StatusView
+	// Token is a token as it is listed, without its secret.
+	Token = wire.TokenView
+	// TokenReply carries the token; it is shown once and stored only as a hash.
+	TokenReply = wire.TokenReply
+	// Upgrade is how far an upgrade is.
+	Upgrade = wire.UpgradeView
+	// User is a user as others see it.
+	User = wire.UserView
+	// UserReply carries a user's new token; it is shown once and stored only as a hash.
+	UserReply = wire.UserReply
+	// Version is which versions a process has.
+	Version = wire.VersionView
+	// Volume is a named volume of a worker.
+	Volume = wire.VolumeView
+	// WatchEvent is one thing that a watch tells.
+	WatchEvent = wire.WatchEvent
+	// Worker is a worker as its cluster knows it.
+	Worker = wire.WorkerView
+	// WorkerMetrics is a worker with what its instances use.
+	WorkerMetrics = wire.WorkerTopView
+)
+
+// What operations are asked with.
+type (
+	// AuditQuery asks for a part of the audit log.
+	AuditQuery = wire.AuditQuery
+	// CARotateRequest begins to replace the root's authority, or ends that.
+	CARotateRequest = wire.CARotateRequest
+	// CopyStart asks for a session that carries a file or directory, from or to an instance.
+	CopyStart = wire.CopyStart
+	// CordonRequest asks for a Cordon.
+	CordonRequest = wire.CordonRequest
+	// ExecInput is a piece of a session's input.
+	ExecInput = wire.ExecInput
+	// ExecStart asks for a session.
+	ExecStart = wire.ExecStart
+	// ForwardStart asks for a session that carries TCP connections to ports of an instance.
+	ForwardStart = wire.ForwardStart
+	// HookRequest makes or changes a hook.
+	HookRequest = wire.HookRequest
+	// HookSpec is what a hook is to do.
+	HookSpec = wire.HookSpec
+	// Invocation is a request to the service of an instance, which its worker's router sends on as it does
+	// others: to any instance of the service, and to one that sleeps.
+	Invocation = wire.Invocation
+	// JobRequest asks for something of a job.
+	JobRequest = wire.JobRequest
+	// LogRequest is what is asked of a log.
+	LogRequest = wire.LogAsk
+	// NamespaceRequest asks for a namespace.
+	NamespaceRequest = wire.NamespaceRequest
+	// ObjectUpload is an object that is to be put.
+	ObjectUpload = rest.ObjectUpload
+	// ProfileLoad is what instances are kept busy with.
+	ProfileLoad = wire.ProfileLoad
+	// Quota bounds what the applications of a namespace ask for together.
+	Quota = wire.Quota
+	// RestartRequest asks for a new run of an application, of one of its services, or of one instance.
+	RestartRequest = wire.RestartRequest
+	// Roles are the rights of a user.
+	Roles = wire.Roles
+	// RolloutRequest is what people say about a rollout.
+	RolloutRequest = wire.RolloutRequest
+	// RotateRequest asks for a new token of a user.
+	RotateRequest = wire.RotateRequest
+	// ScaleRequest asks for another number of replicas of a service.
+	ScaleRequest = wire.ScaleRequest
+	// Standing is what a namespace may claim beside others where there is not room for all, and what its
+	// instances may do.
+	Standing = wire.Standing
+	// TokenRequest asks for a token.
+	TokenRequest = wire.TokenRequest
+	// UpgradeAction is what is to become of an upgrade.
+	UpgradeAction = wire.UpgradeAction
+	// UpgradeRequest says which program the workers of a cluster should be.
+	UpgradeRequest = wire.UpgradeRequest
+	// UserRequest asks for a user.
+	UserRequest = wire.UserRequest
+	// VolumeForgetRequest asks for an instance to go on without its volumes.
+	VolumeForgetRequest = wire.VolumeForgetRequest
+	// VolumeMoveRequest asks for volumes to be moved to another worker.
+	VolumeMoveRequest = wire.VolumeMoveRequest
+	// VolumeRef names a named volume of a worker.
+	VolumeRef = wire.VolumeRef
+	// VolumeSnapshotRequest names the object of a snapshot of a volume.
+	VolumeSnapshotRequest = wire.VolumeSnapshotRequest
+)
