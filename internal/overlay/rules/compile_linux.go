@@ -21,6 +21,7 @@ const (
 	setService6            = "service6"
 	setService4            = "service4"
 	setExport6, setExport4 = "export6", "export4"
+	setServed6, setServed4 = "served6", "served4" // ports of services that have an endpoint
 	setFrom6, setFrom4     = "from6", "from4"
 	setApp4                = "app4"
 )
@@ -79,14 +80,21 @@ type inFamily struct {
 	chain chain
 	known element
 	jump  element
+	// served are the ports that lead to an endpoint.
+	served []element
 }
 
-// sets that known and jump are in.
-func (x *inFamily) sets() (known, vmap string) {
+// put passes on the elements of sets that a service has.
+func (x *inFamily) put(put func(set string, e element)) {
+	known, vmap, served := setKnown6, setService6, setServed6
 	if x.f.size == 4 {
-		return setKnown4, setService4
+		known, vmap, served = setKnown4, setService4, setServed4
 	}
-	return setKnown6, setService6
+	put(known, x.known)
+	put(vmap, x.jump)
+	for _, e := range x.served {
+		put(served, e)
+	}
 }
 
 func prio(p int32) *nftables.ChainPriority {
@@ -157,6 +165,8 @@ func sets() map[string]*set {
 		{name: setKnown4, text: "ipv4_addr", key: nftables.TypeIPAddr},
 		{name: setExport6, text: "ipv6_addr . inet_proto . inet_service", key: concat(nftables.TypeIP6Addr, nftables.TypeInetProto, nftables.TypeInetService), concat: true},
 		{name: setExport4, text: "ipv4_addr . inet_proto . inet_service", key: concat(nftables.TypeIPAddr, nftables.TypeInetProto, nftables.TypeInetService), concat: true},
+		{name: setServed6, text: "ipv6_addr . inet_proto . inet_service", key: concat(nftables.TypeIP6Addr, nftables.TypeInetProto, nftables.TypeInetService), concat: true},
+		{name: setServed4, text: "ipv4_addr . inet_proto . inet_service", key: concat(nftables.TypeIPAddr, nftables.TypeInetProto, nftables.TypeInetService), concat: true},
 		{name: setFrom6, text: "ipv6_addr : verdict", key: nftables.TypeIP6Addr, val: &nftables.TypeVerdict},
 		{name: setFrom4, text: "ipv4_addr : verdict", key: nftables.TypeIPAddr, val: &nftables.TypeVerdict},
 		{name: setApp4, text: "ipv4_addr : app", key: nftables.TypeIPAddr, val: &nftables.TypeMark},
@@ -210,15 +220,23 @@ func (rs *ruleset) members(m *Model) {
 		rs.add(setFrom6, fmt.Sprintf("%s : jump %s", appAddr(app), c.name), element{key: appAddr(app).AsSlice(), jump: c.name})
 	}
 	for _, t := range m.Exported {
-		name, proto := setExport6, byte(unix.IPPROTO_TCP)
+		name, e := setExport6, portElement(t.Addr, t.Proto, t.Port)
 		if t.Addr.Is4() {
 			name = setExport4
 		}
-		if t.Proto == "udp" {
-			proto = unix.IPPROTO_UDP
-		}
-		rs.add(name, fmt.Sprintf("%s . %s . %d", t.Addr, t.Proto, t.Port),
-			element{key: slices.Concat(t.Addr.AsSlice(), []byte{proto, 0, 0, 0, byte(t.Port >> 8), byte(t.Port), 0, 0})})
+		rs.add(name, e.text, e)
+	}
+}
+
+// portElement is that of a port in a set of addresses with ports.
+func portElement(a netip.Addr, proto string, port uint16) element {
+	number := byte(unix.IPPROTO_TCP)
+	if proto == "udp" {
+		number = unix.IPPROTO_UDP
+	}
+	return element{
+		text: fmt.Sprintf("%s . %s . %d", a, proto, port),
+		key:  slices.Concat(a.AsSlice(), []byte{number, 0, 0, 0, byte(port >> 8), byte(port), 0, 0}),
 	}
 }
 
@@ -250,17 +268,20 @@ func (s *Service) compile() *made {
 			continue
 		}
 		c := chain{name: fmt.Sprintf("s%c-%s", x.f.digit, is.name)}
+		var served []element
 		for i := range s.Ports {
 			p := &s.Ports[i]
 			first := slices.IndexFunc(s.Ports, func(o Port) bool { return o.Proto == p.Proto && o.Port == p.Port })
 			if list := x.to(p); len(list) > 0 && first == i { // no packet would reach a second
 				c.rules = append(c.rules, x.f.choose(c.name, []part{l4(p.Proto), dport(p.Port)}, list, p.Rotate))
+				served = append(served, portElement(x.addr, p.Proto, p.Port))
 			}
 		}
 		is.in = append(is.in, inFamily{
 			x.f, c,
 			element{text: x.addr.String(), key: x.addr.AsSlice()},
 			element{text: x.addr.String() + " : jump " + c.name, key: x.addr.AsSlice(), jump: c.name},
+			served,
 		})
 	}
 	return is
@@ -317,8 +338,8 @@ func fixed(sp Space, d Devices) []chain {
 	fwd = append(fwd,
 		join(assured(), accept()),
 		join(oifIs(d.Services), notIif(d.Links), count(Outside), drop()),
-		join(oifIs(d.Services), six.daddrIn(setKnown6, false), goTo("endless")),
-		join(oifIs(d.Services), four.daddrIn(setKnown4, false), goTo("endless")),
+		join(oifIs(d.Services), six.daddrIn(setKnown6, false), goTo("untranslated")),
+		join(oifIs(d.Services), four.daddrIn(setKnown4, false), goTo("untranslated")),
 		join(oifIs(d.Services), accept()),
 		// Workers need not have the same MTU.
 		join(oifIs(d.Peers), clamp()),
@@ -393,6 +414,9 @@ func fixed(sp Space, d Devices) []chain {
 		{"link", nil, link},
 		{"member", nil, member},
 		{"host", nil, host},
+		// While all rules are written anew, a packet may meet neither the former translation
+		// nor the new one. Lost here, where nothing remembers it yet, it is sent again.
+		{"untranslated", nil, []rule{join(six.exported(setServed6), drop()), join(four.exported(setServed4), drop()), join(goTo("endless"))}},
 		{"endless", nil, []rule{join(count(Endless)), join(l4("tcp"), resetTCP()), join(reject())}},
 		{"judge6", nil, judge6},
 		{"judge4", nil, judge4},
@@ -425,8 +449,7 @@ func Text(m *Model) (string, error) {
 	for _, is := range rs.made {
 		for i := range is.in {
 			x := &is.in[i]
-			known, vmap := x.sets()
-			rs.sets[known].elements[x.known.text], rs.sets[vmap].elements[x.jump.text] = x.known, x.jump
+			x.put(func(set string, e element) { rs.sets[set].elements[e.text] = e })
 			chains[x.chain.name] = x.chain
 		}
 	}

@@ -340,9 +340,7 @@ func (c *changes) add(is *made) {
 	}
 	for i := range is.in {
 		x := &is.in[i]
-		known, vmap := x.sets()
-		put(known, x.known)
-		put(vmap, x.jump)
+		x.put(put)
 		for _, r := range x.chain.rules {
 			c.choices[r.choice.key] = r.choice
 		}
