@@ -14,6 +14,7 @@ import (
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/client"
 	"github.com/verge-edge/verge/internal/policy/place"
+	"github.com/verge-edge/verge/internal/policy/place/turn"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -176,7 +177,7 @@ func decisionLines(d place.Decision) []string {
 }
 
 // turnLines say why it was the turn of an instance where several contend.
-func turnLines(t *place.Turn) []string {
+func turnLines(t *turn.Turn) []string {
 	if t == nil {
 		return nil
 	}

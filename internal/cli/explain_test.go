@@ -6,17 +6,18 @@ import (
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/policy/place"
+	"github.com/verge-edge/verge/internal/policy/place/turn"
 )
 
 func TestExplainSaysWhoseTurnItWas(t *testing.T) {
 	for _, c := range []struct {
-		turn *place.Turn
+		turn *turn.Turn
 		want string
 	}{
 		{nil, ""},
-		{&place.Turn{Group: "shop", Weight: 3, Share: 0.123456, Of: "memory", Service: 0.05, Groups: 4},
+		{&turn.Turn{Group: "shop", Weight: 3, Share: 0.123456, Of: "memory", Service: 0.05, Groups: 4},
 			"  its turn     namespace shop has 12.3 % of the memory by weight 3, by its weight the least of 4 namespaces that wait; the service has 5 %"},
-		{&place.Turn{Group: "default", Weight: 1, Groups: 1}, "  its turn     namespace default has 0 % by weight 1; the service has 0 %"},
+		{&turn.Turn{Group: "default", Weight: 1, Groups: 1}, "  its turn     namespace default has 0 % by weight 1; the service has 0 %"},
 	} {
 		if got := strings.Join(turnLines(c.turn), "\n"); got != c.want {
 			t.Errorf("got  %s\nwant %s", got, c.want)

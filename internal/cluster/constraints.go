@@ -7,6 +7,7 @@ import (
 
 	"github.com/verge-edge/verge/internal/bus/records"
 	"github.com/verge-edge/verge/internal/policy/place"
+	"github.com/verge-edge/verge/internal/policy/place/amount"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -150,7 +151,7 @@ func (t *tx) release(i *wire.Instance, s *wire.Share) {
 		return
 	}
 	if !asleep(i) { // else it reserves nothing
-		u.used = place.Sub(u.used, s.Spec.Resources)
+		u.used = amount.Sub(u.used, s.Spec.Resources)
 	}
 	u.same[i.App+"."+i.Service]--
 	u.n--
@@ -163,7 +164,7 @@ func (t *tx) reserve(name string, i *wire.Instance, s *wire.Share) {
 	if u == nil {
 		return
 	}
-	u.used = place.Add(u.used, s.Spec.Resources)
+	u.used = amount.Add(u.used, s.Spec.Resources)
 	u.add(i)
 	t.refit(name, i.App, i.Service)
 }

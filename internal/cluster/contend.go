@@ -8,6 +8,8 @@ import (
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/bus/records"
 	"github.com/verge-edge/verge/internal/policy/place"
+	"github.com/verge-edge/verge/internal/policy/place/amount"
+	"github.com/verge-edge/verge/internal/policy/place/turn"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -41,27 +43,27 @@ func (t *tx) contend(waiting map[string][]*wire.Instance, now time.Time) {
 	has := map[string]int{} // instances by service
 	for name, w := range t.m.workers {
 		if !w.suspect && w.everHeard {
-			total = place.Add(total, w.Info.Capacity)
+			total = amount.Add(total, w.Info.Capacity)
 		}
 		for key, n := range t.used()[name].same {
 			has[key] += n
 		}
 	}
 	others := map[string]api.Resources{}
-	var list []place.Contender
+	var list []turn.Contender
 	for _, key := range records.SortedKeys(t.m.shares) {
 		s := t.m.shares[key]
 		group := groupOf(s)
-		used := place.Times(s.Spec.Resources, has[key])
+		used := amount.Times(s.Spec.Resources, has[key])
 		if n := len(waiting[key]); n > 0 {
-			list = append(list, place.Contender{
+			list = append(list, turn.Contender{
 				Service: key, Group: group, Weight: t.standing(group).Weight, Priority: s.Spec.Priority, Used: used, Demand: s.Spec.Resources, Waiting: n,
 			})
 		} else {
-			others[group] = place.Add(others[group], used)
+			others[group] = amount.Add(others[group], used)
 		}
 	}
-	r := place.NewRound(total, others, list)
+	r := turn.NewRound(total, others, list)
 	defer func() { t.turn = nil }()
 	for n := r.Next(); n >= 0; n = r.Next() {
 		key, turn := list[n].Service, r.Turn()

@@ -17,6 +17,8 @@ import (
 	"github.com/verge-edge/verge/internal/enroll"
 	"github.com/verge-edge/verge/internal/plugin"
 	"github.com/verge-edge/verge/internal/policy/place"
+	"github.com/verge-edge/verge/internal/policy/place/amount"
+	"github.com/verge-edge/verge/internal/policy/place/turn"
 	"github.com/verge-edge/verge/internal/tier/table"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -390,7 +392,7 @@ type tx struct {
 	// standings of namespaces, see standing; turn is that of the instance that is being
 	// placed in a round.
 	standings map[string]wire.Standing
-	turn      *place.Turn
+	turn      *turn.Turn
 	room      *room // nil as long as nobody asks for any
 	// victims were displaced, and wait for another worker since.
 	victims []wire.InstanceID
@@ -654,9 +656,9 @@ func (t *tx) usage() map[string]*usage {
 		if o := t.ordered(worker + "." + i.ID); asleep(i) && i.Worker == worker {
 			r = api.Resources{} // until somebody asks for it, and its worker finds room
 		} else if o != nil && o.Spec != nil {
-			r = place.Larger(r, o.Spec.Resources)
+			r = amount.Larger(r, o.Spec.Resources)
 		}
-		u.used = place.Add(u.used, r)
+		u.used = amount.Add(u.used, r)
 		u.add(i)
 	}
 	t.held(out)

@@ -9,11 +9,13 @@ import (
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/policy/place"
+	"github.com/verge-edge/verge/internal/policy/place/amount"
+	"github.com/verge-edge/verge/internal/policy/place/turn"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
 // Preemption: an instance for which no worker has room may displace others, where it has
-// the claim to (place.Claim): those of services with a lower priority in its namespace,
+// the claim to (turn.Claim): those of services with a lower priority in its namespace,
 // and those of others over which the operator lets its priority count (wire.Standing).
 // Those that serve and for which another worker has room are moved there, make before
 // break (Move.Room). Of the others that serve the root is asked whether another cluster
@@ -21,13 +23,13 @@ import (
 // roomBy, are ended as in a move (Instance.Leaving): by their stop rule, with their room
 // still theirs until the worker says that they are gone. The instance waits for that
 // without a note of its own: what leaves is looked at as room that comes, so whoever
-// waits for it displaces nobody else. Placing goes by claims too (place.InTurn), so that
+// waits for it displaces nobody else. Placing goes by claims too (turn.InTurn), so that
 // those that were displaced do not take back what they gave; and as nobody displaces his
 // equal, no chain of them comes back to where it began.
 
 // waiter is an instance that waits for a worker.
 type waiter struct {
-	place.Waiter
+	turn.Waiter
 	id wire.InstanceID
 }
 
@@ -46,17 +48,17 @@ func (t *tx) ranks() []int {
 // waiters of a rank, in the order in which they are placed.
 func (t *tx) waiters(rank int) []waiter {
 	var found []waiter
-	var all []place.Waiter
+	var all []turn.Waiter
 	for _, i := range t.instances() {
 		if !t.placeable(i) {
 			continue
 		}
-		if w := (place.Waiter{Claim: t.claimOf(i), Promised: strings.HasPrefix(i.Reason, displacing)}); w.Rank == rank {
+		if w := (turn.Waiter{Claim: t.claimOf(i), Promised: strings.HasPrefix(i.Reason, displacing)}); w.Rank == rank {
 			found, all = append(found, waiter{w, i.ID}), append(all, w)
 		}
 	}
 	out := make([]waiter, 0, len(found))
-	for _, k := range place.InTurn(all) {
+	for _, k := range turn.InTurn(all) {
 		out = append(out, found[k])
 	}
 	return out
@@ -92,17 +94,17 @@ func (t *tx) placeable(i *wire.Instance) bool {
 func groupOf(s *wire.Share) string { return cmp.Or(s.Namespace, api.DefaultNamespace) }
 
 // claimOf is what an instance may claim; one whose service is gone has the least.
-func (t *tx) claimOf(i *wire.Instance) place.Claim {
+func (t *tx) claimOf(i *wire.Instance) turn.Claim {
 	if s := t.m.shares[i.App+"."+i.Service]; s != nil {
 		return t.claimOfShare(s)
 	}
-	return place.Claim{}
+	return turn.Claim{}
 }
 
-func (t *tx) claimOfShare(s *wire.Share) place.Claim {
-	c := place.Claim{Group: groupOf(s), Priority: s.Spec.Priority}
+func (t *tx) claimOfShare(s *wire.Share) turn.Claim {
+	c := turn.Claim{Group: groupOf(s), Priority: s.Spec.Priority}
 	if c.Priority > 0 {
-		c.Rank = place.RankOf(c.Priority, t.standing(c.Group).MaxPriority)
+		c.Rank = turn.RankOf(c.Priority, t.standing(c.Group).MaxPriority)
 	}
 	return c
 }
@@ -278,11 +280,11 @@ func (t *tx) lower(views []place.WorkerView) []wire.PriorityUse {
 		if displaceable(i) {
 			r, _ := t.reserves(i.Worker, i)
 			rank := t.claimOf(i).Rank
-			sum[rank] = place.Add(sum[rank], r)
+			sum[rank] = amount.Add(sum[rank], r)
 			if on[i.Worker] == nil {
 				on[i.Worker] = map[int]api.Resources{}
 			}
-			on[i.Worker][rank] = place.Add(on[i.Worker][rank], r)
+			on[i.Worker][rank] = amount.Add(on[i.Worker][rank], r)
 		}
 	}
 	var out []wire.PriorityUse
@@ -295,17 +297,17 @@ func (t *tx) lower(views []place.WorkerView) []wire.PriorityUse {
 		if v.Suspect {
 			continue
 		}
-		free, has := place.Sub(v.Capacity, v.Used), on[v.ID]
+		free, has := amount.Sub(v.Capacity, v.Used), on[v.ID]
 		for k := range out {
 			if r, some := has[out[k].Priority]; some {
-				free = place.Add(free, r)
+				free = amount.Add(free, r)
 			}
-			out[k].Room = place.Larger(out[k].Room, free)
+			out[k].Room = amount.Larger(out[k].Room, free)
 		}
 	}
 	for len(out) > wire.MaxLower { // the last two are told as one, of the lower priority
 		n := len(out)
-		out[n-2].Used, out[n-2].Room = place.Add(out[n-2].Used, out[n-1].Used), out[n-1].Room
+		out[n-2].Used, out[n-2].Room = amount.Add(out[n-2].Used, out[n-1].Used), out[n-1].Room
 		out = out[:n-1]
 	}
 	return out

@@ -12,6 +12,7 @@ import (
 	"github.com/verge-edge/verge/internal/bus/records"
 	"github.com/verge-edge/verge/internal/policy/life"
 	"github.com/verge-edge/verge/internal/policy/place"
+	"github.com/verge-edge/verge/internal/policy/place/turn"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -488,7 +489,7 @@ func (t *tx) placeInTurn(left []waiter, now time.Time) (displaced []waiter) {
 	heed := func(add func(waiter)) {
 		for _, id := range t.victims {
 			i := t.inst(id)
-			if w := (waiter{place.Waiter{Claim: t.claimOf(i)}, id}); w.Rank == rank && t.placeable(i) {
+			if w := (waiter{turn.Waiter{Claim: t.claimOf(i)}, id}); w.Rank == rank && t.placeable(i) {
 				add(w)
 			}
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/bus/records"
 	"github.com/verge-edge/verge/internal/policy/place"
+	"github.com/verge-edge/verge/internal/policy/place/amount"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -226,7 +227,7 @@ func (t *tx) crowded(i *wire.Instance, s *wire.Share) string {
 		return ""
 	}
 	// Most often there is room for all as they are to be, this one among them.
-	if ok, _ := place.Fits(w.Info.Capacity, use.used); ok && !place.AsksDevices(s.Spec) {
+	if ok, _ := amount.Fits(w.Info.Capacity, use.used); ok && !place.AsksDevices(s.Spec) {
 		return ""
 	}
 	if _, lacking := t.devicesFor(i, s); lacking != "" {
@@ -235,10 +236,10 @@ func (t *tx) crowded(i *wire.Instance, s *wire.Share) string {
 	var others api.Resources
 	for key, o := range records.Merged(t.m.orders, t.orders) {
 		if o.ID != i.ID && o.Spec != nil && strings.HasPrefix(key, i.Worker+".") {
-			others = place.Add(others, o.Spec.Resources)
+			others = amount.Add(others, o.Spec.Resources)
 		}
 	}
-	if ok, lacking := place.Fits(place.Sub(w.Info.Capacity, others), s.Spec.Resources); !ok {
+	if ok, lacking := amount.Fits(amount.Sub(w.Info.Capacity, others), s.Spec.Resources); !ok {
 		return "is full: " + lacking
 	}
 	return ""

@@ -5,6 +5,8 @@ import (
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/policy/place"
+	"github.com/verge-edge/verge/internal/policy/place/amount"
+	"github.com/verge-edge/verge/internal/policy/place/turn"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -70,7 +72,7 @@ func (t *tx) leaves(worker string, i *wire.Instance) {
 		t.room.leaves[worker] = u
 	}
 	r, held := t.reserves(worker, i)
-	u.used = place.Add(u.used, r)
+	u.used = amount.Add(u.used, r)
 	u.hold(held, 1)
 	t.room.occupants[worker] = slices.DeleteFunc(t.room.occupants[worker], func(o place.Occupant) bool { return o.ID == i.ID })
 }
@@ -78,7 +80,7 @@ func (t *tx) leaves(worker string, i *wire.Instance) {
 // view makes of a worker what it will be.
 func (r *room) view(v *place.WorkerView) {
 	if u := r.leaves[v.ID]; u != nil {
-		v.Used = place.Sub(v.Used, u.used)
+		v.Used = amount.Sub(v.Used, u.used)
 		for k := range v.Devices {
 			v.Devices[k].Used -= u.held[v.Devices[k].ID]
 		}
@@ -93,7 +95,7 @@ func (r *room) changed(worker string) {
 }
 
 // roomPlan is whom the instances of a service could displace where.
-func (t *tx) roomPlan(key string, req place.Request, has place.Claim) *roomPlan {
+func (t *tx) roomPlan(key string, req place.Request, has turn.Claim) *roomPlan {
 	r := t.makingRoom()
 	p := r.plans[key]
 	if p == nil || req.Pinned != "" { // of such each asks for a worker of its own
@@ -125,7 +127,7 @@ func (t *tx) claim(worker string, i *wire.Instance, s *wire.Share) {
 	if u == nil || !ok {
 		return
 	}
-	u.used = place.Add(u.used, s.Spec.Resources)
+	u.used = amount.Add(u.used, s.Spec.Resources)
 	if held, _ := place.Give(v.Devices, s.Spec.Resources, s.Spec.Devices); len(held) > 0 {
 		u.hold(held, 1)
 		t.rehold(worker, t.m.workers[worker], u)
@@ -139,7 +141,7 @@ func (t *tx) reserves(worker string, i *wire.Instance) (r api.Resources, held []
 		r = s.Spec.Resources
 	}
 	if o := t.ordered(worker + "." + i.ID); o != nil && o.Spec != nil {
-		r, held = place.Larger(r, o.Spec.Resources), o.Devices
+		r, held = amount.Larger(r, o.Spec.Resources), o.Devices
 	}
 	return r, held
 }

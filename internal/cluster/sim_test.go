@@ -17,6 +17,7 @@ import (
 	"github.com/verge-edge/verge/internal/policy/lease"
 	"github.com/verge-edge/verge/internal/policy/life"
 	"github.com/verge-edge/verge/internal/policy/place"
+	"github.com/verge-edge/verge/internal/policy/place/amount"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -521,10 +522,10 @@ func (f *fake) full(s *sim, name string, o *wire.Order) string {
 	free := *f.room
 	for id, st := range f.has {
 		if other := s.m.orders[name+"."+id]; other != nil && id != o.ID && st.Phase == wire.PhaseRunning {
-			free = place.Sub(free, other.Spec.Resources)
+			free = amount.Sub(free, other.Spec.Resources)
 		}
 	}
-	if ok, lacking := place.Fits(free, o.Spec.Resources); !ok {
+	if ok, lacking := amount.Fits(free, o.Spec.Resources); !ok {
 		return "not enough room: " + lacking
 	}
 	return ""

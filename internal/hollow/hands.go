@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/api"
-	"github.com/verge-edge/verge/internal/policy/place"
+	"github.com/verge-edge/verge/internal/policy/place/amount"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -127,10 +127,10 @@ func (h *Hands) lacks(id wire.InstanceID, r api.Resources) string {
 	free := h.capacity
 	for other, t := range h.tasks {
 		if other != id {
-			free = place.Sub(free, t.takes)
+			free = amount.Sub(free, t.takes)
 		}
 	}
-	if ok, lacking := place.Fits(free, r); !ok {
+	if ok, lacking := amount.Fits(free, r); !ok {
 		return "not enough room: " + lacking
 	}
 	return ""

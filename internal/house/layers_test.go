@@ -216,7 +216,7 @@ func forbidden(f *file, room string, from layer, i imported) string {
 		return fmt.Sprintf("%s stands beside the house: nothing may depend on it", own)
 	case from == program && own != programs[room] && own != versions:
 		return fmt.Sprintf("the program uses %s alone: move this there instead of importing %s", programs[room], own)
-	case from == deciders && layerOf == deciders && own != f.pkg():
+	case from == deciders && layerOf == deciders && decider(own) != decider(f.pkg()):
 		return fmt.Sprintf("deciders do not use each other: let the caller combine them instead of importing %s", own)
 	case to == room:
 		return inRoom(f, room, own, from)
@@ -230,6 +230,16 @@ func forbidden(f *file, room string, from layer, i imported) string {
 		return fmt.Sprintf("only %s uses %s: %s", strings.Join(x.users, ", "), to, x.reason)
 	}
 	return ""
+}
+
+// decider is the folder of a decision: a decider may have packages within it.
+func decider(p string) string {
+	name, in := strings.CutPrefix(p, "internal/policy/")
+	if !in {
+		return p
+	}
+	name, _, _ = strings.Cut(name, "/")
+	return "internal/policy/" + name
 }
 
 // common are parts of a room that its other parts share.

@@ -5,6 +5,7 @@ import (
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/policy/place"
+	"github.com/verge-edge/verge/internal/policy/place/amount"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -55,8 +56,8 @@ func (g *given) add(key, cluster string, need, used api.Resources) {
 		g.same[key] = map[string]int{}
 	}
 	g.same[key][cluster]++
-	g.pending[cluster] = place.Add(g.pending[cluster], need)
-	g.used[key] = place.Add(g.used[key], used)
+	g.pending[cluster] = amount.Add(g.pending[cluster], need)
+	g.used[key] = amount.Add(g.used[key], used)
 }
 
 // took notes what a decision gives to clusters.

@@ -12,7 +12,7 @@ import (
 	"github.com/verge-edge/verge/internal/bus/records"
 	"github.com/verge-edge/verge/internal/enroll"
 	"github.com/verge-edge/verge/internal/loop"
-	"github.com/verge-edge/verge/internal/policy/place"
+	"github.com/verge-edge/verge/internal/policy/place/amount"
 	"github.com/verge-edge/verge/internal/policy/quota"
 	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/wire"
@@ -259,7 +259,7 @@ func (m *model) namespaceShares(who access.Who, name string) []wire.NamespaceSha
 			continue
 		}
 		if rep := c.seen[i.ID]; rep != nil && !rep.Asleep && (rep.State == wire.Running || rep.State == wire.WorkerScheduled) {
-			used[i.Cluster] = place.Add(used[i.Cluster], app.Spec.Services[i.Service].Resources)
+			used[i.Cluster] = amount.Add(used[i.Cluster], app.Spec.Services[i.Service].Resources)
 		}
 	}
 	var out []wire.NamespaceShare
@@ -267,7 +267,7 @@ func (m *model) namespaceShares(who access.Who, name string) []wire.NamespaceSha
 		if access.May(who, access.See, access.Object{Kind: access.Cluster, Name: cluster, Cluster: cluster}) != nil {
 			continue
 		}
-		if share, of := place.Dominant(m.clusters[cluster].view().Aggregate.Capacity, used[cluster]); of != "" {
+		if share, of := amount.DominantShare(m.clusters[cluster].view().Aggregate.Capacity, used[cluster]); of != "" {
 			out = append(out, wire.NamespaceShare{Cluster: cluster, Share: share, Resource: of})
 		}
 	}

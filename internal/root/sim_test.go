@@ -17,7 +17,7 @@ import (
 	"github.com/verge-edge/verge/internal/bus/records"
 	"github.com/verge-edge/verge/internal/policy/job"
 	"github.com/verge-edge/verge/internal/policy/lease"
-	"github.com/verge-edge/verge/internal/policy/place"
+	"github.com/verge-edge/verge/internal/policy/place/amount"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -311,7 +311,7 @@ func (f *fake) act(s *sim, name string) {
 	sp := func(x float64) wire.Spread { return wire.Spread{Sum: free * x, Mean: free * x, Max: free * x} }
 	c.agg = &wire.Aggregate{V: wire.Version, Workers: 1, Runtimes: []string{"process"}, CPU: sp(100), Memory: sp(64 << 20), Disk: sp(1 << 20)}
 	if s.sized {
-		c.agg.Capacity = place.Times(api.Resources{CPU: 100, Memory: 64 << 20, Disk: 1 << 20}, f.room)
+		c.agg.Capacity = amount.Times(api.Resources{CPU: 100, Memory: 64 << 20, Disk: 1 << 20}, f.room)
 	}
 	if f.at != nil {
 		c.agg.Architectures, c.agg.Disc = map[string]int{"amd64": 1}, &wire.Disc{Center: *f.at, RadiusKm: 5, Workers: 1}

@@ -10,13 +10,15 @@ import (
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/bus/records"
 	"github.com/verge-edge/verge/internal/policy/place"
+	"github.com/verge-edge/verge/internal/policy/place/amount"
+	"github.com/verge-edge/verge/internal/policy/place/turn"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
 // Where not all that waits has room in some cluster, the order in which services are asked
-// about says who gets it. It is as in a cluster (place.Claim): by what their priority
+// about says who gets it. It is as in a cluster (turn.Claim): by what their priority
 // counts for against other namespaces; where namespaces are equal in that, whose turn it
-// is by their weighted dominant shares (place.Round), of all that the clusters have
+// is by their weighted dominant shares (turn.Round), of all that the clusters have
 // together; within a namespace the higher priority. What others must be near comes before
 // them, and counts as much as they do.
 
@@ -54,18 +56,18 @@ func (t *tx) place(now time.Time) {
 // queue is what waits for a cluster.
 type queue struct {
 	waiting map[string][]*wire.Instance // by app.service
-	claims  map[string]place.Claim
+	claims  map[string]turn.Claim
 	given   given
 }
 
 // claims of services that wait. Who must be near a service needs it first, so it has the
 // claim of that one too.
-func (t *tx) claims(waiting map[string][]*wire.Instance) map[string]place.Claim {
-	out := map[string]place.Claim{}
+func (t *tx) claims(waiting map[string][]*wire.Instance) map[string]turn.Claim {
+	out := map[string]turn.Claim{}
 	for key, list := range waiting {
 		app := t.m.apps[list[0].App]
 		group, priority := wire.NamespaceOf(app.Spec), app.Spec.Services[list[0].Service].Priority
-		out[key] = place.Claim{Group: group, Rank: place.RankOf(priority, t.m.standing(group).MaxPriority), Priority: priority}
+		out[key] = turn.Claim{Group: group, Rank: turn.RankOf(priority, t.m.standing(group).MaxPriority), Priority: priority}
 	}
 	var raise func(key string)
 	raise = func(key string) {
@@ -172,7 +174,7 @@ func (t *tx) placeRank(q *queue, keys []string, now time.Time) {
 func (t *tx) specOf(i *wire.Instance) *api.Service { return t.m.apps[i.App].Spec.Services[i.Service] }
 
 // decide asks where the instances of a service, in a list of its own, may go.
-func (t *tx) decide(key string, list []*wire.Instance, g given, turn *place.Turn, now time.Time) place.Decision {
+func (t *tx) decide(key string, list []*wire.Instance, g given, turn *turn.Turn, now time.Time) place.Decision {
 	begin, spec := time.Now(), t.specOf(list[0])
 	count := len(list)
 	if spec.Job != nil { // what waits for its turn needs no room
@@ -197,14 +199,14 @@ func (t *tx) contend(q *queue, keys []string, now time.Time) {
 	var total api.Resources
 	for _, c := range t.m.clusters {
 		if c.agg != nil && !c.suspect {
-			total = place.Add(total, c.agg.Capacity)
+			total = amount.Add(total, c.agg.Capacity)
 		}
 	}
-	at, list, others := map[string]int{}, make([]place.Contender, len(keys)), map[string]api.Resources{}
+	at, list, others := map[string]int{}, make([]turn.Contender, len(keys)), map[string]api.Resources{}
 	left, part, tried := map[string][]*wire.Instance{}, map[string]int{}, map[string]bool{}
 	for n, key := range keys {
 		c, waits := q.claims[key], q.waiting[key]
-		list[n] = place.Contender{
+		list[n] = turn.Contender{
 			Service: key, Group: c.Group, Weight: t.m.standing(c.Group).Weight, Priority: c.Priority,
 			Used: q.given.used[key], Demand: t.specOf(waits[0]).Resources, Waiting: len(waits),
 		}
@@ -213,10 +215,10 @@ func (t *tx) contend(q *queue, keys []string, now time.Time) {
 	for key, used := range q.given.used {
 		if _, ok := at[key]; !ok {
 			group := t.groupOf(key)
-			others[group] = place.Add(others[group], used)
+			others[group] = amount.Add(others[group], used)
 		}
 	}
-	round := place.NewRound(total, others, list)
+	round := turn.NewRound(total, others, list)
 	for n := round.Next(); n >= 0; n = round.Next() {
 		turn := round.Turn()
 		for key, on := keys[n], map[string]bool{}; ; { // what it must be near goes first

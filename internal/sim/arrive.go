@@ -23,7 +23,8 @@ func Works(law Law, body, answer int64) Make {
 // Open is an open-loop load: requests come whatever became of those before, at
 // random, as many per second as rate says at each moment, but never more than most.
 // It ends after the duration. Name tells loads of one world apart.
-func Open(w *World, name string, to Sender, next Make, rate func(at time.Duration) float64, most float64, last time.Duration, s *Stats) {
+func Open(w *World, name string, to Sender, next Make, rate func(at time.Duration) float64, most float64,
+	last time.Duration, s *Stats) {
 	gaps, works := w.Rand("arrivals "+name), w.Rand("work "+name)
 	end := w.now + last
 	var arrive func()

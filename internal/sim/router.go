@@ -101,7 +101,8 @@ func NewRouter(w *World, place string, p api.Policy, links func(to string) *Link
 
 // NewRouterOf is NewRouter with a policy that is no value of the API.
 func NewRouterOf(w *World, place string, p route.Policy, seed uint64, links func(to string) *Link) *Router {
-	return &Router{w: w, place: place, policy: p, seed: seed, links: links, by: map[string]*backend{}, lines: map[string]*route.Line{}}
+	return &Router{w: w, place: place, policy: p, seed: seed, links: links, by: map[string]*backend{},
+		lines: map[string]*route.Line{}}
 }
 
 // Use replaces the pods that the router sends to. What it knows of those that stay,
@@ -122,7 +123,8 @@ func (r *Router) Use(pods []*Pod) {
 			r.widen(b)
 		}
 		now[p.ID] = b
-		e := route.Endpoint{ID: p.ID, Ready: true, Ordinal: i, Local: p.Place == r.place, Weight: p.Weight, RTT: b.link.RTT, Load: b.load}
+		e := route.Endpoint{ID: p.ID, Ready: true, Ordinal: i, Local: p.Place == r.place, Weight: p.Weight, RTT: b.link.RTT,
+			Load: b.load}
 		if b.link.RTT > 0 {
 			e.Source = route.Measured
 		}

@@ -84,7 +84,8 @@ func Decide(r Rules, s wire.CronState, n Now) Decision {
 	s.Begun, s.Pending = slices.Clone(s.Begun), slices.Clone(s.Pending)
 	d := Decision{State: s}
 	if now.Before(s.After) {
-		d.say("the clock was set back by %s: what has run for times to come is not run again", s.After.Sub(now).Round(time.Second))
+		d.say("the clock was set back by %s: what has run for times to come is not run again",
+			s.After.Sub(now).Round(time.Second))
 		d.State.After = now
 		d.State.Pending = slices.DeleteFunc(d.State.Pending, func(at time.Time) bool { return at.After(now) })
 	}

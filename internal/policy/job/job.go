@@ -147,7 +147,8 @@ func Judge(rules *api.Job, run wire.JobRun, all []Index, total int, now time.Tim
 	case completed+failed >= total:
 		return over(wire.JobFailed, fmt.Sprintf("%d of %d completed, %d failed", completed, total, failed))
 	case rules.Deadline > 0 && !now.Before(deadline):
-		return over(wire.JobFailed, fmt.Sprintf("its deadline of %s has passed with %d of %d completed", rules.Deadline, completed, total))
+		return over(wire.JobFailed, fmt.Sprintf("its deadline of %s has passed with %d of %d completed", rules.Deadline,
+			completed, total))
 	case rules.Deadline > 0:
 		wake = deadline
 	}

@@ -11,7 +11,8 @@ import (
 
 // Assign is what the workers of a cluster are to have of what it was given: what
 // they have where that is still theirs to have. have has the leases by worker.
-func Assign(l *wire.ClusterLease, have map[string]*wire.Lease, rests []Rest, workers []string, now time.Time) map[string]*wire.Lease {
+func Assign(l *wire.ClusterLease, have map[string]*wire.Lease, rests []Rest, workers []string,
+	now time.Time) map[string]*wire.Lease {
 	out := map[string]*wire.Lease{}
 	if l == nil {
 		return out
@@ -23,7 +24,8 @@ func Assign(l *wire.ClusterLease, have map[string]*wire.Lease, rests []Rest, wor
 	var without []string
 	next := map[string]wire.Lease{}
 	for _, name := range names {
-		w := wire.Lease{V: wire.Version, Cluster: l.Cluster, Worker: name, Prefix: l.Prefix, Pool: l.Pool, Services: l.Services}
+		w := wire.Lease{V: wire.Version, Cluster: l.Cluster, Worker: name, Prefix: l.Prefix, Pool: l.Pool,
+			Services: l.Services}
 		if old := have[name]; old != nil {
 			if old.Prefix == l.Prefix && Has(l.Numbers, old.Number) && !taken[old.Number] {
 				w.Number = old.Number
@@ -61,7 +63,8 @@ func Assign(l *wire.ClusterLease, have map[string]*wire.Lease, rests []Rest, wor
 }
 
 // free is what a cluster can give.
-func free(l *wire.ClusterLease, have map[string]*wire.Lease, rests []Rest, now time.Time) (numbers, subnets []wire.Block) {
+func free(l *wire.ClusterLease, have map[string]*wire.Lease, rests []Rest, now time.Time) (numbers,
+	subnets []wire.Block) {
 	var n, s []wire.Block
 	for _, w := range have {
 		a, b := Parts(w)
@@ -116,7 +119,8 @@ func Need(l *wire.ClusterLease, rests []Rest, workers int, now time.Time) *wire.
 // Takes says whether a worker may have what it says that it has, so that a
 // restored cluster goes on with it: it is of the cluster's and nobody else's.
 func Takes(l *wire.ClusterLease, have map[string]*wire.Lease, w *wire.Lease) bool {
-	if l == nil || w == nil || w.Cluster != l.Cluster || w.Prefix != l.Prefix || w.Pool != l.Pool || !Has(l.Numbers, w.Number) {
+	if l == nil || w == nil || w.Cluster != l.Cluster || w.Prefix != l.Prefix || w.Pool != l.Pool ||
+		!Has(l.Numbers, w.Number) {
 		return false
 	}
 	if w.IPv4.IsValid() {

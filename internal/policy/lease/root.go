@@ -30,7 +30,8 @@ type Network struct {
 func NewNetwork(random [5]byte, pool, services netip.Prefix) Network {
 	a := [16]byte{0: 0xfd}
 	copy(a[1:], random[:])
-	return Network{V: wire.Version, Prefix: netip.PrefixFrom(netip.AddrFrom16(a), 48), Pool: pool, Services: services, Floor: 1, NextApp: 1}
+	return Network{V: wire.Version, Prefix: netip.PrefixFrom(netip.AddrFrom16(a), 48), Pool: pool, Services: services,
+		Floor: 1, NextApp: 1}
 }
 
 // How much is given at once: little at first, and more to who has more.
@@ -80,7 +81,8 @@ func (n Network) Leap(leases map[string]*wire.ClusterLease, restored time.Time) 
 // that are registered, nil for those that have not said what they need yet: they
 // get the first of it all the same. While the root recovers /24s are not given: it
 // cannot know which a cluster has that joined after the backup.
-func (n Network) Grant(leases map[string]*wire.ClusterLease, needs map[string]*wire.NetworkNeed, recovering bool, now time.Time) map[string]*wire.ClusterLease {
+func (n Network) Grant(leases map[string]*wire.ClusterLease, needs map[string]*wire.NetworkNeed, recovering bool,
+	now time.Time) map[string]*wire.ClusterLease {
 	out := map[string]*wire.ClusterLease{}
 	var numbers, subnets, indexes []wire.Block // that somebody has
 	for _, l := range leases {
@@ -143,7 +145,8 @@ func same(a, b *wire.ClusterLease) bool {
 
 // Adopt is what a cluster has where it holds more than the root remembers. What
 // somebody else has is not believed, and what is not of this network is not either.
-func (n Network) Adopt(cluster string, held *wire.ClusterLease, leases map[string]*wire.ClusterLease) *wire.ClusterLease {
+func (n Network) Adopt(cluster string, held *wire.ClusterLease,
+	leases map[string]*wire.ClusterLease) *wire.ClusterLease {
 	had := leases[cluster]
 	if held == nil || held.Prefix != n.Prefix {
 		return had
@@ -186,7 +189,8 @@ func Known(had, next *wire.ClusterLease) bool {
 }
 
 // Short says in words what of the pools is used up, nothing if all is well.
-func (n Network) Short(leases map[string]*wire.ClusterLease, needs map[string]*wire.NetworkNeed, recovering bool) []string {
+func (n Network) Short(leases map[string]*wire.ClusterLease, needs map[string]*wire.NetworkNeed,
+	recovering bool) []string {
 	given, waiting, noIndex := 0, 0, 0
 	for name, need := range needs {
 		l := leases[name]
@@ -204,13 +208,19 @@ func (n Network) Short(leases map[string]*wire.ClusterLease, needs map[string]*w
 	var out []string
 	switch {
 	case waiting > 0 && recovering:
-		out = append(out, fmt.Sprintf("%s without IPv4 in the service network: until the recovery has ended no new addresses are given; IPv6 works", wire.Count(waiting, "worker")))
+		out = append(out,
+			fmt.Sprintf("%s without IPv4 in the service network: until the recovery has ended no new addresses are given; "+
+				"IPv6 works", wire.Count(waiting, "worker")))
 	case waiting > 0:
-		out = append(out, fmt.Sprintf("%s without IPv4 in the service network: of %d networks in the pool %s clusters have %d; IPv6 works. A larger pool (verge root --network-pool) can be set while no cluster has any of it",
-			wire.Count(waiting, "worker"), SubnetsIn(n.Pool), n.Pool, given))
+		out = append(out,
+			fmt.Sprintf("%s without IPv4 in the service network: of %d networks in the pool %s clusters have %d; IPv6 works. "+
+				"A larger pool (verge root --network-pool) can be set while no cluster has any of it",
+				wire.Count(waiting, "worker"), SubnetsIn(n.Pool), n.Pool, given))
 	}
 	if noIndex > 0 && !recovering {
-		out = append(out, fmt.Sprintf("%s cannot give numbers to applications that begin there while the root is away: all %d are used", wire.Count(noIndex, "cluster"), wire.MaxClusterIndex))
+		out = append(out,
+			fmt.Sprintf("%s cannot give numbers to applications that begin there while the root is away: all %d are used",
+				wire.Count(noIndex, "cluster"), wire.MaxClusterIndex))
 	}
 	return out
 }

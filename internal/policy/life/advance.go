@@ -26,7 +26,8 @@ func Advance(in wire.Instance, to wire.State, now time.Time, tier, why string) (
 		return wire.Instance{}, &IllegalError{From: in.State, To: to, ID: in.ID}
 	}
 	if in.State == wire.Running && to == wire.Terminated && !in.Draining {
-		return wire.Instance{}, &IllegalError{From: in.State, To: to, ID: in.ID, Why: "it is not draining; set the condition and tell the routers first"}
+		return wire.Instance{}, &IllegalError{From: in.State, To: to, ID: in.ID,
+			Why: "it is not draining; set the condition and tell the routers first"}
 	}
 	out := Clone(in)
 	now = now.Round(0) // a stored time has no monotonic reading

@@ -43,7 +43,8 @@ func News(old, now *wire.Instance) []string {
 		out = append(out, "ready")
 	case found != "" && found != finding(old):
 		out = append(out, "not ready: "+now.Reason)
-	case now.State == wire.Running && old.State == wire.Running && now.Incarnation == old.Incarnation && !now.Ready && old.Ready && !now.Draining && len(out) == 0:
+	case now.State == wire.Running && old.State == wire.Running && now.Incarnation == old.Incarnation && !now.Ready &&
+		old.Ready && !now.Draining && len(out) == 0:
 		out = append(out, "not ready")
 	}
 	return out
@@ -52,7 +53,8 @@ func News(old, now *wire.Instance) []string {
 // inHistory says whether a step that is in the history of now and not of old says what.
 func inHistory(old, now *wire.Instance, what string) bool {
 	return slices.ContainsFunc(now.History, func(h wire.Transition) bool {
-		return strings.Contains(h.Why, what) && !slices.ContainsFunc(old.History, func(was wire.Transition) bool { return was.At.Equal(h.At) && was.Why == h.Why })
+		return strings.Contains(h.Why, what) &&
+			!slices.ContainsFunc(old.History, func(was wire.Transition) bool { return was.At.Equal(h.At) && was.Why == h.Why })
 	})
 }
 

@@ -66,7 +66,8 @@ func Restart(policy api.Restart, exit wire.Exit, inARow int, ranFor time.Duratio
 		most = max(0, *policy.MaxRestarts)
 	}
 	if inARow >= most {
-		return Action{GiveUp: true, InARow: inARow + 1, Why: fmt.Sprintf("%s, given up here after %d restarts in a row", said, most)}
+		return Action{GiveUp: true, InARow: inARow + 1,
+			Why: fmt.Sprintf("%s, given up here after %d restarts in a row", said, most)}
 	}
 	after := Backoff(policy, inARow, seed)
 	return Action{

@@ -101,7 +101,8 @@ func Quiet(now time.Time, p Peer) bool {
 // Stalled reports whether an orchestrator that meant to judge every tick, and
 // last did so gap ago, must doubt itself: it lost as much time as lies between
 // two reports of a peer. interval is that of the peer in question, or the
-// shortest of all: a longer one leaves the most talkative peers accused. A shorter stall, after which reports are read before the
+// shortest of all: a longer one leaves the most talkative peers accused. A shorter stall, after which reports are read
+// before the
 // next, cannot make a punctual peer suspect.
 func Stalled(gap, tick, interval time.Duration) bool {
 	if interval <= 0 {

@@ -35,7 +35,8 @@ func Table() []Step {
 		{wire.WorkerScheduled, wire.Failed, "the worker refused, could not start it, or vanished"},
 		{wire.WorkerScheduled, wire.Terminated, "deleted"},
 
-		{wire.Running, wire.WorkerScheduled, "updated, restarted or moved: the next incarnation, on the same worker or on another"},
+		{wire.Running, wire.WorkerScheduled,
+			"updated, restarted or moved: the next incarnation, on the same worker or on another"},
 		{wire.Running, wire.Failed, "ended for good, or its worker was given up"},
 		{wire.Running, wire.Terminated, "deleted, drained, moved or completed (draining must be set)"},
 

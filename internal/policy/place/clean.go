@@ -5,8 +5,12 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/policy/place/amount"
+	"github.com/verge-edge/verge/internal/policy/place/estimate"
+	"github.com/verge-edge/verge/internal/policy/place/geo"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -17,7 +21,7 @@ import (
 
 func cleanRequest(r Request) Request {
 	r.Count = min(max(0, r.Count), api.MaxReplicas)
-	r.Demand = cleanResources(r.Demand)
+	r.Demand = amount.Clean(r.Demand)
 	r.Affinity.Cluster = cloneList(r.Affinity.Cluster)
 	r.Affinity.Area = cloneList(r.Affinity.Area)
 	r.Affinity.Polygon = clonePolygon(r.Affinity.Polygon)
@@ -40,7 +44,7 @@ func cleanRequest(r Request) Request {
 	r.Advice, r.Traffic = cleanAdvice(r.Advice), cleanTraffic(r.Traffic)
 	if r.Location != nil {
 		l := *r.Location
-		if !validPoint(api.Point{l.Latitude, l.Longitude}) || l.Radius < 0 {
+		if !geo.ValidPoint(api.Point{l.Latitude, l.Longitude}) || l.Radius < 0 {
 			l = api.Location{} // nobody is in a circle without a radius
 		}
 		r.Location = &l
@@ -54,18 +58,10 @@ func clonePolygon(p []api.Point) []api.Point {
 	if len(p) == 0 {
 		return nil
 	}
-	if slices.ContainsFunc(p, func(c api.Point) bool { return !validPoint(c) }) {
+	if slices.ContainsFunc(p, func(c api.Point) bool { return !geo.ValidPoint(c) }) {
 		return []api.Point{{90, 0}}
 	}
 	return slices.Clone(p)
-}
-
-// cloneMap copies a mapping; an empty one becomes nil, as in cloneList.
-func cloneMap[V any](m map[string]V) map[string]V {
-	if len(m) == 0 {
-		return nil
-	}
-	return maps.Clone(m)
 }
 
 // labelsAsked returns the labels that r asks about. A record that carries its
@@ -89,27 +85,12 @@ func labelsAsked[V any](labels map[string]V, r *Request, write func(key, value s
 func labelKey(key, _ string) string      { return key }
 func labelPair(key, value string) string { return key + "=" + value }
 
-func cleanResources(r api.Resources) api.Resources {
-	return Larger(r, api.Resources{})
-}
-
 // cleanRate makes nothing of a rate that is impossible.
 func cleanRate(x float64) float64 {
 	if !(x >= 0) || math.IsInf(x, 1) {
 		return 0
 	}
 	return x
-}
-
-// cleanSpread drops a distribution of which any number is impossible: one that
-// is wrong in one number is not to be trusted in the others.
-func cleanSpread(s wire.Spread) wire.Spread {
-	for _, f := range [...]float64{s.Sum, s.Mean, s.Dev, s.Max} {
-		if math.IsNaN(f) || f < 0 || f > math.MaxInt64 {
-			return wire.Spread{}
-		}
-	}
-	return s
 }
 
 // cleanAggregate returns a clean copy that shares nothing with a.
@@ -122,14 +103,14 @@ func cleanAggregate(a wire.Aggregate) wire.Aggregate {
 
 func cleanNumbers(a *wire.Aggregate) {
 	a.Workers, a.Suspect, a.Cordoned = max(0, a.Workers), max(0, a.Suspect), max(0, a.Cordoned)
-	for _, s := range spreadsOf(a) {
-		*s = cleanSpread(*s)
+	for _, s := range estimate.SpreadsOf(a) {
+		*s = estimate.CleanSpread(*s)
 	}
-	a.Capacity = cleanResources(a.Capacity)
+	a.Capacity = amount.Clean(a.Capacity)
 	if a.Disc != nil {
 		d := *a.Disc
-		if a.Disc = &d; !validPoint(d.Center) || !(d.RadiusKm >= 0) || d.RadiusKm > 2*maxKm {
-			d.Center, d.RadiusKm = api.Point{}, maxKm // somewhere
+		if a.Disc = &d; !geo.ValidPoint(d.Center) || !(d.RadiusKm >= 0) || d.RadiusKm > 2*geo.MaxKm {
+			d.Center, d.RadiusKm = api.Point{}, geo.MaxKm // somewhere
 		}
 		d.Workers = max(0, d.Workers)
 	}
@@ -142,19 +123,16 @@ func cleanNumbers(a *wire.Aggregate) {
 	}
 	a.Lower = slices.Clone(a.Lower[:min(len(a.Lower), wire.MaxLower)])
 	for i := range a.Lower {
-		a.Lower[i].Used, a.Lower[i].Room = cleanResources(a.Lower[i].Used), cleanResources(a.Lower[i].Room)
+		a.Lower[i].Used, a.Lower[i].Room = amount.Clean(a.Lower[i].Used), amount.Clean(a.Lower[i].Room)
 	}
 	a.Site, a.Objects = wire.Site{}, nil // for people; counted as ClusterView.Lacks
 }
-
-// maxKm is more than the distance of any two places.
-const maxKm = earthKm * 4
 
 // cleanCluster cleans c; with deep it shares nothing with what c was copied from.
 func cleanCluster(c *ClusterView, req *Request, deep bool) {
 	a := &c.Aggregate
 	a.Labels = labelsAsked(a.Labels, req, labelPair)
-	if !asksDevices(toVec(req.Demand), req.Devices) {
+	if !asksDevices(amount.ToVec(req.Demand), req.Devices) {
 		a.Devices, a.MoreDevices = nil, false
 	}
 	if len(req.Latency) == 0 {
@@ -166,7 +144,7 @@ func cleanCluster(c *ClusterView, req *Request, deep bool) {
 	} else {
 		cleanNumbers(a)
 	}
-	c.Pending = cleanResources(c.Pending)
+	c.Pending = amount.Clean(c.Pending)
 	c.Same, c.Lacks, c.Entering = max(0, c.Same), min(max(0, c.Lacks), len(req.Data)), cleanRate(c.Entering)
 }
 
@@ -188,10 +166,10 @@ func cleanWorkers(in []WorkerView, req *Request) []WorkerView {
 	out := make([]WorkerView, len(in))
 	for i, w := range in {
 		w.Runtimes = cloneList(w.Runtimes)
-		w.Capacity, w.Used = cleanResources(w.Capacity), cleanResources(w.Used)
+		w.Capacity, w.Used = amount.Clean(w.Capacity), amount.Clean(w.Used)
 		w.Same, w.Throughput = max(0, w.Same), cleanRate(w.Throughput)
 		w.Labels = labelsAsked(w.Labels, req, labelKey)
-		w.Location, w.Coord = cleanPoint(w.Location), cleanCoord(w.Coord)
+		w.Location, w.Coord = geo.CleanPoint(w.Location), geo.CleanCoord(w.Coord)
 		w.Devices = cleanDevices(w.Devices, req)
 		w.HostPaths, w.HostUsers, w.Conflicts = cloneList(w.HostPaths), cloneList(w.HostUsers), cloneList(w.Conflicts)
 		out[i] = w
@@ -200,11 +178,117 @@ func cleanWorkers(in []WorkerView, req *Request) []WorkerView {
 	return out
 }
 
-// cloneList copies a list; an empty one becomes nil, as it does on its way
-// through JSON.
-func cloneList(l []string) []string {
-	if len(l) == 0 {
+// cleanDevices keeps of a worker's devices those of the types that r asks about: a
+// record that carries its inputs has only these of each worker.
+func cleanDevices(in []Device, r *Request) []Device {
+	demand := amount.ToVec(r.Demand)
+	if len(in) == 0 || !asksDevices(demand, r.Devices) {
 		return nil
 	}
-	return slices.Clone(l)
+	var out []Device
+	for _, d := range in {
+		for n := range needs(demand, r.Devices) {
+			if d.Type == n.of.Type {
+				d.Used = min(max(0, d.Used), whole)
+				out = append(out, d)
+				break
+			}
+		}
+	}
+	return out
+}
+
+// cleanNeeds copies a list of devices; impossible counts are none.
+func cleanNeeds(in []api.DeviceNeed) []api.DeviceNeed {
+	if len(in) == 0 {
+		return nil
+	}
+	out := slices.Clone(in)
+	for i := range out {
+		out[i].Count = min(max(0, out[i].Count), api.MaxDevices)
+		out[i].Model = cloneList(out[i].Model)
+	}
+	return out
+}
+
+// cleanThreshold returns a copy without what is impossible.
+func cleanThreshold(t Threshold) Threshold {
+	t.Max, t.Distance = max(0, t.Max), max(0, t.Distance)
+	targets := t.Targets
+	t.Targets = nil
+	for i := range targets {
+		t.Targets = append(t.Targets, cleanTarget(targets[i]))
+	}
+	return t
+}
+
+// maxRadius is more than a coordinate can be away: sums of it stay durations.
+const maxRadius = api.Duration(time.Hour)
+
+// cleanTarget returns a copy without what is impossible.
+func cleanTarget(t Target) Target {
+	t.Location, t.Coord, t.Margin = geo.CleanPoint(t.Location), geo.CleanCoord(t.Coord), min(max(0, t.Margin), maxRadius)
+	t.Direct, t.Radius = cloneMap(t.Direct), min(max(0, t.Radius), maxRadius)
+	if !(t.RadiusKm >= 0) || t.RadiusKm > geo.MaxKm {
+		t.RadiusKm = geo.MaxKm
+	}
+	return t
+}
+
+const (
+	// MaxEntries are looked at.
+	MaxEntries = 64
+	// unknownRTT is what is reckoned with between two of which nothing is known: more
+	// than around the Earth.
+	unknownRTT = 300 * time.Millisecond
+	// shortlist is how many workers are looked at in full, of those that are nearest.
+	shortlist = 32
+	// heaviest are the entries by which the shortlist of many workers is made.
+	heaviest = 16
+	// quanta are the parts in which the rate of an entry is given to replicas.
+	quanta = 16
+	// crowded is the part of what a replica can do beyond which its time is taken to grow
+	// along a straight line: a queue would have no mean.
+	crowded = 0.95
+)
+
+// cleanTraffic returns a copy without what is impossible, nil where nothing is left.
+func cleanTraffic(t *Traffic) *Traffic {
+	if t == nil {
+		return nil
+	}
+	c := Traffic{Exec: max(0, t.Exec), RPS: cleanRate(t.RPS)}
+	for _, e := range t.Points {
+		if e.Rate = cleanRate(e.Rate); e.Rate > 0 {
+			e.At = cleanTarget(e.At)
+			c.Points = append(c.Points, e)
+		}
+	}
+	slices.SortStableFunc(c.Points,
+		func(a, b Entry) int { return cmp.Or(cmp.Compare(b.Rate, a.Rate), cmp.Compare(a.At.ID, b.At.ID)) })
+	if c.Points = c.Points[:min(len(c.Points), MaxEntries)]; len(c.Points) == 0 {
+		return nil
+	}
+	for id, n := range t.Replicas {
+		if n > 0 {
+			if c.Replicas == nil {
+				c.Replicas = map[string]int{}
+			}
+			c.Replicas[id] = n
+		}
+	}
+	return &c
+}
+
+// cleanAdvice returns a deep copy.
+func cleanAdvice(a *Advice) *Advice {
+	if a == nil {
+		return nil
+	}
+	c := *a
+	c.Ranking, c.Rejected = slices.Clone(a.Ranking), maps.Clone(a.Rejected)
+	for i := range c.Ranking {
+		c.Ranking[i].Parts = nil
+	}
+	return &c
 }

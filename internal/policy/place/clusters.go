@@ -8,6 +8,9 @@ import (
 	"strings"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/policy/place/amount"
+	"github.com/verge-edge/verge/internal/policy/place/estimate"
+	"github.com/verge-edge/verge/internal/policy/place/geo"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -16,21 +19,6 @@ const (
 	KindClusters = "clusters"
 	KindWorker   = "worker"
 )
-
-// maxRanked is how many of the best a record shows.
-const maxRanked = 5
-
-// bid is a cluster that may take something.
-type bid struct {
-	id        string
-	same      int
-	expected  int     // replicas, at most as many as are wanted
-	freeShare float64 // of the resource that the demand is largest in
-	displaces bool    // what has a lower priority would have to make room
-	lacks     int     // objects that are not there
-	entering  float64 // requests a second, where they count
-	reach     reach
-}
 
 // RankClusters is the root's step: it says which clusters are to take how many
 // of req.Count replicas. Clusters that cannot or should not take any are
@@ -67,7 +55,7 @@ func RankClusters(clusters []ClusterView, req Request) Decision {
 		d.InputsOmitted = len(clusters)
 	}
 
-	sieve := newSieve(true, &req)
+	log := newFilterLog(true, &req)
 	bids := make([]bid, 0, len(clusters))
 	// One at a time, and copied in full only for a record: with a thousand clusters
 	// copies of all were most of what a decision cost.
@@ -80,7 +68,7 @@ func RankClusters(clusters []ClusterView, req Request) Decision {
 		}
 		b, removed := offer(&c, &req)
 		if removed.filter != passed {
-			sieve.remove(removed, c.ID)
+			log.remove(removed, c.ID)
 			continue
 		}
 		b.entering = c.Entering
@@ -130,22 +118,11 @@ func RankClusters(clusters []ClusterView, req Request) Decision {
 	if led {
 		d.Shares, d.Unplaced = lead(bids, req.Count)
 	}
-	d.Filtered = sieve.filters()
+	d.Filtered = log.filters()
 	if d.Unplaced > 0 {
-		d.Reason = sieve.clusterReason(len(clusters), len(bids), req.Count-d.Unplaced)
+		d.Reason = log.clusterReason(len(clusters), len(bids), req.Count-d.Unplaced)
 	}
 	return d
-}
-
-// ranked is what a record shows of a bid.
-func (b *bid) ranked() Ranked {
-	r := Ranked{ID: b.id, Score: float64(b.expected), Parts: map[string]float64{
-		"expected": float64(b.expected), "same": float64(b.same), "free_share": b.freeShare,
-	}}
-	if b.reach.known {
-		r.Parts["latency_ms"] = float64(b.reach.latency) / 1e6
-	}
-	return r
 }
 
 // shareOut says how many of the replicas each of the bids, which are in their order,
@@ -203,7 +180,7 @@ func Room(c ClusterView, req Request) (n int, why string) {
 	if r.filter == passed {
 		return 0, "has no room for another"
 	}
-	s := newSieve(true, &req)
+	s := newFilterLog(true, &req)
 	s.remove(r, c.ID)
 	return 0, s.words(r.filter).one
 }
@@ -213,10 +190,10 @@ func Room(c ClusterView, req Request) (n int, why string) {
 func KmBetween(a, b wire.Aggregate) (km float64, known bool) {
 	at := func(x *wire.Aggregate) *api.Point {
 		if x.Site.Location != nil {
-			return cleanPoint(x.Site.Location)
+			return geo.CleanPoint(x.Site.Location)
 		}
 		if x.Disc != nil {
-			return cleanPoint(&x.Disc.Center)
+			return geo.CleanPoint(&x.Disc.Center)
 		}
 		return nil
 	}
@@ -224,7 +201,7 @@ func KmBetween(a, b wire.Aggregate) (km float64, known bool) {
 	if p == nil || q == nil {
 		return 0, false
 	}
-	return distanceKm(*p, *q), true
+	return geo.DistanceKm(*p, *q), true
 }
 
 // offer says what a cluster may take, or which filter removes it and why.
@@ -260,33 +237,35 @@ func offer(c *ClusterView, req *Request) (bid, removal) {
 	case c.Refused != "":
 		return bid{}, removal{filter: fRefused, note: c.Refused}
 	}
-	demand, pending := toVec(req.Demand), toVec(c.Pending)
+	demand, pending := amount.ToVec(req.Demand), amount.ToVec(c.Pending)
 	// A request for none is still ranked, by whether one would fit.
-	e := expect(a, demand, pending, max(1, req.Count))
-	if e.short >= 0 && displaceable(a, demand, pending, req.Priority) {
-		return bid{id: c.ID, same: c.Same, expected: min(1, req.Count), freeShare: freeShare(c, demand, pending), displaces: true, reach: near}, removal{filter: passed}
+	e := estimate.Of(a, demand, pending, max(1, req.Count))
+	if e.Short >= 0 && displaceable(a, demand, pending, req.Priority) {
+		return bid{id: c.ID, same: c.Same, expected: min(1, req.Count), freeShare: freeShare(c, demand, pending),
+			displaces: true, reach: near}, removal{filter: passed}
 	}
-	if j := e.short; j >= 0 {
-		s := spreadsOf(a)[j]
+	if j := e.Short; j >= 0 {
+		s := estimate.SpreadsOf(a)[j]
 		r := removal{filter: fFirstResource + j, free: int64(s.Max)}
 		if s.Max == 0 && s.Sum > 0 || s.Max >= float64(demand[j]) {
 			// One would have fitted before what was given to it just now, or it
 			// does not say what its largest free amount is.
-			r.free, r.total = subInt(int64(s.Sum), pending[j]), true
+			r.free, r.total = amount.SubInt(int64(s.Sum), pending[j]), true
 		}
 		return bid{}, r
 	}
-	expected := min(e.expected, req.Count)
+	expected := min(e.Expected, req.Count)
 	if workers < a.Workers && expected > 1 {
 		// Those that satisfy the constraints may be the ones with room: at least one
 		// is offered.
 		part := partOf(a, workers)
-		expected = min(expected, max(1, expect(&part, demand, pending, req.Count).expected))
+		expected = min(expected, max(1, estimate.Of(&part, demand, pending, req.Count).Expected))
 	}
 	if excludesItself(req) {
 		expected = min(expected, workers+a.Suspect-c.Same)
 	}
-	return bid{id: c.ID, same: c.Same, expected: expected, freeShare: freeShare(c, demand, pending), reach: near}, removal{filter: passed}
+	return bid{id: c.ID, same: c.Same, expected: expected, freeShare: freeShare(c, demand, pending), reach: near},
+		removal{filter: passed}
 }
 
 // unready says in words which workers are not ready, "" for none.
@@ -305,10 +284,10 @@ func unready(a *wire.Aggregate) string {
 // the demand takes the largest share of the cluster, as in dominant resource
 // fairness. The largest share over all resources instead would always be that
 // of the disk, which hardly anybody fills. Without a demand it is the smallest.
-func freeShare(c *ClusterView, demand, pending vec) float64 {
-	capacity := toVec(c.Aggregate.Capacity)
+func freeShare(c *ClusterView, demand, pending amount.Vec) float64 {
+	capacity := amount.ToVec(c.Aggregate.Capacity)
 	share, dominant := 1.0, -1.0
-	for j, s := range spreadsOf(&c.Aggregate) {
+	for j, s := range estimate.SpreadsOf(&c.Aggregate) {
 		if capacity[j] <= 0 {
 			continue
 		}
@@ -319,29 +298,4 @@ func freeShare(c *ClusterView, demand, pending vec) float64 {
 		}
 	}
 	return share
-}
-
-// count is 1 where something holds.
-func count(holds bool) int {
-	if holds {
-		return 1
-	}
-	return 0
-}
-
-func overlap(wanted []string, has ...[]string) bool {
-	for _, list := range has {
-		for _, s := range list {
-			if slices.Contains(wanted, s) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-func union(a, b []string) []string {
-	all := slices.Concat(a, b)
-	slices.Sort(all)
-	return slices.Compact(all)
 }

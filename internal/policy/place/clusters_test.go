@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/policy/place/amount"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -15,7 +16,7 @@ func cluster(id string, n int, free api.Resources, change ...func(*ClusterView))
 	workers := make([]WorkerView, n)
 	full := api.Resources{CPU: 4000, Memory: 4 * gi, Disk: 40 * gi}
 	for i := range workers {
-		workers[i] = WorkerView{ID: fmt.Sprint(i), Capacity: full, Used: Sub(full, free)}
+		workers[i] = WorkerView{ID: fmt.Sprint(i), Capacity: full, Used: amount.Sub(full, free)}
 	}
 	c := ClusterView{ID: id, Connected: true, Runtimes: []string{"process"}, Aggregate: aggregateOf(workers)}
 	for _, f := range change {

@@ -5,6 +5,9 @@ import (
 	"strings"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/policy/place/amount"
+	"github.com/verge-edge/verge/internal/policy/place/estimate"
+	"github.com/verge-edge/verge/internal/policy/place/geo"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -14,12 +17,12 @@ import (
 // whether what runs there may stay.
 func Unfit(w WorkerView, req Request) string {
 	req = cleanRequest(req)
-	w.Location = cleanPoint(w.Location)
+	w.Location = geo.CleanPoint(w.Location)
 	r := unfit(&w, &req)
 	if r.filter == passed {
 		return ""
 	}
-	s := newSieve(false, &req)
+	s := newFilterLog(false, &req)
 	s.remove(r, w.ID)
 	return s.words(r.filter).one
 }
@@ -33,7 +36,7 @@ func OffSite(c ClusterView, req Request) string {
 	if r.filter == passed {
 		return ""
 	}
-	s := newSieve(true, &req)
+	s := newFilterLog(true, &req)
 	s.remove(r, c.ID)
 	return s.words(r.filter).one
 }
@@ -62,7 +65,7 @@ func suited(c *ClusterView, req *Request) (int, removal) {
 	a := &c.Aggregate
 	n := a.Workers
 	tells := len(a.Architectures) > 0
-	if demand := toVec(req.Demand); (tells || len(a.Devices) > 0) && asksDevices(demand, req.Devices) {
+	if demand := amount.ToVec(req.Demand); (tells || len(a.Devices) > 0) && asksDevices(demand, req.Devices) {
 		if lacks := clusterLacks(a, demand, req.Devices); lacks != "" {
 			return 0, removal{filter: fDevices, note: lacks}
 		}
@@ -102,11 +105,12 @@ func suited(c *ClusterView, req *Request) (int, removal) {
 		}
 		n = min(n, max(1, a.Disc.Workers))
 		if l := req.Location; l != nil {
-			if km := max(0, distanceKm(a.Disc.Center, center(l))-a.Disc.RadiusKm); km > radiusKm(l) || l.Radius <= 0 {
+			if km := max(0, geo.DistanceKm(a.Disc.Center, geo.Center(l))-a.Disc.RadiusKm); km > geo.RadiusKm(l) ||
+				l.Radius <= 0 {
 				return 0, removal{filter: fLocation, point: &a.Disc.Center, km: km}
 			}
 		}
-		if p := req.Affinity.Polygon; len(p) > 0 && !mayTouch(p, a.Disc.Center, a.Disc.RadiusKm) {
+		if p := req.Affinity.Polygon; len(p) > 0 && !geo.MayTouch(p, a.Disc.Center, a.Disc.RadiusKm) {
 			return 0, removal{filter: fPolygon, point: &a.Disc.Center}
 		}
 	}
@@ -144,7 +148,7 @@ func excludesItself(req *Request) bool {
 // that is free.
 func partOf(a *wire.Aggregate, n int) wire.Aggregate {
 	part := *a
-	for _, s := range spreadsOf(&part) {
+	for _, s := range estimate.SpreadsOf(&part) {
 		s.Sum = s.Sum / float64(a.Workers) * float64(n)
 	}
 	part.Workers = n
@@ -165,15 +169,16 @@ func unfit(w *WorkerView, req *Request) removal {
 		}
 	}
 	if l := req.Location; l != nil {
-		if w.Location == nil || !validPoint(*w.Location) {
+		if w.Location == nil || !geo.ValidPoint(*w.Location) {
 			return removal{filter: fWorkerLocation}
 		}
-		if km := distanceKm(*w.Location, center(l)); km > radiusKm(l) || l.Radius <= 0 {
+		if km := geo.DistanceKm(*w.Location, geo.Center(l)); km > geo.RadiusKm(l) || l.Radius <= 0 {
 			return removal{filter: fWorkerLocation, point: w.Location, km: km}
 		}
 	}
-	if p := req.Affinity.Polygon; len(p) > 0 && (w.Location == nil || !validPoint(*w.Location) || !inside(p, *w.Location)) {
-		return removal{filter: fWorkerPolygon, point: cleanPoint(w.Location)}
+	if p := req.Affinity.Polygon; len(p) > 0 &&
+		(w.Location == nil || !geo.ValidPoint(*w.Location) || !geo.Inside(p, *w.Location)) {
+		return removal{filter: fWorkerPolygon, point: geo.CleanPoint(w.Location)}
 	}
 	if len(req.AntiAffinity.Labels) > 0 {
 		if key := firstLabel(req.AntiAffinity.Labels, w.Labels, true); key != "" {
@@ -191,7 +196,7 @@ func unfit(w *WorkerView, req *Request) removal {
 	if req.HostUser != "" && !api.AllowsUser(w.HostUsers, req.HostUser) {
 		return removal{filter: fHostUser, note: req.HostUser}
 	}
-	if demand := toVec(req.Demand); asksDevices(demand, req.Devices) {
+	if demand := amount.ToVec(req.Demand); asksDevices(demand, req.Devices) {
 		if lacks := lacksDevices(w.Devices, demand, req.Devices); lacks != "" {
 			return removal{filter: fWorkerDevices, note: lacks}
 		}
@@ -219,19 +224,4 @@ func allowed(path string, directories []string) bool {
 	return slices.ContainsFunc(directories, func(d string) bool {
 		return d != "" && (path == d || strings.HasPrefix(path, strings.TrimSuffix(d, "/")+"/"))
 	})
-}
-
-func center(l *api.Location) api.Point { return api.Point{l.Latitude, l.Longitude} }
-
-func radiusKm(l *api.Location) float64 { return float64(l.Radius) / 1000 }
-
-// common lists what is in both, in the order of a.
-func common(a, b []string) []string {
-	var out []string
-	for _, s := range a {
-		if slices.Contains(b, s) {
-			out = append(out, s)
-		}
-	}
-	return out
 }

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/policy/place/geo"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -37,10 +38,10 @@ func satisfies(w WorkerView, r Request) bool {
 	}
 	located := w.Location != nil && w.Location[0] >= -90 && w.Location[0] <= 90
 	if r.Location != nil && (!located || r.Location.Radius <= 0 ||
-		distanceKm(*w.Location, api.Point{r.Location.Latitude, r.Location.Longitude})*1000 > float64(r.Location.Radius)) {
+		geo.DistanceKm(*w.Location, api.Point{r.Location.Latitude, r.Location.Longitude})*1000 > float64(r.Location.Radius)) {
 		return false
 	}
-	if len(r.Affinity.Polygon) > 0 && (!located || !inside(r.Affinity.Polygon, *w.Location)) {
+	if len(r.Affinity.Polygon) > 0 && (!located || !geo.Inside(r.Affinity.Polygon, *w.Location)) {
 		return false
 	}
 	for _, p := range r.HostPaths {

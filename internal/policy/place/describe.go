@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/policy/place/geo"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -39,10 +40,10 @@ func Describe(workers []WorkerView, a *wire.Aggregate) {
 		for key, value := range w.Labels {
 			labels[label{key, value}]++
 		}
-		if p := cleanPoint(w.Location); p != nil {
+		if p := geo.CleanPoint(w.Location); p != nil {
 			points = append(points, *p)
 		}
-		if c := cleanCoord(w.Coord); c != nil {
+		if c := geo.CleanCoord(w.Coord); c != nil {
 			coords = append(coords, c)
 		}
 	}
@@ -56,7 +57,7 @@ func Describe(workers []WorkerView, a *wire.Aggregate) {
 	a.Labels, more = most(labels, wire.MaxLabels, func(l label) string { return labelPair(l.key, l.value) })
 	a.MoreLabels = more
 	a.Devices, a.MoreDevices = most(devices, wire.MaxModels, func(s string) string { return s })
-	a.Disc, a.Around = disc(points), around(coords)
+	a.Disc, a.Around = geo.Disc(points), geo.Around(coords)
 }
 
 // most keeps the n most frequent under their names, of equals those with the
@@ -73,7 +74,8 @@ func most[K comparable](counts map[K]int, n int, name func(K) string) (kept map[
 	for k, c := range counts {
 		all = append(all, entry{name(k), c})
 	}
-	slices.SortFunc(all, func(a, b entry) int { return cmp.Or(cmp.Compare(b.count, a.count), cmp.Compare(a.name, b.name)) })
+	slices.SortFunc(all,
+		func(a, b entry) int { return cmp.Or(cmp.Compare(b.count, a.count), cmp.Compare(a.name, b.name)) })
 	kept = map[string]int{}
 	for _, e := range all[:min(n, len(all))] {
 		kept[e.name] = e.count
@@ -84,7 +86,8 @@ func most[K comparable](counts map[K]int, n int, name func(K) string) (kept map[
 // SameDescription says whether two aggregates describe the workers alike: what of
 // it asks for a report before its time.
 func SameDescription(a, b *wire.Aggregate) bool {
-	return maps.Equal(a.Architectures, b.Architectures) && maps.Equal(a.Labels, b.Labels) && a.MoreLabels == b.MoreLabels &&
+	return maps.Equal(a.Architectures, b.Architectures) && maps.Equal(a.Labels, b.Labels) &&
+		a.MoreLabels == b.MoreLabels &&
 		maps.Equal(a.Devices, b.Devices) && a.MoreDevices == b.MoreDevices &&
 		(a.Disc == nil) == (b.Disc == nil) && (a.Disc == nil || *a.Disc == *b.Disc)
 }

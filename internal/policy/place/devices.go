@@ -7,14 +7,9 @@ import (
 	"strings"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/policy/place/amount"
 	"github.com/verge-edge/verge/internal/wire"
 )
-
-// Device of a worker, and what of it is taken.
-type Device struct {
-	wire.Device
-	Used api.Units `json:"used,omitempty"` // thousandths
-}
 
 // whole is all of one device.
 const whole = 1000
@@ -26,12 +21,12 @@ type need struct {
 }
 
 // needs are what a demand and a list of devices come to, type by type.
-func needs(demand vec, list []api.DeviceNeed) iter.Seq[need] {
+func needs(demand amount.Vec, list []api.DeviceNeed) iter.Seq[need] {
 	return func(yield func(need) bool) {
 		for _, c := range [...]struct {
 			typ string
 			j   int
-		}{{api.DeviceGPU, rGPU}, {api.DeviceTPU, rTPU}} {
+		}{{api.DeviceGPU, amount.GPU}, {api.DeviceTPU, amount.TPU}} {
 			if demand[c.j] <= 0 {
 				continue
 			}
@@ -53,19 +48,19 @@ func needs(demand vec, list []api.DeviceNeed) iter.Seq[need] {
 }
 
 // asksDevices says quickly whether needs has any.
-func asksDevices(demand vec, list []api.DeviceNeed) bool {
-	return demand[rGPU] > 0 || demand[rTPU] > 0 || len(list) > 0
+func asksDevices(demand amount.Vec, list []api.DeviceNeed) bool {
+	return demand[amount.GPU] > 0 || demand[amount.TPU] > 0 || len(list) > 0
 }
 
 // AsksDevices says whether an instance of a service needs any device.
-func AsksDevices(s *api.Service) bool { return asksDevices(toVec(s.Resources), s.Devices) }
+func AsksDevices(s *api.Service) bool { return asksDevices(amount.ToVec(s.Resources), s.Devices) }
 
 // Give says which of a worker's devices an instance with these reservations gets. A
 // share comes from the device with the least room that has enough, so that others
 // stay whole; whole devices are the first free ones. Where something is not to be had
 // it gives nothing and says what is lacking, in words.
 func Give(devices []Device, demand api.Resources, list []api.DeviceNeed) (held []wire.Held, lacking string) {
-	for n := range needs(toVec(cleanResources(demand)), list) {
+	for n := range needs(amount.ToVec(amount.Clean(demand)), list) {
 		part, free := n.take(devices)
 		if part == nil {
 			return nil, n.short(free)
@@ -85,7 +80,7 @@ func (n need) take(devices []Device) (held []wire.Held, free int64) {
 		if d.Type != n.of.Type || !n.of.Does(d.Model) {
 			continue
 		}
-		left := subInt(whole, int64(d.Used))
+		left := amount.SubInt(whole, int64(d.Used))
 		switch {
 		case n.units < whole:
 			if free = max(free, left); left >= n.units && (best < 0 || left < room) {
@@ -130,7 +125,7 @@ func (n need) short(free int64) string {
 
 // lacksDevices says what of the devices asked for a worker does not have, taken or
 // not; "" if it has all.
-func lacksDevices(devices []Device, demand vec, list []api.DeviceNeed) string {
+func lacksDevices(devices []Device, demand amount.Vec, list []api.DeviceNeed) string {
 	for n := range needs(demand, list) {
 		var have int64
 		for i := range devices {
@@ -170,7 +165,7 @@ func inventory(models []string) string {
 }
 
 // clusterLacks is lacksDevices for what an aggregate tells.
-func clusterLacks(a *wire.Aggregate, demand vec, list []api.DeviceNeed) string {
+func clusterLacks(a *wire.Aggregate, demand amount.Vec, list []api.DeviceNeed) string {
 	for n := range needs(demand, list) {
 		var have int64
 		var models []string
@@ -191,39 +186,6 @@ func clusterLacks(a *wire.Aggregate, demand vec, list []api.DeviceNeed) string {
 	return ""
 }
 
-// cleanDevices keeps of a worker's devices those of the types that r asks about: a
-// record that carries its inputs has only these of each worker.
-func cleanDevices(in []Device, r *Request) []Device {
-	demand := toVec(r.Demand)
-	if len(in) == 0 || !asksDevices(demand, r.Devices) {
-		return nil
-	}
-	var out []Device
-	for _, d := range in {
-		for n := range needs(demand, r.Devices) {
-			if d.Type == n.of.Type {
-				d.Used = min(max(0, d.Used), whole)
-				out = append(out, d)
-				break
-			}
-		}
-	}
-	return out
-}
-
-// cleanNeeds copies a list of devices; impossible counts are none.
-func cleanNeeds(in []api.DeviceNeed) []api.DeviceNeed {
-	if len(in) == 0 {
-		return nil
-	}
-	out := slices.Clone(in)
-	for i := range out {
-		out[i].Count = min(max(0, out[i].Count), api.MaxDevices)
-		out[i].Model = cloneList(out[i].Model)
-	}
-	return out
-}
-
 // Admit says why an instance cannot have what it was given of a worker's devices, ""
 // if it can: it is all there, free, and what the instance needs. It is the worker's
 // own check of what Give has decided.
@@ -236,8 +198,9 @@ func Admit(devices []Device, held []wire.Held, demand api.Resources, list []api.
 			return fmt.Sprintf("was given device %s, which is not on this worker", h.ID)
 		case h.Share <= 0 || h.Share > whole || slices.ContainsFunc(given, func(d Device) bool { return d.ID == h.ID }):
 			return fmt.Sprintf("was given %s of device %s, which cannot be", h.Share, h.ID)
-		case int64(h.Share) > subInt(whole, int64(devices[i].Used)):
-			return fmt.Sprintf("needs %s of device %s, %s free", h.Share, h.ID, api.Units(subInt(whole, int64(devices[i].Used))))
+		case int64(h.Share) > amount.SubInt(whole, int64(devices[i].Used)):
+			return fmt.Sprintf("needs %s of device %s, %s free", h.Share,
+				h.ID, api.Units(amount.SubInt(whole, int64(devices[i].Used))))
 		}
 		d := devices[i]
 		d.Used = whole - h.Share

@@ -59,45 +59,22 @@
 // nearest-demand looks at the traffic of a service as a market: each request goes to the
 // replica that answers it soonest, and a new one to where that makes most of them sooner.
 //
-// # How many replicas a cluster can take
-//
-// Of each resource an aggregate tells ⟨S sum, m = S/n mean, σ deviation, M
-// maximum⟩ of the amounts x₁…xₙ that are free on its n ready workers. For one
-// resource, of which a replica demands d, the number of replicas that fit is
-//
-//	T = Σᵢ ⌊xᵢ/d⌋ = Σₖ Nₖ,  Nₖ = the number of workers with xᵢ ≥ k·d
-//
-// since a worker with room for three has room for a first, a second and a
-// third. Only k ≤ M/d count: the maximum caps what one worker takes. (Where the
-// operator keeps the maximum to himself, Samuelson's inequality does it: no
-// value is further than σ√(n−1) from the mean.) Each Nₖ has proven bounds. The
-// σ of an aggregate is that of the whole population, so Cantelli's (the
-// one-sided Chebyshev) inequality is about the very shares of workers asked for:
-//
-//	k·d > m:  Nₖ ≤ n · σ²/(σ² + (k·d − m)²)
-//	k·d ≤ m:  Nₖ ≥ n − n · σ²/(σ² + (m − (k·d−1))²)
-//
-// (amounts are whole numbers: less than k·d is at most k·d − 1). Markov's
-// inequality, Nₖ·k·d ≤ S, and the same seen from the maximum down sharpen both;
-// so does rounding each to whole workers, in the direction that stays true. The
-// largest worker has room for every k ≤ M/d; the smallest has at most
-// m − σ/√(n−1), so that beyond it Nₖ ≤ n − 1. In all T ≤ S/d, and
-// T ≥ (S − n·(d−1))/d because no worker can waste more than d − 1.
-//
-// The estimate of one resource is the middle of the lower and the upper bound of
-// T, rounded up, less what is pending, ⌈pending/d⌉. For several resources it is
-// the smallest of theirs: resources of a worker are mostly used up together.
-// With one or two workers and one resource both bounds meet and the estimate is
-// exact. TestExpectQuality holds it against exact packing; over its fleets it
-// promises all to a cluster that can't in 9 % of those cases, refuses one that
-// could in 1 %, and never passes over one that has room for a replica.
+// # Making room
 //
 // Whether instances of a lower priority could make room is told by sums, and by the most
 // that any one worker would have free of each resource (wire.PriorityUse.Room): of the
 // fleets of TestRoomThatCanBeMadeQuality in which none can make room the sums alone ask
 // 93 % in vain, with that it is none.
 //
-// Why not the lower bound, which cannot disappoint? An offer too many costs one
-// message and is corrected by the refusal; one too few leaves capacity unused
-// and instances waiting.
+// # Packages
+//
+// It has 4,700 lines and is one thing: a filter, a score or a target is looked at by the root, by a
+// cluster, by its index, and in the words of a record, and all must agree. What stands by itself is
+// below it:
+//
+//	place/amount     amounts of resources: arithmetic, shares, words
+//	place/estimate   how many replicas fit into a cluster of which only an aggregate is known
+//	place/geo        distances and areas on the Earth, balls of coordinates
+//	place/index      the B+ tree of workers
+//	place/turn       who is placed next: priorities, and dominant resource fairness
 package place

@@ -9,163 +9,11 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/policy/place/amount"
+	"github.com/verge-edge/verge/internal/policy/place/turn"
 )
 
 var drfNames = []string{DRF, DRFWorstFit, DRFBestFit, DRFTightest}
-
-// The example of the paper on dominant resource fairness: 9 processors and 18 GB, A
-// demands 1 and 4, B 3 and 1. A gets three instances, B two.
-func TestRoundIsFair(t *testing.T) {
-	r := NewRound(api.Resources{CPU: 9000, Memory: 18 * gi}, nil, []Contender{
-		{Service: "a", Demand: api.Resources{CPU: 1000, Memory: 4 * gi}, Waiting: 100},
-		{Service: "b", Demand: api.Resources{CPU: 3000, Memory: gi}, Waiting: 100},
-	})
-	var order []int
-	for range 5 {
-		order = append(order, r.Next())
-		r.Placed()
-	}
-	if want := []int{0, 1, 0, 1, 0}; !slices.Equal(order, want) && !slices.Equal(order, []int{0, 1, 0, 0, 1}) {
-		t.Errorf("the order is %v", order)
-	}
-}
-
-// A namespace with ten services gets no more than one with one, and what runs counts.
-func TestRoundIsFairToGroups(t *testing.T) {
-	one := api.Resources{CPU: 1000}
-	list := []Contender{{Service: "alone", Group: "x", Demand: one, Waiting: 100}}
-	for i := range 10 {
-		list = append(list, Contender{Service: fmt.Sprintf("s%d", i), Group: "y", Demand: one, Waiting: 100})
-	}
-	r := NewRound(api.Resources{CPU: 100_000}, map[string]api.Resources{"x": {CPU: 10_000}}, list)
-	got := map[string]int{}
-	each := map[int]int{}
-	for range 90 {
-		i := r.Next()
-		each[i]++
-		got[list[i].Group]++
-		r.Placed()
-	}
-	if got["x"] != 40 || got["y"] != 50 {
-		t.Errorf("x has 10 and gets %d, y gets %d of 90", got["x"], got["y"])
-	}
-	for i := range 10 {
-		if each[i+1] != 5 {
-			t.Errorf("within y they get %v", each)
-		}
-	}
-}
-
-// With twice the weight a namespace is due twice the share, of what it has and of what
-// it gets; a weight below 1 is 1.
-func TestRoundIsFairByWeight(t *testing.T) {
-	one := api.Resources{CPU: 1000}
-	list := []Contender{
-		{Service: "a", Group: "x", Weight: 3, Demand: one, Waiting: 100},
-		{Service: "b", Group: "y", Demand: one, Waiting: 100},
-		{Service: "c", Group: "z", Weight: -7, Demand: one, Waiting: 100},
-	}
-	r := NewRound(api.Resources{CPU: 100_000}, map[string]api.Resources{"x": {CPU: 9000}, "z": {CPU: 11_000}}, list)
-	got := map[string]int{}
-	for range 80 {
-		got[list[r.Next()].Group]++
-		if turn := r.Turn(); turn.Group != list[r.Next()].Group || turn.Groups != 3 || turn.Weight != max(1, list[r.Next()].Weight) {
-			t.Fatalf("%+v", turn)
-		}
-		r.Placed()
-	}
-	if got["x"] != 51 || got["y"] != 20 || got["z"] != 9 {
-		t.Errorf("they get %v, beside 9, 0 and 11", got)
-	}
-	if turn := r.Turn(); turn.Share != 0.2 && turn.Share != 0.6 || turn.Of != "cpu" {
-		t.Errorf("%+v", turn)
-	}
-}
-
-// Within a namespace those of the highest priority are next; between namespaces no
-// priority counts.
-func TestRoundGoesByPriorityWithinAGroup(t *testing.T) {
-	one := api.Resources{CPU: 1000}
-	list := []Contender{
-		{Service: "a", Group: "x", Demand: one, Waiting: 4},
-		{Service: "b", Group: "x", Priority: 9, Demand: one, Waiting: 2, Used: api.Resources{CPU: 2000}},
-		{Service: "c", Group: "x", Priority: 9, Demand: one, Waiting: 2},
-		{Service: "d", Group: "y", Demand: one, Waiting: 4},
-	}
-	r := NewRound(api.Resources{CPU: 100_000}, nil, list)
-	var order []string
-	for i := r.Next(); i >= 0; i = r.Next() {
-		order = append(order, list[i].Service)
-		r.Placed()
-	}
-	if want := []string{"d", "d", "c", "d", "c", "d", "b", "b", "a", "a", "a", "a"}; !slices.Equal(order, want) {
-		t.Errorf("the order is %v, want %v", order, want)
-	}
-}
-
-// Weighted max-min on one resource: when it is given out, no group could have had more
-// but by taking from one that has less by its weight. With weights of 1 the order is
-// that without any, and every service of a group gets on.
-func TestRoundProperties(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		const all = 1_000_000
-		var list, plain []Contender
-		weights := map[string]int{}
-		for i := range rapid.IntRange(1, 8).Draw(t, "contenders") {
-			c := Contender{
-				Service: fmt.Sprintf("s%d", i), Group: rapid.SampledFrom([]string{"x", "y", "z"}).Draw(t, "group"),
-				Demand: api.Resources{CPU: api.CPU(rapid.IntRange(1, 5000).Draw(t, "demand"))}, Waiting: rapid.IntRange(1, 400).Draw(t, "waiting"),
-			}
-			if weights[c.Group] == 0 {
-				weights[c.Group] = rapid.IntRange(1, 10).Draw(t, "weight")
-			}
-			plain = append(plain, c)
-			c.Weight = weights[c.Group]
-			list = append(list, c)
-		}
-		total := api.Resources{CPU: all}
-		r, has, left, most := NewRound(total, nil, list), map[string]int{}, map[string]int{}, map[string]int{}
-		for _, c := range list {
-			left[c.Group] += c.Waiting
-			most[c.Group] = max(most[c.Group], int(c.Demand.CPU))
-		}
-		each := map[int]int{}
-		for n, free := r.Next(), all; n >= 0 && free >= 5000; n = r.Next() { // as long as there is room for any
-			c := list[n]
-			has[c.Group] += int(c.Demand.CPU)
-			free -= int(c.Demand.CPU)
-			left[c.Group]--
-			each[n]++
-			r.Placed()
-		}
-		for g := range has {
-			for o, n := range left {
-				// o would like more: g has no more than o by weight, but for its last.
-				if n > 0 && float64(has[g]-most[g])/float64(weights[g]) > float64(has[o])/float64(weights[o]) {
-					t.Fatalf("%s has %d by weight %d, and %s %d by %d", g, has[g], weights[g], o, has[o], weights[o])
-				}
-			}
-		}
-		for i, c := range list {
-			for k, o := range list {
-				if c.Group == o.Group && each[i] < c.Waiting && (each[k]-1)*int(o.Demand.CPU) > each[i]*int(c.Demand.CPU) {
-					t.Fatalf("within %s %s has %d of %s, and %s %d of %s", c.Group, c.Service, each[i], c.Demand.CPU, o.Service, each[k], o.Demand.CPU)
-				}
-			}
-		}
-		for i := range list {
-			list[i].Weight = 1
-		}
-		a, b := NewRound(total, nil, list), NewRound(total, nil, plain)
-		for n := a.Next(); n >= 0; n = a.Next() {
-			if other := b.Next(); other != n {
-				t.Fatalf("weight 1: %d is next, without %d", n, other)
-			}
-			a.Placed()
-			b.Placed()
-		}
-	})
-}
 
 // Of the scores each prefers what it is made for.
 func TestDRFScores(t *testing.T) {
@@ -192,13 +40,13 @@ func TestDRFScores(t *testing.T) {
 	}
 }
 
-func genContenders(t *rapid.T) ([]Contender, []Request) {
-	var list []Contender
+func genContenders(t *rapid.T) ([]turn.Contender, []Request) {
+	var list []turn.Contender
 	var reqs []Request
 	for i := range rapid.IntRange(0, 6).Draw(t, "contenders") {
 		req := genRequest(t)
 		req.Instance, req.Scheduler, req.Pinned = "", rapid.SampledFrom(drfNames).Draw(t, "score"), ""
-		list = append(list, Contender{
+		list = append(list, turn.Contender{
 			Service: fmt.Sprintf("s%d", i), Group: rapid.SampledFrom([]string{"", "x"}).Draw(t, "group"),
 			Used: genResources(t, "used"), Demand: req.Demand, Waiting: rapid.IntRange(-1, 8).Draw(t, "waiting"),
 		})
@@ -229,12 +77,12 @@ func TestContendProperties(t *testing.T) {
 		for _, w := range workers {
 			f.Put(w)
 			if !w.Suspect {
-				total = Add(total, cleanResources(w.Capacity))
+				total = amount.Add(total, amount.Clean(w.Capacity))
 			}
 		}
 		var want []Assignment
 		placed := map[int]int{}
-		r := NewRound(total, nil, list)
+		r := turn.NewRound(total, nil, list)
 		for i := r.Next(); i >= 0; i = r.Next() {
 			req := reqs[i]
 			req.Instance = fmt.Sprintf("%s.%d", list[i].Service, placed[i])
@@ -245,7 +93,7 @@ func TestContendProperties(t *testing.T) {
 			}
 			want = append(want, Assignment{i, placed[i], d.Chosen})
 			placed[i]++
-			if devices := slices.Clone(f.views[d.Chosen].Devices); asksDevices(toVec(req.Demand), req.Devices) {
+			if devices := slices.Clone(f.views[d.Chosen].Devices); asksDevices(amount.ToVec(req.Demand), req.Devices) {
 				held, lacking := Give(devices, req.Demand, req.Devices)
 				if lacking != "" {
 					t.Fatalf("chosen without devices: %s", lacking)
@@ -253,7 +101,7 @@ func TestContendProperties(t *testing.T) {
 				hold(devices, held)
 				f.Hold(d.Chosen, devices)
 			}
-			f.Use(d.Chosen, Add(f.views[d.Chosen].Used, cleanResources(req.Demand)))
+			f.Use(d.Chosen, amount.Add(f.views[d.Chosen].Used, amount.Clean(req.Demand)))
 			f.Mark(list[i].Service, d.Chosen, f.marks[list[i].Service][d.Chosen].same+1, nil)
 			r.Placed()
 		}
@@ -262,8 +110,8 @@ func TestContendProperties(t *testing.T) {
 		}
 		for _, w := range f.views {
 			before := workers[slices.IndexFunc(workers, func(o WorkerView) bool { return o.ID == w.ID })]
-			for j, u := range toVec(w.Used) {
-				if u > toVec(w.Capacity)[j] && u > toVec(cleanResources(before.Used))[j] {
+			for j, u := range amount.ToVec(w.Used) {
+				if u > amount.ToVec(w.Capacity)[j] && u > amount.ToVec(amount.Clean(before.Used))[j] {
 					t.Fatalf("%s is overcommitted: %+v", w.ID, w)
 				}
 			}
@@ -302,7 +150,7 @@ func TestEverySchedulerIsSound(t *testing.T) {
 			return
 		}
 		w := workers[slices.IndexFunc(workers, func(w WorkerView) bool { return w.ID == d.Chosen })]
-		if ok, lacking := Fits(Sub(w.Capacity, w.Used), cleanResources(req.Demand)); !ok || !satisfies(w, req) || w.Suspect || w.Cordoned {
+		if ok, lacking := amount.Fits(amount.Sub(w.Capacity, w.Used), amount.Clean(req.Demand)); !ok || !satisfies(w, req) || w.Suspect || w.Cordoned {
 			t.Fatalf("%s chose %+v: %s", req.Scheduler, w, lacking)
 		}
 	})
@@ -321,7 +169,7 @@ func TestThroughputFillsTheFastestFirst(t *testing.T) {
 			r.Instance, r.Scheduler, r.Demand = fmt.Sprintf("shop.web.%d", i), Throughput, api.Resources{CPU: 1000, Memory: gi, Disk: 10 * gi}
 		}))
 		w := &ws[slices.IndexFunc(ws, func(w WorkerView) bool { return w.ID == d.Chosen })]
-		w.Used, w.Same = Add(w.Used, d.Request.Demand), w.Same+1
+		w.Used, w.Same = amount.Add(w.Used, d.Request.Demand), w.Same+1
 		if len(order) == 0 || order[len(order)-1] != w.ID {
 			order = append(order, w.ID)
 		}
@@ -332,7 +180,7 @@ func TestThroughputFillsTheFastestFirst(t *testing.T) {
 }
 
 // functions300 is 300 functions that contend for 40 nodes, a third more than there is.
-func functions300() ([]WorkerView, []Contender, func(int) Request) {
+func functions300() ([]WorkerView, []turn.Contender, func(int) Request) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	var ws []WorkerView
 	for i := range 40 {
@@ -340,9 +188,9 @@ func functions300() ([]WorkerView, []Contender, func(int) Request) {
 		w.Capacity = api.Resources{CPU: api.CPU(4000 << (i % 3)), Memory: 8 * gi << (i % 4), Disk: 100 * gi}
 		ws = append(ws, w)
 	}
-	var list []Contender
+	var list []turn.Contender
 	for i := range 300 {
-		list = append(list, Contender{Service: fmt.Sprintf("f%03d", i), Waiting: 8, Demand: api.Resources{
+		list = append(list, turn.Contender{Service: fmt.Sprintf("f%03d", i), Waiting: 8, Demand: api.Resources{
 			CPU: api.CPU(50 + 50*rnd.IntN(10)), Memory: api.Bytes(64+64*rnd.IntN(16)) * mi, Disk: gi / 10,
 		}})
 	}
@@ -372,36 +220,4 @@ func BenchmarkFleetSpread(b *testing.B) {
 	for b.Loop() {
 		f.Schedule("a.b", req)
 	}
-}
-
-// To say who got what, one by one or several at a time, is the same as to say that who was
-// next got it.
-func TestTookIsPlaced(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		total := api.Resources{CPU: 64000, Memory: 64 * gi}
-		var list []Contender
-		for i := range rapid.IntRange(1, 6).Draw(t, "contenders") {
-			list = append(list, Contender{
-				Service: fmt.Sprint("s", i), Group: rapid.SampledFrom([]string{"x", "y", "z"}).Draw(t, "group"), Weight: rapid.IntRange(0, 3).Draw(t, "weight"),
-				Priority: rapid.IntRange(0, 2).Draw(t, "priority"), Waiting: rapid.IntRange(1, 5).Draw(t, "waiting"),
-				Demand: api.Resources{CPU: api.CPU(rapid.Int64Range(1, 4000).Draw(t, "cpu")), Memory: api.Bytes(rapid.Int64Range(1, 4).Draw(t, "memory")) * gi},
-			})
-		}
-		a, b := NewRound(total, nil, list), NewRound(total, nil, list)
-		for n := a.Next(); n >= 0; n = a.Next() {
-			if b.Next() != n || a.Turn() != b.Turn() {
-				t.Fatalf("%d and %d are next", n, b.Next())
-			}
-			if rapid.Bool().Draw(t, "placed") {
-				a.Placed()
-				b.Took(n, 1, false)
-			} else {
-				a.Leave()
-				b.Took(n, 0, true)
-			}
-		}
-		if b.Next() >= 0 {
-			t.Fatal("one is left")
-		}
-	})
 }

@@ -9,13 +9,15 @@ import (
 	"pgregory.net/rapid" // property tests that shrink their counterexamples
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/policy/place/amount"
+	"github.com/verge-edge/verge/internal/policy/place/estimate"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
 // truth packs replicas onto the workers one by one: what really fits, up to
 // wanted. Identical replicas cannot be packed better than worker by worker.
 func truth(workers []WorkerView, demand api.Resources, wanted int) int {
-	d, sum := toVec(demand), 0
+	d, sum := amount.ToVec(demand), 0
 	for i := range workers {
 		if workers[i].Suspect {
 			continue
@@ -146,7 +148,7 @@ func TestFittingBoundsAreProven(t *testing.T) {
 			a.Memory.Max = 0
 		}
 		fits := float64(truth(workers, demand, wanted))
-		low, high := fitting(a.Memory, a.Workers, float64(demand.Memory), float64(wanted))
+		low, high := estimate.Fitting(a.Memory, a.Workers, float64(demand.Memory), float64(wanted))
 		if low > fits || high < fits {
 			t.Fatalf("bounds %v…%v, but %v fit", low, high, fits)
 		}
@@ -210,7 +212,7 @@ func TestExpectEdges(t *testing.T) {
 // A sliver on one giant worker must not cost time: the loop is bounded.
 func TestFittingIsBounded(t *testing.T) {
 	s := wire.Spread{Sum: 1 << 50, Mean: 1 << 50, Max: 1 << 50}
-	if low, high := fitting(s, 1, 1, 1<<40); low != 1<<40 || high < low {
+	if low, high := estimate.Fitting(s, 1, 1, 1<<40); low != 1<<40 || high < low {
 		t.Errorf("bounds %v…%v of a sliver on a giant", low, high)
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/policy/place/amount"
+	"github.com/verge-edge/verge/internal/policy/place/geo"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -14,16 +16,17 @@ import (
 // services kept apart from it) is said with Mark.
 //
 // The workers are indexed once for each set of constraints that is asked for often
-// (a lens); what is asked for seldom is looked up by going through all. Where something
+// (a constraintIndex); what is asked for seldom is looked up by going through all. Where something
 // is to be near all that satisfy the constraints are gone through in any case, by what
-// a lens has of where they are (nearness). The zero value is an empty fleet. A Fleet must not be used by two goroutines at a time.
+// an index has of where they are (nearness). The zero value is an empty fleet. A Fleet must not be used by two
+// goroutines at a time.
 type Fleet struct {
-	views  map[string]*WorkerView
-	marks  map[string]map[string]mark // by service, then by worker
-	rates  map[string]map[string]float64
-	lenses map[string]*lens
-	asked  map[string]int // for what there is no lens, by its key
-	clock  uint64         // counts decisions
+	views   map[string]*WorkerView
+	marks   map[string]map[string]mark // by service, then by worker
+	rates   map[string]map[string]float64
+	indexes map[string]*constraintIndex
+	asked   map[string]int // for what there is no index, by its key
+	clock   uint64         // counts decisions
 	// version counts changes; refused are the services that had no place at one.
 	version uint64
 	refused map[string]refusal
@@ -47,16 +50,16 @@ type refusal struct {
 }
 
 const (
-	// maxLenses bounds what changes and memory cost: each is brought up to date with
+	// maxIndexes bounds what changes and memory cost: each is brought up to date with
 	// every change (2 µs), and has about 200 bytes for each worker.
-	maxLenses = 8
-	// askedOften is from which time on a lens is made: it costs as much as going through
+	maxIndexes = 8
+	// askedOften is from which time on an index is made: it costs as much as going through
 	// all workers some times.
 	askedOften = 4
 	// maxAsked bounds what is remembered of what was asked.
 	maxAsked = 1024
 	// maxMarks is how many workers may have instances of a service before it gets a
-	// lens of its own, in which they are sorted by how many they have.
+	// index of its own, in which they are sorted by how many they have.
 	maxMarks = 64
 )
 
@@ -64,12 +67,13 @@ const (
 // are not looked at, see Mark and Rate.
 func (f *Fleet) Put(w WorkerView) {
 	w.Same, w.Conflicts, w.Throughput = 0, nil, 0
-	w.Capacity, w.Used, w.Location, w.Coord = cleanResources(w.Capacity), cleanResources(w.Used), cleanPoint(w.Location), cleanCoord(w.Coord)
+	w.Capacity, w.Used, w.Location, w.Coord = amount.Clean(w.Capacity), amount.Clean(w.Used), geo.CleanPoint(w.Location),
+		geo.CleanCoord(w.Coord)
 	if f.views == nil {
 		if f.limits.small == 0 {
 			f.limits.small, f.limits.often, f.limits.marks = MaxInputs, askedOften, maxMarks
 		}
-		f.views, f.marks, f.lenses = map[string]*WorkerView{}, map[string]map[string]mark{}, map[string]*lens{}
+		f.views, f.marks, f.indexes = map[string]*WorkerView{}, map[string]map[string]mark{}, map[string]*constraintIndex{}
 		f.rates = map[string]map[string]float64{}
 		f.asked, f.refused = map[string]int{}, map[string]refusal{}
 	}
@@ -81,7 +85,7 @@ func (f *Fleet) Put(w WorkerView) {
 // left out.
 func (f *Fleet) Use(id string, used api.Resources) {
 	if w := f.views[id]; w != nil {
-		w.Used = cleanResources(used)
+		w.Used = amount.Clean(used)
 		f.changed(w)
 	}
 }
@@ -91,7 +95,7 @@ func (f *Fleet) Use(id string, used api.Resources) {
 func (f *Fleet) Hold(id string, devices []Device) {
 	if w := f.views[id]; w != nil {
 		w.Devices = slices.Clone(devices)
-		f.version++ // no lens looks at what is taken
+		f.version++ // no index looks at what is taken
 	}
 }
 
@@ -112,7 +116,7 @@ func (f *Fleet) Mark(service, id string, same int, conflicts []string) {
 		of[id] = mark{same, conflicts}
 	}
 	f.version++
-	for _, l := range f.lenses {
+	for _, l := range f.indexes {
 		if l.service == service && l.marked {
 			l.put(f.views[id], of[id])
 		}
@@ -144,7 +148,7 @@ func (f *Fleet) Remove(id string) {
 		delete(of, id)
 	}
 	f.version++
-	for _, l := range f.lenses {
+	for _, l := range f.indexes {
 		l.remove(id)
 	}
 }
@@ -154,7 +158,7 @@ func (f *Fleet) Len() int { return len(f.views) }
 
 func (f *Fleet) changed(w *WorkerView) {
 	f.version++
-	for _, l := range f.lenses {
+	for _, l := range f.indexes {
 		l.put(w, f.marks[l.service][w.ID])
 	}
 }
@@ -193,7 +197,7 @@ func (f *Fleet) Schedule(service string, req Request) Decision {
 		r.d.Request = req
 		return r.d
 	}
-	d, ok := f.byLens(service, &req)
+	d, ok := f.byIndex(service, &req)
 	if !ok {
 		d, ok = f.byNearness(service, &req)
 	}
@@ -206,31 +210,31 @@ func (f *Fleet) Schedule(service string, req Request) Decision {
 	return d
 }
 
-// byLens decides with an index; false where there is none.
-func (f *Fleet) byLens(service string, req *Request) (Decision, bool) {
-	if asksDevices(toVec(req.Demand), req.Devices) { // which are looked at one by one
+// byIndex decides with an index; false where there is none.
+func (f *Fleet) byIndex(service string, req *Request) (Decision, bool) {
+	if asksDevices(amount.ToVec(req.Demand), req.Devices) { // which are looked at one by one
 		return Decision{}, false
 	}
 	how := scorerOf(req.Scheduler)
 	if len(f.views) <= f.limits.small || req.Pinned != "" || how == nil || how.scan || len(req.Latency) > 0 {
 		return Decision{}, false
 	}
-	l := f.lens(service, req)
+	l := f.indexFor(service, req)
 	if l == nil {
 		return Decision{}, false
 	}
 	l.last = f.clock
-	s, sv, ok := l.decide(f, service, req)
+	s, log, ok := l.decide(f, service, req)
 	if !ok {
 		return Decision{}, false
 	}
 	d := Decision{V: wire.Version, Kind: KindWorker, Request: *req, Candidates: len(f.views), InputsOmitted: len(f.views)}
-	d.conclude(s.how, s.best[:s.n], sv)
+	d.conclude(s.how, s.best[:s.n], log)
 	return d, true
 }
 
-// lens is the index for a request, nil if there is none yet.
-func (f *Fleet) lens(service string, req *Request) *lens {
+// indexFor is the index for a request, nil if there is none yet.
+func (f *Fleet) indexFor(service string, req *Request) *constraintIndex {
 	r := *req
 	// What is not a constraint, or is looked at in each decision.
 	r.Instance, r.Count, r.Demand, r.Spread, r.Scheduler, r.Avoid, r.Latency = "", 0, api.Resources{}, "", "", nil, nil
@@ -243,9 +247,9 @@ func (f *Fleet) lens(service string, req *Request) *lens {
 	return f.find(key, "", false, r)
 }
 
-// find returns the lens of that key, which it makes if it was asked for often.
-func (f *Fleet) find(key, service string, marked bool, r Request) *lens {
-	if l := f.lenses[key]; l != nil {
+// find returns the index of that key, which it makes if it was asked for often.
+func (f *Fleet) find(key, service string, marked bool, r Request) *constraintIndex {
+	if l := f.indexes[key]; l != nil {
 		return l
 	}
 	if f.asked[key]++; f.asked[key] < f.limits.often {
@@ -255,17 +259,17 @@ func (f *Fleet) find(key, service string, marked bool, r Request) *lens {
 		return nil
 	}
 	delete(f.asked, key)
-	if len(f.lenses) >= maxLenses {
+	if len(f.indexes) >= maxIndexes {
 		oldest := ""
-		for k, l := range f.lenses {
-			if oldest == "" || l.last < f.lenses[oldest].last || l.last == f.lenses[oldest].last && k < oldest {
+		for k, l := range f.indexes {
+			if oldest == "" || l.last < f.indexes[oldest].last || l.last == f.indexes[oldest].last && k < oldest {
 				oldest = k
 			}
 		}
-		delete(f.lenses, oldest)
+		delete(f.indexes, oldest)
 	}
-	l := newLens(f, service, marked, r)
-	f.lenses[key] = l
+	l := newConstraintIndex(f, service, marked, r)
+	f.indexes[key] = l
 	return l
 }
 
@@ -283,170 +287,4 @@ func keyOf(r *Request) string {
 		return r.Instance // no request that was cleaned has anything JSON has no word for
 	}
 	return string(b)
-}
-
-// lens is the workers as a set of constraints divides them.
-type lens struct {
-	req     Request // its constraints
-	service string
-	marked  bool // the instances of service are in it
-	// groups by the first filter that removes them, the last: those that pass.
-	groups [fAvoid + 1]*node
-	at     map[string]spot
-	near   *nearness // of those that pass; nil until somebody asks where they are
-	last   uint64    // when it was used
-}
-
-// spot is where a worker is in a lens.
-type spot struct {
-	group int
-	row   row
-}
-
-// passing is the group of workers that satisfy all constraints.
-const passing = fAvoid
-
-func newLens(f *Fleet, service string, marked bool, r Request) *lens {
-	l := &lens{req: r, service: service, marked: marked, at: make(map[string]spot, len(f.views))}
-	var rows [len(l.groups)][]row
-	of := f.marks[service]
-	for id, w := range f.views {
-		s := l.spot(w, of[id])
-		l.at[id] = s
-		rows[s.group] = append(rows[s.group], s.row)
-	}
-	for g := range rows {
-		l.groups[g] = grow(rows[g])
-	}
-	return l
-}
-
-// spot says where a worker is to be. Of those that are removed nothing is of
-// interest but their number and who is first.
-func (l *lens) spot(w *WorkerView, m mark) spot {
-	v := *w
-	if l.marked {
-		v.Conflicts = m.conflicts
-	} else {
-		m.same = 0
-	}
-	if r := standing(&v, &l.req); r.filter != passed {
-		return spot{r.filter, row{id: w.ID, hash: ringOf(w.ID)}}
-	}
-	return spot{passing, newRow(w, m.same)}
-}
-
-func (l *lens) put(w *WorkerView, m mark) {
-	s := l.spot(w, m)
-	l.near.put(w, &s)
-	old, there := l.at[w.ID]
-	if there && old == s {
-		return
-	}
-	if there {
-		l.groups[old.group] = removeRow(l.groups[old.group], &old.row)
-	}
-	l.at[w.ID] = s
-	l.groups[s.group] = insertRow(l.groups[s.group], s.row)
-}
-
-func (l *lens) remove(id string) {
-	if old, there := l.at[id]; there {
-		l.near.remove(id)
-		l.groups[old.group] = removeRow(l.groups[old.group], &old.row)
-		delete(l.at, id)
-	}
-}
-
-// sieve is that of a request with all that do not pass.
-func (l *lens) sieve(f *Fleet, service string, req *Request) *sieve {
-	sv := newSieve(false, req)
-	for g, n := range l.groups {
-		if g != passing && n != nil {
-			v := *f.views[n.first]
-			if l.marked {
-				v.Conflicts = f.marks[service][n.first].conflicts
-			}
-			sv.tally[g] = tally{n.n, n.first, standing(&v, req)}
-		}
-	}
-	return sv
-}
-
-// decide finds the best for a request. It is not ok where the numbers of the record
-// cannot be told from the index, which is rare.
-func (l *lens) decide(f *Fleet, service string, req *Request) (s *search, sv *sieve, ok bool) {
-	sv = l.sieve(f, service, req)
-	s = &search{how: scorerOf(req.Scheduler), demand: toVec(req.Demand), soft: req.Spread != "none", seed: ringOf(req.Instance), view: func(id string) *WorkerView { return f.views[id] }}
-	var short [resources]scarce
-	if n := l.groups[passing]; n != nil {
-		n.lacking(&s.demand, &short)
-	}
-	of := f.marks[service]
-	if len(req.Avoid) > 0 || !l.marked && len(of) > 0 {
-		s.skip = map[string]bool{}
-	}
-	out := func(id string, r removal) bool { // a worker that this request alone removes
-		at := l.at[id]
-		if s.skip[id] = true; at.group != passing {
-			return true
-		}
-		sv.remove(r, id)
-		if j := firstShort(&s.demand, &at.row.free); j >= 0 {
-			if short[j].n--; short[j].n == 0 {
-				short[j] = scarce{}
-			} else if short[j].id == id {
-				return false // who is the next nobody knows
-			}
-		}
-		return true
-	}
-	var few []string // those that have some of the service
-	if !l.marked {
-		for id, m := range of {
-			switch at := l.at[id]; {
-			case len(m.conflicts) > 0 && at.group > fConflicts && at.group != passing:
-				return nil, nil, false // it is removed by another filter than in the lens
-			case len(m.conflicts) > 0:
-				if !out(id, removal{filter: fConflicts, has: m.conflicts}) {
-					return nil, nil, false
-				}
-			case at.group == passing && s.soft && m.same > 0:
-				few = append(few, id)
-				s.skip[id] = true
-			}
-		}
-	}
-	for i, id := range req.Avoid {
-		_, there := l.at[id]
-		if !there || len(of[id].conflicts) > 0 || slices.Contains(req.Avoid[:i], id) {
-			continue
-		}
-		if !out(id, removal{filter: fAvoid}) {
-			return nil, nil, false
-		}
-	}
-	for j, c := range short {
-		if c.n > 0 {
-			sv.tally[fFirstWorkerResource+j] = tally{c.n, c.id, removal{filter: fFirstWorkerResource + j, free: c.free}}
-		}
-	}
-	if n := l.groups[passing]; n != nil {
-		s.visit(n)
-	}
-	if s.n < maxRanked || s.how.first {
-		for _, id := range few {
-			if slices.Contains(req.Avoid, id) {
-				continue
-			}
-			delete(s.skip, id)
-			r := l.at[id].row
-			r.same = of[id].same
-			s.try(&r)
-		}
-	}
-	for i := range s.n {
-		s.best[i].has = of[s.best[i].view.ID].same
-	}
-	return s, sv, true
 }

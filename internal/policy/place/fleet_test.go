@@ -8,6 +8,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/policy/place/amount"
+	"github.com/verge-edge/verge/internal/policy/place/index"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -67,7 +69,7 @@ func TestFleetIsSchedule(t *testing.T) {
 				return
 			}
 			w := views[got.Chosen]
-			w.Used = Add(cleanResources(w.Used), cleanResources(req.Demand))
+			w.Used = amount.Add(amount.Clean(w.Used), amount.Clean(req.Demand))
 			views[w.ID] = w
 			f.Use(w.ID, w.Used)
 			m := marks[name][w.ID]
@@ -98,7 +100,7 @@ func TestFleetIsSchedule(t *testing.T) {
 				}
 			},
 			"": func(t *rapid.T) {
-				for _, l := range f.lenses {
+				for _, l := range f.indexes {
 					n := 0
 					for _, g := range l.groups {
 						if g != nil {
@@ -106,11 +108,11 @@ func TestFleetIsSchedule(t *testing.T) {
 						}
 					}
 					if n != len(views) || len(l.at) != n {
-						t.Fatalf("the lens has %d and %d of %d workers", n, len(l.at), len(views))
+						t.Fatalf("the index has %d and %d of %d workers", n, len(l.at), len(views))
 					}
 				}
-				if len(f.lenses) > maxLenses {
-					t.Fatalf("%d lenses", len(f.lenses))
+				if len(f.indexes) > maxIndexes {
+					t.Fatalf("%d indexes", len(f.indexes))
 				}
 			},
 		})
@@ -118,28 +120,28 @@ func TestFleetIsSchedule(t *testing.T) {
 }
 
 // checkNode holds what a tree promises of itself, and counts its rows.
-func checkNode(t *rapid.T, n *node) int {
-	sum := node{rows: n.rows, kids: n.kids}
-	sum.sum()
-	if !reflect.DeepEqual(sum.box, n.box) {
-		t.Fatalf("a box is\n%+v\nshould be\n%+v", n.box, sum.box)
+func checkNode(t *rapid.T, n *index.Node) int {
+	sum := index.Node{Rows: n.Rows, Kids: n.Kids}
+	sum.Sum()
+	if !reflect.DeepEqual(sum.Box, n.Box) {
+		t.Fatalf("a box is\n%+v\nshould be\n%+v", n.Box, sum.Box)
 	}
-	count, last := len(n.rows), n.low
-	for i := range n.rows {
-		if n.rows[i].compare(&last) < 0 {
+	count, last := len(n.Rows), n.Low
+	for i := range n.Rows {
+		if n.Rows[i].Compare(&last) < 0 {
 			t.Fatal("rows out of order")
 		}
-		last = n.rows[i]
+		last = n.Rows[i]
 	}
-	for _, k := range n.kids {
-		if k.low.compare(&last) < 0 {
+	for _, k := range n.Kids {
+		if k.Low.Compare(&last) < 0 {
 			t.Fatal("kids out of order")
 		}
-		last = k.low
+		last = k.Low
 		count += checkNode(t, k)
 	}
-	if n.size() == 0 || n.size() > fan || n.n != count {
-		t.Fatalf("a node of %d with %d below, counted %d", n.size(), n.n, count)
+	if n.Size() == 0 || n.Size() > index.Fan || n.N != count {
+		t.Fatalf("a node of %d with %d below, counted %d", n.Size(), n.N, count)
 	}
 	return count
 }
@@ -151,7 +153,7 @@ func fleetOf(n int, alike bool) *Fleet {
 		w := worker(fmt.Sprintf("worker-%05d", i), api.Resources{})
 		w.Capacity = api.Resources{CPU: 64000, Memory: 64 * gi, Disk: 640 * gi}
 		if !alike {
-			h := ringOf(w.ID)
+			h := index.RingOf(w.ID)
 			w.Capacity.Memory += api.Bytes(h % 4096 << 12)
 			w.Used = api.Resources{CPU: api.CPU(h >> 10 % 64000), Memory: api.Bytes(h>>20%(64<<10)) * mi, Disk: api.Bytes(h>>40%640) * gi}
 		}
@@ -177,7 +179,7 @@ func BenchmarkFleet(b *testing.B) {
 						if d.Chosen == "" {
 							b.Fatal(d.Reason)
 						}
-						f.Use(d.Chosen, Add(f.views[d.Chosen].Used, req.Demand))
+						f.Use(d.Chosen, amount.Add(f.views[d.Chosen].Used, req.Demand))
 						f.Mark("shop.web", d.Chosen, f.marks["shop.web"][d.Chosen].same+1, nil)
 					}
 					if many {

@@ -195,7 +195,7 @@ func TestWordsNeverRoundATooLongTripDown(t *testing.T) {
 			t.Errorf("%v is written %s, want %s", d, got, want)
 		}
 	}
-	if w := (&sieve{req: &Request{Latency: []Threshold{{To: "x", Max: ms(20)}}}}).latencyWords(&removal{far: far{rtt: 20*time.Millisecond + 1}}); !strings.Contains(w.one, "20.1ms") {
+	if w := (&filterLog{req: &Request{Latency: []Threshold{{To: "x", Max: ms(20)}}}}).latencyWords(&removal{far: far{rtt: 20*time.Millisecond + 1}}); !strings.Contains(w.one, "20.1ms") {
 		t.Error(w.one)
 	}
 }
@@ -231,11 +231,11 @@ func BenchmarkLDP(b *testing.B) {
 	}
 }
 
-// BenchmarkFleetLDP is BenchmarkLDP by the index that a pass has: while it has a lens,
+// BenchmarkFleetLDP is BenchmarkLDP by the index that a pass has: while it has an index,
 // and before.
 func BenchmarkFleetLDP(b *testing.B) {
-	for _, lens := range []bool{true, false} {
-		b.Run(fmt.Sprintf("10000/lens=%t", lens), func(b *testing.B) {
+	for _, indexed := range []bool{true, false} {
+		b.Run(fmt.Sprintf("10000/index=%t", indexed), func(b *testing.B) {
 			rng := rand.New(rand.NewPCG(1, 2))
 			somewhere := func() *wire.Coordinate {
 				c := &wire.Coordinate{Height: 1e-3, Error: 0.1}
@@ -254,7 +254,7 @@ func BenchmarkFleetLDP(b *testing.B) {
 				th.Targets = append(th.Targets, Target{ID: fmt.Sprint("app.web.", i), Worker: fmt.Sprint("w", i), Coord: somewhere()})
 			}
 			req := nearRequest(LDP, th)
-			if !lens {
+			if !indexed {
 				f.limits.often = math.MaxInt
 			}
 			for range askedOften {

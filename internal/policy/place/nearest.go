@@ -6,46 +6,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/verge-edge/verge/api"
-)
-
-// NearestDemand is the scheduler that places replicas where requests come from.
-const NearestDemand = api.NearestDemand
-
-// Traffic is where the requests for a service enter, and who answers them.
-type Traffic struct {
-	// Points are where requests enter, at most MaxEntries.
-	Points []Entry `json:"points"`
-	// Replicas are how many answer already, by worker, without the one that is placed.
-	Replicas map[string]int `json:"replicas,omitempty"`
-	// Exec is how long a replica works on a request, RPS how many it does in a second
-	// where no profile says it of its worker; 0 where that is not known.
-	Exec api.Duration `json:"exec,omitempty"`
-	RPS  float64      `json:"rps,omitempty"`
-}
-
-// Entry is where requests enter.
-type Entry struct {
-	At Target `json:"at"`
-	// Rate in requests per second.
-	Rate float64 `json:"rate"`
-}
-
-const (
-	// MaxEntries are looked at.
-	MaxEntries = 64
-	// unknownRTT is what is reckoned with between two of which nothing is known: more
-	// than around the Earth.
-	unknownRTT = 300 * time.Millisecond
-	// shortlist is how many workers are looked at in full, of those that are nearest.
-	shortlist = 32
-	// heaviest are the entries by which the shortlist of many workers is made.
-	heaviest = 16
-	// quanta are the parts in which the rate of an entry is given to replicas.
-	quanta = 16
-	// crowded is the part of what a replica can do beyond which its time is taken to grow
-	// along a straight line: a queue would have no mean.
-	crowded = 0.95
+	"github.com/verge-edge/verge/internal/policy/place/amount"
+	"github.com/verge-edge/verge/internal/policy/place/index"
 )
 
 // stand is a worker with replicas.
@@ -89,7 +51,8 @@ func newMarket(t *Traffic, workers []WorkerView) *market {
 }
 
 func (m *market) stand(w *WorkerView, replicas int) stand {
-	s := stand{id: w.ID, cap: cmp.Or(cleanRate(w.Throughput), m.t.RPS) * float64(replicas), rtt: make([]float64, len(m.t.Points))}
+	s := stand{id: w.ID, cap: cmp.Or(cleanRate(w.Throughput), m.t.RPS) * float64(replicas),
+		rtt: make([]float64, len(m.t.Points))}
 	for p := range m.t.Points {
 		s.rtt[p] = rttOf(&m.t.Points[p].At, w)
 	}
@@ -197,11 +160,11 @@ func nearest(workers []WorkerView, req Request, d Decision) Decision {
 		w := &workers[i]
 		free := freeOf(w)
 		if removed := reject(w, s.req, s.avoid, s.demand, free); removed.filter != passed {
-			s.sieve.remove(removed, w.ID)
+			s.log.remove(removed, w.ID)
 			continue
 		}
-		c := candidate{view: w, key: ringOf(w.ID) - s.seed}
-		s.how.judge(&c, fit{toVec(w.Capacity), free, s.demand, cleanRate(w.Throughput)}, max(0, w.Same), s.soft)
+		c := candidate{view: w, key: index.RingOf(w.ID) - s.seed}
+		s.how.judge(&c, fit{amount.ToVec(w.Capacity), free, s.demand, cleanRate(w.Throughput)}, max(0, w.Same), s.soft)
 		c.advice = m.bound(w, closest)
 		all = append(all, c)
 	}
@@ -220,13 +183,14 @@ func nearest(workers []WorkerView, req Request, d Decision) Decision {
 		short[i].advice = m.with(short[i].view)
 	}
 	slices.SortFunc(short, first)
-	d.Filtered = s.sieve.filters()
+	d.Filtered = s.log.filters()
 	for i := range min(len(short), maxRanked) {
 		c := &short[i]
-		d.Ranked = append(d.Ranked, Ranked{ID: c.view.ID, Score: 1000 * c.advice, Parts: map[string]float64{"same": float64(c.has), "rom": c.score}})
+		d.Ranked = append(d.Ranked, Ranked{ID: c.view.ID, Score: 1000 * c.advice,
+			Parts: map[string]float64{"same": float64(c.has), "rom": c.score}})
 	}
 	if len(short) == 0 {
-		d.Reason = s.sieve.workerReason(d.Candidates)
+		d.Reason = s.log.workerReason(d.Candidates)
 		return d
 	}
 	d.Chosen = short[0].view.ID
@@ -242,31 +206,4 @@ func Expected(workers []WorkerView, t Traffic) (time.Duration, bool) {
 	}
 	s := newMarket(c, workers).expected()
 	return time.Duration(s * 1e9), !math.IsInf(s, 0)
-}
-
-// cleanTraffic returns a copy without what is impossible, nil where nothing is left.
-func cleanTraffic(t *Traffic) *Traffic {
-	if t == nil {
-		return nil
-	}
-	c := Traffic{Exec: max(0, t.Exec), RPS: cleanRate(t.RPS)}
-	for _, e := range t.Points {
-		if e.Rate = cleanRate(e.Rate); e.Rate > 0 {
-			e.At = cleanTarget(e.At)
-			c.Points = append(c.Points, e)
-		}
-	}
-	slices.SortStableFunc(c.Points, func(a, b Entry) int { return cmp.Or(cmp.Compare(b.Rate, a.Rate), cmp.Compare(a.At.ID, b.At.ID)) })
-	if c.Points = c.Points[:min(len(c.Points), MaxEntries)]; len(c.Points) == 0 {
-		return nil
-	}
-	for id, n := range t.Replicas {
-		if n > 0 {
-			if c.Replicas == nil {
-				c.Replicas = map[string]int{}
-			}
-			c.Replicas[id] = n
-		}
-	}
-	return &c
 }

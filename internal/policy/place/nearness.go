@@ -4,10 +4,11 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/policy/place/amount"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
-// nearness is what a decision by distance asks of the workers that pass a lens, side by
+// nearness is what a decision by distance asks of the workers that pass a constraint index, side by
 // side: it looks at all of them, and most of its time would go by waiting for memory.
 type nearness struct {
 	rows []nearRow
@@ -22,7 +23,7 @@ type nearRow struct {
 	known          bool // coord is
 	location       *api.Point
 	view           *WorkerView
-	free, capacity vec
+	free, capacity amount.Vec
 }
 
 // Flags of a worker in a decision.
@@ -31,8 +32,8 @@ const (
 	flagAvoid                // it is to be avoided
 )
 
-// put brings a worker up to date that is where a lens has it. It does nothing on nil.
-func (n *nearness) put(w *WorkerView, s *spot) {
+// put brings a worker up to date that is where a constraint index has it. It does nothing on nil.
+func (n *nearness) put(w *WorkerView, s *indexEntry) {
 	if n == nil {
 		return
 	}
@@ -46,7 +47,7 @@ func (n *nearness) put(w *WorkerView, s *spot) {
 		n.at[w.ID] = i
 		n.rows = append(n.rows, nearRow{})
 	}
-	r := nearRow{location: w.Location, view: w, free: s.row.free, capacity: s.row.capacity}
+	r := nearRow{location: w.Location, view: w, free: s.row.Free, capacity: s.row.Capacity}
 	if w.Coord != nil {
 		r.coord, r.known = *w.Coord, true
 	}
@@ -69,8 +70,8 @@ func (n *nearness) remove(id string) {
 	delete(n.at, id)
 }
 
-// newNearness is that of the workers that pass a lens.
-func newNearness(f *Fleet, l *lens) *nearness {
+// newNearness is that of the workers that pass a constraint index.
+func newNearness(f *Fleet, l *constraintIndex) *nearness {
 	n := &nearness{at: make(map[string]int, len(l.at)), rows: make([]nearRow, 0, len(l.at))}
 	for id, s := range l.at {
 		n.put(f.views[id], &s)
@@ -83,10 +84,10 @@ func newNearness(f *Fleet, l *lens) *nearness {
 func (f *Fleet) byNearness(service string, req *Request) (Decision, bool) {
 	how := scorerOf(req.Scheduler)
 	near := req.Scheduler == LDP || len(req.Latency) > 0 && how != nil && !how.scan
-	if !near || len(f.views) <= f.limits.small || req.Pinned != "" || asksDevices(toVec(req.Demand), req.Devices) {
+	if !near || len(f.views) <= f.limits.small || req.Pinned != "" || asksDevices(amount.ToVec(req.Demand), req.Devices) {
 		return Decision{}, false
 	}
-	l := f.lens(service, req)
+	l := f.indexFor(service, req)
 	if l == nil {
 		return Decision{}, false
 	}
@@ -95,24 +96,24 @@ func (f *Fleet) byNearness(service string, req *Request) (Decision, bool) {
 		l.near = newNearness(f, l)
 	}
 	s := newScan(how, req)
-	s.sieve = l.sieve(f, service, req)
+	s.log = l.filterLog(f, service, req)
 	if !s.near(f, l, service) {
 		return Decision{}, false
 	}
 	d := Decision{V: wire.Version, Kind: KindWorker, Request: *req, Candidates: len(f.views), InputsOmitted: len(f.views)}
-	d.conclude(how, s.best[:s.n], s.sieve)
+	d.conclude(how, s.best[:s.n], s.log)
 	return d, true
 }
 
-// near looks at all that pass a lens; false where the lens does not say which filter
+// near looks at all that pass a constraint index; false where the index does not say which filter
 // removes a worker.
-func (s *scan) near(f *Fleet, l *lens, service string) bool {
+func (s *scan) near(f *Fleet, l *constraintIndex, service string) bool {
 	n, of := l.near, f.marks[service]
 	n.flag, n.same = clean(n.flag, len(n.rows)), clean(n.same, len(n.rows))
 	for id, m := range of {
 		at := l.at[id]
 		if len(m.conflicts) > 0 && !l.marked && at.group > fConflicts && at.group != passing {
-			return false // it is removed by another filter than in the lens
+			return false // it is removed by another filter than in the index
 		}
 		if i, there := n.at[id]; there {
 			if n.same[i] = m.same; len(m.conflicts) > 0 {
@@ -133,7 +134,7 @@ func (s *scan) near(f *Fleet, l *lens, service string) bool {
 			if flag&flagConflict != 0 {
 				why = removal{filter: fConflicts, has: of[r.view.ID].conflicts}
 			}
-			s.sieve.remove(why, r.view.ID)
+			s.log.remove(why, r.view.ID)
 			continue
 		}
 		var latency time.Duration
@@ -144,28 +145,18 @@ func (s *scan) near(f *Fleet, l *lens, service string) bool {
 			}
 			expected, why := tooFar(&w, s.req)
 			if why.filter != passed {
-				s.sieve.remove(why, w.ID)
+				s.log.remove(why, w.ID)
 				continue
 			}
 			latency = expected
 		}
-		if j := firstShort(&s.demand, &r.free); j >= 0 {
-			s.sieve.remove(removal{filter: fFirstWorkerResource + j, free: r.free[j]}, r.view.ID)
+		if j := amount.FirstShort(&s.demand, &r.free); j >= 0 {
+			s.log.remove(removal{filter: fFirstWorkerResource + j, free: r.free[j]}, r.view.ID)
 			continue
 		}
 		s.try(candidate{view: r.view, latency: latency}, fit{capacity: r.capacity, free: r.free, demand: s.demand}, n.same[i])
 	}
 	return true
-}
-
-// clean is a slice of n zeros, in the place of one that is not needed any more.
-func clean[T any](s []T, n int) []T {
-	if cap(s) < n {
-		return make([]T, n)
-	}
-	s = s[:n]
-	clear(s)
-	return s
 }
 
 // scan goes through all workers.
@@ -188,6 +179,6 @@ func (f *Fleet) scan(service string, req Request) Decision {
 			s.look(w, w)
 		}
 	}
-	d.conclude(how, s.best[:s.n], s.sieve)
+	d.conclude(how, s.best[:s.n], s.log)
 	return d
 }

@@ -2,8 +2,82 @@ package place
 
 import (
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/policy/place/turn"
 	"github.com/verge-edge/verge/internal/wire"
 )
+
+// Device of a worker, and what of it is taken.
+type Device struct {
+	wire.Device
+	Used api.Units `json:"used,omitempty"` // thousandths
+}
+
+// Threshold is the most that something may be away, with what is known of where it
+// is. It removes workers whatever the scheduler.
+type Threshold struct {
+	// To is what the descriptor names: a service, a place or an address.
+	To string `json:"to"`
+	// Max is the longest round trip, 0: any. Distance is the longest great circle, 0: any.
+	Max      api.Duration `json:"max,omitempty"`
+	Distance api.Distance `json:"distance,omitempty"`
+	// Wish: there is no bound, and it removes nobody. Whatever the scheduler, workers with
+	// shorter round trips come first, by whole milliseconds.
+	Wish bool `json:"wish,omitempty"`
+	// Targets, of which one must be near enough in both.
+	Targets []Target `json:"targets,omitempty"`
+	// Free is why the threshold removes nobody now, such as that there is no instance
+	// of the service yet; "" where it counts.
+	Free string `json:"free,omitempty"`
+	// Unknown is why it is not known where the targets are; "" where it is.
+	Unknown string `json:"unknown,omitempty"`
+}
+
+// Target is one thing to be near.
+type Target struct {
+	// ID of an instance, or an address.
+	ID string `json:"id"`
+	// Worker that has it, "" where it is on none of this cluster. It is next to itself.
+	Worker string `json:"worker,omitempty"`
+	// Far names the worker of another cluster that has it, "" where none does.
+	Far string `json:"far,omitempty"`
+	// Cluster that has it somewhere, where the root decides: Location and Coord are the
+	// centre of its workers then, and they are within RadiusKm and Radius of it. Whole:
+	// all of them are known to be within RadiusKm. "" where a cluster decides; then one
+	// that is Far is anywhere within RadiusKm of Location.
+	Cluster  string       `json:"cluster,omitempty"`
+	RadiusKm float64      `json:"radius_km,omitempty"`
+	Radius   api.Duration `json:"radius,omitempty"`
+	Whole    bool         `json:"whole,omitempty"`
+	// Coord is where it is in the space of round trips, nil where that is not known.
+	// Margin is how much longer than by Coord the round trip may be.
+	Coord  *wire.Coordinate `json:"coord,omitempty"`
+	Margin api.Duration     `json:"margin,omitempty"`
+	// Place: it is a place on the Earth, to which the round trip is estimated (PlaceRTT).
+	Place bool `json:"place,omitempty"`
+	// Direct are round trips that were measured, by worker: they count before Coord.
+	Direct map[string]api.Duration `json:"direct,omitempty"`
+	// Location on the Earth, nil where that is not known.
+	Location *api.Point `json:"location,omitempty"`
+}
+
+// Traffic is where the requests for a service enter, and who answers them.
+type Traffic struct {
+	// Points are where requests enter, at most MaxEntries.
+	Points []Entry `json:"points"`
+	// Replicas are how many answer already, by worker, without the one that is placed.
+	Replicas map[string]int `json:"replicas,omitempty"`
+	// Exec is how long a replica works on a request, RPS how many it does in a second
+	// where no profile says it of its worker; 0 where that is not known.
+	Exec api.Duration `json:"exec,omitempty"`
+	RPS  float64      `json:"rps,omitempty"`
+}
+
+// Entry is where requests enter.
+type Entry struct {
+	At Target `json:"at"`
+	// Rate in requests per second.
+	Rate float64 `json:"rate"`
+}
 
 // ClusterView is what the root knows of a cluster when it decides.
 type ClusterView struct {
@@ -105,7 +179,7 @@ type Request struct {
 	Pinned string `json:"pinned,omitempty"`
 	// Turn is why it was the turn of the instance, where it was placed in a round of
 	// those that contend. It is no matter of where.
-	Turn *Turn `json:"turn,omitempty"`
+	Turn *turn.Turn `json:"turn,omitempty"`
 }
 
 // NewRequest is a request for count instances of a service by what its
@@ -113,8 +187,9 @@ type Request struct {
 func NewRequest(instance wire.InstanceID, s *api.Service, count int) Request {
 	r := Request{
 		Instance: instance, Count: count, Runtime: s.Runtime, Demand: s.Resources, Affinity: s.Affinity,
-		Spread: s.Spread, Scheduler: s.Scheduler, Plugin: s.Plugin, Architecture: s.Architecture, Location: s.Location, AntiAffinity: s.AntiAffinity,
-		Devices: s.Devices, Priority: s.Priority, Overlay: s.NeedsNetwork(),
+		Spread: s.Spread, Scheduler: s.Scheduler, Plugin: s.Plugin, Architecture: s.Architecture, Location: s.Location,
+		AntiAffinity: s.AntiAffinity,
+		Devices:      s.Devices, Priority: s.Priority, Overlay: s.NeedsNetwork(),
 	}
 	if len(s.UserRights()) > 0 {
 		r.HostUser = s.User
@@ -177,3 +252,23 @@ type ShareOut struct {
 
 // MaxInputs is how many candidates a record carries in full.
 const MaxInputs = 256
+
+// Advice is what a plugin answered when it was asked for a worker. It is an input
+// of the decision: whatever it says, the workers are filtered by what holds now.
+type Advice struct {
+	Plugin string `json:"plugin"`
+	// TookNs from the question to the answer, in nanoseconds.
+	TookNs int64 `json:"took_ns,omitempty"`
+	// Worker for this very instance, "" where it only ranks. Ranking has the highest
+	// score first; a worker that is in neither is not taken. Rejected has reasons.
+	Worker   string            `json:"worker,omitempty"`
+	Ranking  []Ranked          `json:"ranking,omitempty"`
+	Rejected map[string]string `json:"rejected,omitempty"`
+	// Reason why the instance gets no worker, in its words.
+	Reason string `json:"reason,omitempty"`
+	// Problem is why there is no answer that can be used: then rom decides.
+	Problem string `json:"problem,omitempty"`
+}
+
+// Names says whether the answer has a worker that may be taken.
+func (a *Advice) Names() bool { return a != nil && (a.Worker != "" || len(a.Ranking) > 0) }

@@ -2,10 +2,12 @@ package place
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/policy/place/amount"
+	"github.com/verge-edge/verge/internal/policy/place/geo"
+	"github.com/verge-edge/verge/internal/policy/place/index"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -13,41 +15,21 @@ import (
 // workers that pass every filter.
 const schedulerPlugin = "plugin"
 
-// Advice is what a plugin answered when it was asked for a worker. It is an input
-// of the decision: whatever it says, the workers are filtered by what holds now.
-type Advice struct {
-	Plugin string `json:"plugin"`
-	// TookNs from the question to the answer, in nanoseconds.
-	TookNs int64 `json:"took_ns,omitempty"`
-	// Worker for this very instance, "" where it only ranks. Ranking has the highest
-	// score first; a worker that is in neither is not taken. Rejected has reasons.
-	Worker   string            `json:"worker,omitempty"`
-	Ranking  []Ranked          `json:"ranking,omitempty"`
-	Rejected map[string]string `json:"rejected,omitempty"`
-	// Reason why the instance gets no worker, in its words.
-	Reason string `json:"reason,omitempty"`
-	// Problem is why there is no answer that can be used: then rom decides.
-	Problem string `json:"problem,omitempty"`
-}
-
-// Names says whether the answer has a worker that may be taken.
-func (a *Advice) Names() bool { return a != nil && (a.Worker != "" || len(a.Ranking) > 0) }
-
 // Amounts are resources by name, cpu in thousandths of a core, the others in bytes
 // or pieces.
 func Amounts(r api.Resources) map[string]int64 {
-	out := make(map[string]int64, resources)
-	for j, n := range toVec(r) {
-		out[resourceName(j)] = n
+	out := make(map[string]int64, amount.Kinds)
+	for j, n := range amount.ToVec(r) {
+		out[amount.Name(j)] = n
 	}
 	return out
 }
 
 // Free is what instances may still reserve on a worker.
 func Free(w WorkerView) map[string]int64 {
-	out := make(map[string]int64, resources)
+	out := make(map[string]int64, amount.Kinds)
 	for j, n := range freeOf(&w) {
-		out[resourceName(j)] = n
+		out[amount.Name(j)] = n
 	}
 	return out
 }
@@ -57,17 +39,17 @@ func Free(w WorkerView) map[string]int64 {
 func Feasible(workers []WorkerView, req Request, n int) (list []WorkerView, more int) {
 	req = cleanRequest(req)
 	avoid := setOf(req.Avoid)
-	demand, seed := toVec(req.Demand), ringOf(req.Instance)
+	demand, seed := amount.ToVec(req.Demand), index.RingOf(req.Instance)
 	var all []candidate
 	for i := range workers {
 		w := workers[i]
-		w.Capacity, w.Used, w.Location = cleanResources(w.Capacity), cleanResources(w.Used), cleanPoint(w.Location)
+		w.Capacity, w.Used, w.Location = amount.Clean(w.Capacity), amount.Clean(w.Used), geo.CleanPoint(w.Location)
 		free := freeOf(&w)
 		if reject(&w, &req, avoid, demand, free).filter != passed {
 			continue
 		}
-		c := candidate{view: &w, key: ringOf(w.ID) - seed}
-		c.score, c.left = rom(toVec(w.Capacity), free, demand)
+		c := candidate{view: &w, key: index.RingOf(w.ID) - seed}
+		c.score, c.left = rom(amount.ToVec(w.Capacity), free, demand)
 		all = append(all, c)
 	}
 	slices.SortFunc(all, byAdvice)
@@ -104,8 +86,8 @@ func advised(workers []WorkerView, req Request, d Decision) Decision {
 		score[r.ID] = r.Score
 	}
 	avoid := setOf(req.Avoid)
-	sieve := newSieve(false, &req)
-	demand, soft, seed := toVec(req.Demand), req.Spread != "none", ringOf(req.Instance)
+	log := newFilterLog(false, &req)
+	demand, soft, seed := amount.ToVec(req.Demand), req.Spread != "none", index.RingOf(req.Instance)
 	var all []candidate
 	for i := range workers {
 		w := &workers[i]
@@ -121,14 +103,14 @@ func advised(workers []WorkerView, req Request, d Decision) Decision {
 			removed = removal{filter: fUnranked}
 		}
 		if removed.filter != passed {
-			sieve.remove(removed, w.ID)
+			log.remove(removed, w.ID)
 			continue
 		}
-		c := candidate{view: w, named: w.ID == a.Worker, advice: of, key: ringOf(w.ID) - seed}
+		c := candidate{view: w, named: w.ID == a.Worker, advice: of, key: index.RingOf(w.ID) - seed}
 		if soft {
 			c.same = max(0, w.Same)
 		}
-		c.score, c.left = rom(toVec(w.Capacity), free, demand)
+		c.score, c.left = rom(amount.ToVec(w.Capacity), free, demand)
 		all = append(all, c)
 	}
 	slices.SortFunc(all, byAdvice)
@@ -140,12 +122,12 @@ func advised(workers []WorkerView, req Request, d Decision) Decision {
 		}
 		d.Ranked = append(d.Ranked, Ranked{ID: c.view.ID, Score: c.advice, Parts: parts})
 	}
-	d.Filtered = sieve.filters()
+	d.Filtered = log.filters()
 	if len(all) > 0 {
 		d.Chosen = all[0].view.ID
 		return d
 	}
-	d.Reason = sieve.workerReason(d.Candidates)
+	d.Reason = log.workerReason(d.Candidates)
 	if a.Reason != "" {
 		d.Reason += "; plugin " + a.Plugin + ": " + a.Reason
 	}
@@ -168,30 +150,6 @@ func byAdvice(a, b candidate) int {
 		return -1
 	}
 	return 1 // never equal: the ids differ
-}
-
-func setOf(names []string) map[string]bool {
-	if len(names) == 0 {
-		return nil
-	}
-	out := make(map[string]bool, len(names))
-	for _, n := range names {
-		out[n] = true
-	}
-	return out
-}
-
-// cleanAdvice returns a deep copy.
-func cleanAdvice(a *Advice) *Advice {
-	if a == nil {
-		return nil
-	}
-	c := *a
-	c.Ranking, c.Rejected = slices.Clone(a.Ranking), maps.Clone(a.Rejected)
-	for i := range c.Ranking {
-		c.Ranking[i].Parts = nil
-	}
-	return &c
 }
 
 // lacksPlugin says whether a cluster has not registered the plugin of a request.

@@ -5,13 +5,18 @@ import (
 	"slices"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/policy/place/amount"
+	"github.com/verge-edge/verge/internal/policy/place/estimate"
+	"github.com/verge-edge/verge/internal/policy/place/geo"
+	"github.com/verge-edge/verge/internal/policy/place/index"
+	"github.com/verge-edge/verge/internal/policy/place/turn"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
 // Occupant is an instance on a worker that could be ended to make room.
 type Occupant struct {
 	ID wire.InstanceID
-	Claim
+	turn.Claim
 	Reserves api.Resources
 	Devices  []wire.Held
 }
@@ -22,7 +27,8 @@ type Occupant struct {
 // displace all of them (Over), none of them could stay, and without them it
 // fits. Occupants are by worker; whoever must not be ended is not among them. It is ""
 // where no worker will do, and nothing is to be ended where one has room anyway.
-func Preempt(workers []WorkerView, occupants map[string][]Occupant, req Request, has Claim) (worker string, victims []Occupant) {
+func Preempt(workers []WorkerView, occupants map[string][]Occupant, req Request, has turn.Claim) (worker string,
+	victims []Occupant) {
 	p := NewPreemption(req, has)
 	for i := range workers {
 		p.Put(workers[i], occupants[workers[i].ID])
@@ -34,30 +40,31 @@ func Preempt(workers []WorkerView, occupants map[string][]Occupant, req Request,
 // end is worked out once, and again when something changes there.
 type Preemption struct {
 	req    Request
-	has    Claim
-	demand vec
+	has    turn.Claim
+	demand amount.Vec
 	rooms  map[string]room // of the workers that will do
 }
 
 // room is what a worker has to end.
 type room struct {
 	ring    uint64
-	highest Claim
+	highest turn.Claim
 	victims []Occupant
 }
 
 // NewPreemption is for instances that ask for what req does (of which Instance and Avoid
 // do not count), and have that claim.
-func NewPreemption(req Request, has Claim) *Preemption {
+func NewPreemption(req Request, has turn.Claim) *Preemption {
 	req = cleanRequest(req)
-	return &Preemption{req: req, has: has, demand: toVec(req.Demand), rooms: map[string]room{}}
+	return &Preemption{req: req, has: has, demand: amount.ToVec(req.Demand), rooms: map[string]room{}}
 }
 
 // Put adds a worker with who is on it, or replaces what was known of it.
 func (p *Preemption) Put(w WorkerView, on []Occupant) {
-	w.Capacity, w.Used, w.Location, w.Coord = cleanResources(w.Capacity), cleanResources(w.Used), cleanPoint(w.Location), cleanCoord(w.Coord)
+	w.Capacity, w.Used, w.Location, w.Coord = amount.Clean(w.Capacity), amount.Clean(w.Used), geo.CleanPoint(w.Location),
+		geo.CleanCoord(w.Coord)
 	if v, ok := makeRoom(&w, on, &p.req, p.has, p.demand); ok {
-		p.rooms[w.ID] = room{ring: ringOf(w.ID), highest: highest(v), victims: v}
+		p.rooms[w.ID] = room{ring: index.RingOf(w.ID), highest: highest(v), victims: v}
 	} else {
 		delete(p.rooms, w.ID)
 	}
@@ -66,13 +73,14 @@ func (p *Preemption) Put(w WorkerView, on []Occupant) {
 // Best is the worker for an instance, and whom it has to end.
 func (p *Preemption) Best(instance wire.InstanceID, avoid []string) (worker string, victims []Occupant) {
 	var best room
-	seed := ringOf(instance)
+	seed := index.RingOf(instance)
 	for id, r := range p.rooms {
 		if slices.Contains(avoid, id) {
 			continue
 		}
 		if worker == "" || cmp.Or(
-			r.highest.compare(best.highest), cmp.Compare(len(r.victims), len(best.victims)), cmp.Compare(r.ring-seed, best.ring-seed), cmp.Compare(id, worker),
+			r.highest.Compare(best.highest), cmp.Compare(len(r.victims), len(best.victims)),
+			cmp.Compare(r.ring-seed, best.ring-seed), cmp.Compare(id, worker),
 		) < 0 {
 			worker, best = id, r
 		}
@@ -81,10 +89,10 @@ func (p *Preemption) Best(instance wire.InstanceID, avoid []string) (worker stri
 }
 
 // highest claim among occupants; of none one below all.
-func highest(list []Occupant) Claim {
-	most := Claim{Rank: -1}
+func highest(list []Occupant) turn.Claim {
+	most := turn.Claim{Rank: -1}
 	for i := range list {
-		if list[i].Claim.compare(most) > 0 {
+		if list[i].Claim.Compare(most) > 0 {
 			most = list[i].Claim
 		}
 	}
@@ -92,12 +100,12 @@ func highest(list []Occupant) Claim {
 }
 
 // makeRoom says whom a worker has to end for a request; false where that is no help.
-func makeRoom(w *WorkerView, on []Occupant, req *Request, has Claim, demand vec) ([]Occupant, bool) {
+func makeRoom(w *WorkerView, on []Occupant, req *Request, has turn.Claim, demand amount.Vec) ([]Occupant, bool) {
 	lower := slices.DeleteFunc(slices.Clone(on), func(o Occupant) bool { return !has.Over(o.Claim) })
-	capacity := toVec(w.Capacity)
+	capacity := amount.ToVec(w.Capacity)
 	// Of one claim those first that free the most of what is asked for.
 	frees := func(o *Occupant) (share float64) {
-		for j, r := range toVec(cleanResources(o.Reserves)) {
+		for j, r := range amount.ToVec(amount.Clean(o.Reserves)) {
 			if demand[j] > 0 && capacity[j] > 0 {
 				share = max(share, float64(r)/float64(capacity[j]))
 			}
@@ -105,13 +113,13 @@ func makeRoom(w *WorkerView, on []Occupant, req *Request, has Claim, demand vec)
 		return share
 	}
 	slices.SortFunc(lower, func(a, b Occupant) int {
-		return cmp.Or(a.compare(b.Claim), cmp.Compare(frees(&b), frees(&a)), cmp.Compare(a.ID, b.ID))
+		return cmp.Or(a.Compare(b.Claim), cmp.Compare(frees(&b), frees(&a)), cmp.Compare(a.ID, b.ID))
 	})
 	fits := func(victims []Occupant) bool {
 		v := *w
 		v.Devices = slices.Clone(w.Devices)
 		for i := range victims {
-			v.Used = Sub(v.Used, victims[i].Reserves)
+			v.Used = amount.Sub(v.Used, victims[i].Reserves)
 			for _, h := range victims[i].Devices {
 				if k := slices.IndexFunc(v.Devices, func(d Device) bool { return d.ID == h.ID }); k >= 0 {
 					v.Devices[k].Used -= h.Share
@@ -139,28 +147,28 @@ func makeRoom(w *WorkerView, on []Occupant, req *Request, has Claim, demand vec)
 // displaceable says whether a cluster might have room for one replica if everything of
 // a lower priority made room: it is only false where that is proven. Whoever could make
 // room has a rank below the priority, in whatever namespace it is.
-func displaceable(a *wire.Aggregate, demand, pending vec, priority int) bool {
+func displaceable(a *wire.Aggregate, demand, pending amount.Vec, priority int) bool {
 	if priority <= 0 || len(a.Lower) == 0 {
 		return false
 	}
-	var lower, room vec
+	var lower, room amount.Vec
 	told := false
 	for i := range a.Lower {
 		// What was not told apart counts as if it were the lowest of them.
 		if a.Lower[i].Priority < priority {
-			for j, r := range toVec(a.Lower[i].Used) {
-				lower[j] = addInt(lower[j], r)
+			for j, r := range amount.ToVec(a.Lower[i].Used) {
+				lower[j] = amount.AddInt(lower[j], r)
 			}
 			told = a.Lower[i].Room != (api.Resources{}) // older clusters do not
-			for j, r := range toVec(a.Lower[i].Room) {
+			for j, r := range amount.ToVec(a.Lower[i].Room) {
 				room[j] = max(room[j], r)
 			}
 		}
 	}
-	spreads, helps := spreadsOf(a), false
-	for j := range resources {
-		free := subInt(int64(spreads[j].Sum), pending[j])
-		if demand[j] > addInt(free, lower[j]) || told && demand[j] > room[j] {
+	spreads, helps := estimate.SpreadsOf(a), false
+	for j := range amount.Kinds {
+		free := amount.SubInt(int64(spreads[j].Sum), pending[j])
+		if demand[j] > amount.AddInt(free, lower[j]) || told && demand[j] > room[j] {
 			return false
 		}
 		helps = helps || demand[j] > 0 && lower[j] > 0

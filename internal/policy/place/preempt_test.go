@@ -9,11 +9,13 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/policy/place/amount"
+	"github.com/verge-edge/verge/internal/policy/place/turn"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
 func occupant(id string, priority int, cpu api.CPU) Occupant {
-	return Occupant{ID: id, Claim: Claim{Group: "x", Rank: priority, Priority: priority}, Reserves: api.Resources{CPU: cpu, Memory: 512 * mi}}
+	return Occupant{ID: id, Claim: turn.Claim{Group: "x", Rank: priority, Priority: priority}, Reserves: api.Resources{CPU: cpu, Memory: 512 * mi}}
 }
 
 func TestPreempt(t *testing.T) {
@@ -36,10 +38,10 @@ func TestPreempt(t *testing.T) {
 		"not where it cannot": {[]WorkerView{worker("a", api.Resources{CPU: 4000}, suspect), full("b")}, map[string][]Occupant{"a": {occupant("x", 0, 1000)}, "b": {occupant("y", 3, 1000)}}, want(500, 5), "b", []string{"y"}},
 		"room anyway":         {[]WorkerView{worker("a", api.Resources{})}, map[string][]Occupant{"a": {occupant("x", 0, 1000)}}, want(500, 5), "a", nil},
 		"whoever has the card": {[]WorkerView{equipped("a", cards("gpu - 1", "camera"))},
-			map[string][]Occupant{"a": {occupant("x", 0, 100), {ID: "y", Claim: Claim{Group: "x", Priority: 1}, Reserves: api.Resources{VGPUs: 1000}, Devices: []wire.Held{{ID: "d0", Share: 1000}}}}},
+			map[string][]Occupant{"a": {occupant("x", 0, 100), {ID: "y", Claim: turn.Claim{Group: "x", Priority: 1}, Reserves: api.Resources{VGPUs: 1000}, Devices: []wire.Held{{ID: "d0", Share: 1000}}}}},
 			with(func(r *Request) { r.Demand.VGPUs, r.Priority = 500, 2 }), "a", []string{"y"}},
 	} {
-		w, victims := Preempt(c.workers, c.on, c.req, Claim{Group: "x", Rank: c.req.Priority, Priority: c.req.Priority})
+		w, victims := Preempt(c.workers, c.on, c.req, turn.Claim{Group: "x", Rank: c.req.Priority, Priority: c.req.Priority})
 		var ids []string
 		for _, v := range victims {
 			ids = append(ids, v.ID)
@@ -53,36 +55,36 @@ func TestPreempt(t *testing.T) {
 // mosts are the highest priorities that count between the groups of genClaim.
 var mosts = map[string]int{"x": 0, "y": 2, "z": 4}
 
-func genClaim(t *rapid.T) Claim {
-	c := Claim{Group: rapid.SampledFrom([]string{"x", "y", "z"}).Draw(t, "group"), Priority: rapid.IntRange(0, 5).Draw(t, "priority")}
-	c.Rank = RankOf(c.Priority, mosts[c.Group])
+func genClaim(t *rapid.T) turn.Claim {
+	c := turn.Claim{Group: rapid.SampledFrom([]string{"x", "y", "z"}).Draw(t, "group"), Priority: rapid.IntRange(0, 5).Draw(t, "priority")}
+	c.Rank = turn.RankOf(c.Priority, mosts[c.Group])
 	return c
 }
 
 // Nobody displaces others in a ring, and who may is a matter of both alone.
 func TestClaims(t *testing.T) {
 	for _, c := range []struct {
-		a, b Claim
+		a, b turn.Claim
 		want bool
 	}{
-		{Claim{"x", 0, 5}, Claim{"x", 0, 4}, true},
-		{Claim{"x", 0, 5}, Claim{"x", 0, 5}, false},
-		{Claim{"x", 0, 5}, Claim{"y", 0, 0}, false}, // what does not count for others
-		{Claim{"y", 1, 1}, Claim{"x", 0, 900}, true},
-		{Claim{"y", 2, 9}, Claim{"z", 2, 2}, false},
+		{turn.Claim{Group: "x", Rank: 0, Priority: 5}, turn.Claim{Group: "x", Rank: 0, Priority: 4}, true},
+		{turn.Claim{Group: "x", Rank: 0, Priority: 5}, turn.Claim{Group: "x", Rank: 0, Priority: 5}, false},
+		{turn.Claim{Group: "x", Rank: 0, Priority: 5}, turn.Claim{Group: "y", Rank: 0, Priority: 0}, false}, // what does not count for others
+		{turn.Claim{Group: "y", Rank: 1, Priority: 1}, turn.Claim{Group: "x", Rank: 0, Priority: 900}, true},
+		{turn.Claim{Group: "y", Rank: 2, Priority: 9}, turn.Claim{Group: "z", Rank: 2, Priority: 2}, false},
 	} {
 		if got := c.a.Over(c.b); got != c.want {
 			t.Errorf("%+v over %+v: %v", c.a, c.b, got)
 		}
 	}
 	for _, c := range []struct{ priority, most, want int }{{5, 0, 0}, {5, 3, 3}, {2, 3, 2}, {-4, 3, 0}, {4, -1, 0}} {
-		if got := RankOf(c.priority, c.most); got != c.want {
+		if got := turn.RankOf(c.priority, c.most); got != c.want {
 			t.Errorf("rank of %d, at most %d: %d", c.priority, c.most, got)
 		}
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := genClaim(t), genClaim(t)
-		if a.Over(b) && a.compare(b) <= 0 {
+		if a.Over(b) && a.Compare(b) <= 0 {
 			t.Fatalf("%+v displaces %+v, and nothing keeps them from a ring", a, b)
 		}
 	})
@@ -92,13 +94,13 @@ func TestClaims(t *testing.T) {
 // priority; between groups of one rank the order is as it was, but for promises.
 func TestInTurn(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var list []Waiter
+		var list []turn.Waiter
 		for range rapid.IntRange(0, 12).Draw(t, "waiting") {
-			w := Waiter{Claim: genClaim(t), Promised: rapid.Bool().Draw(t, "promised")}
+			w := turn.Waiter{Claim: genClaim(t), Promised: rapid.Bool().Draw(t, "promised")}
 			w.Promised = w.Promised && w.Priority > 0
 			list = append(list, w)
 		}
-		order := InTurn(list)
+		order := turn.InTurn(list)
 		if sorted := slices.Sorted(slices.Values(order)); len(order) != len(list) || len(slices.Compact(sorted)) != len(list) {
 			t.Fatalf("%v of %d", order, len(list))
 		}
@@ -132,7 +134,7 @@ func TestInTurn(t *testing.T) {
 			}
 		}
 	})
-	if got := InTurn([]Waiter{{}, {Claim: Claim{Group: "x"}}, {}}); !slices.Equal(got, []int{0, 1, 2}) {
+	if got := turn.InTurn([]turn.Waiter{{}, {Claim: turn.Claim{Group: "x"}}, {}}); !slices.Equal(got, []int{0, 1, 2}) {
 		t.Errorf("without priorities: %v", got)
 	}
 }
@@ -145,11 +147,11 @@ func TestPreemptProperties(t *testing.T) {
 		for i := range workers {
 			workers[i].Used = api.Resources{}
 			for k := range rapid.IntRange(0, 5).Draw(t, "occupants") {
-				o := Occupant{ID: fmt.Sprintf("o%d.%d", i, k), Claim: genClaim(t), Reserves: cleanResources(genResources(t, "reserves"))}
+				o := Occupant{ID: fmt.Sprintf("o%d.%d", i, k), Claim: genClaim(t), Reserves: amount.Clean(genResources(t, "reserves"))}
 				on[workers[i].ID] = append(on[workers[i].ID], o)
-				workers[i].Used = Add(workers[i].Used, o.Reserves)
+				workers[i].Used = amount.Add(workers[i].Used, o.Reserves)
 			}
-			workers[i].Capacity = Larger(workers[i].Capacity, workers[i].Used) // nothing is overcommitted
+			workers[i].Capacity = amount.Larger(workers[i].Capacity, workers[i].Used) // nothing is overcommitted
 		}
 		req := genRequest(t)
 		has := genClaim(t)
@@ -180,7 +182,7 @@ func TestPreemptProperties(t *testing.T) {
 		fits := func(gone []Occupant) bool {
 			v := w
 			for _, o := range gone {
-				v.Used = Sub(v.Used, o.Reserves)
+				v.Used = amount.Sub(v.Used, o.Reserves)
 			}
 			return Schedule([]WorkerView{v}, req).Chosen == id
 		}
@@ -255,16 +257,16 @@ func TestRoomThatCanBeMadeQuality(t *testing.T) {
 			w := &workers[i]
 			part := r.Float64()
 			low := api.Resources{CPU: api.CPU(part * float64(w.Used.CPU)), Memory: api.Bytes(part * float64(w.Used.Memory)), Disk: api.Bytes(part * float64(w.Used.Disk))}
-			free := Add(Sub(w.Capacity, w.Used), low)
-			use.Used, use.Room = Add(use.Used, low), Larger(use.Room, free)
-			ok, _ := Fits(free, demand)
+			free := amount.Add(amount.Sub(w.Capacity, w.Used), low)
+			use.Used, use.Room = amount.Add(use.Used, low), amount.Larger(use.Room, free)
+			ok, _ := amount.Fits(free, demand)
 			fits = fits || ok
 		}
 		told, untold := a, a
 		told.Lower = []wire.PriorityUse{use}
 		use.Room = api.Resources{}
 		untold.Lower = []wire.PriorityUse{use}
-		says := func(a *wire.Aggregate) bool { return displaceable(a, toVec(demand), vec{}, 5) }
+		says := func(a *wire.Aggregate) bool { return displaceable(a, amount.ToVec(demand), amount.Vec{}, 5) }
 		if fits && !says(&told) && use.Used != (api.Resources{}) {
 			t.Fatalf("one worker can make room for %+v, and the aggregate denies it: %+v", demand, told.Lower)
 		}

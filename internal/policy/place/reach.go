@@ -2,11 +2,9 @@ package place
 
 import (
 	"cmp"
-	"fmt"
-	"math"
 	"time"
 
-	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/policy/place/geo"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -46,7 +44,8 @@ type reach struct {
 // compare orders clusters: those first that are likelier to keep what is asked for, then
 // the nearer ones.
 func (r reach) compare(o reach) int {
-	return cmp.Or(cmp.Compare(r.chance, o.chance), cmp.Compare(count(!r.known), count(!o.known)), cmp.Compare(r.latency, o.latency))
+	return cmp.Or(cmp.Compare(r.chance, o.chance), cmp.Compare(count(!r.known), count(!o.known)),
+		cmp.Compare(r.latency, o.latency))
 }
 
 // reaches says what a cluster is away from what a request must be near, or which
@@ -98,7 +97,7 @@ func (t *Threshold) from(c *ClusterView, target *Target) (r reach, f far, possib
 			return r, f, false
 		}
 	} else {
-		centres := distanceKm(a.Disc.Center, *target.Location)
+		centres := geo.DistanceKm(a.Disc.Center, *target.Location)
 		f.km = max(0, centres-a.Disc.RadiusKm-target.RadiusKm)
 		if t.Distance > 0 {
 			if (target.Place || target.Whole) && f.km*1000 > float64(t.Distance) {
@@ -130,60 +129,4 @@ func (t *Threshold) from(c *ClusterView, target *Target) (r reach, f far, possib
 		r.chance = mayKeep
 	}
 	return r, f, true
-}
-
-// reachWords are those of a cluster that is proven to be too far.
-func (s *sieve) reachWords(f int, r *removal) words {
-	t := &s.req.Latency[r.far.which]
-	name, most := "latency", fmt.Sprintf("%s of %s", t.Max, t.To)
-	if f == fDistance {
-		name, most = "distance", fmt.Sprintf("%s of %s", t.Distance, t.To)
-	}
-	one := "has no worker that knows its location, which is to be within " + most
-	if r.far.km >= 0 {
-		one = fmt.Sprintf("has no worker within %s: the nearest may be %s km away", most, tenthsDown(r.far.km))
-		if f == fLatency {
-			one += ", at least " + milliseconds(r.far.rtt)
-		}
-	}
-	return words{name, one, one, "have no worker within " + most}
-}
-
-// tenthsDown writes kilometres that something is away at least, rounded down.
-func tenthsDown(km float64) string {
-	if km >= 100 {
-		return fmt.Sprintf("%.0f", math.Floor(km))
-	}
-	return fmt.Sprintf("%.1f", math.Floor(km*10)/10)
-}
-
-// around is the ball around the coordinates of workers; nil where there are none.
-func around(coords []*wire.Coordinate) *wire.Around {
-	if len(coords) == 0 {
-		return nil
-	}
-	var c wire.Coordinate
-	n := float64(len(coords))
-	for _, w := range coords {
-		for i, x := range w.Vec {
-			c.Vec[i] += x / n
-		}
-		c.Height += w.Height / n
-		c.Adjustment += w.Adjustment / n
-		c.Error += w.Error / n
-	}
-	round := func(x float64, part float64) float64 { return math.Round(x*part)/part + 0 }
-	for i := range c.Vec {
-		c.Vec[i] = round(c.Vec[i], 1000)
-	}
-	c.Height, c.Adjustment, c.Error = round(c.Height, 1000), round(c.Adjustment, 1000), round(c.Error, 10)
-	radius := 0.0
-	for _, w := range coords {
-		sum := 0.0
-		for i, x := range w.Vec {
-			sum += (x - c.Vec[i]) * (x - c.Vec[i])
-		}
-		radius = max(radius, math.Sqrt(sum))
-	}
-	return &wire.Around{Center: c, Radius: api.Duration(math.Ceil(radius*1000) * 1e6), Workers: len(coords)}
 }

@@ -22,7 +22,8 @@ func Replay(d Decision) (Decision, error) {
 		return Decision{}, fmt.Errorf("replay: %w", err)
 	}
 	if d.InputsOmitted > 0 {
-		return Decision{}, fmt.Errorf("replay: the record left out its %d inputs: records carry at most %d", d.InputsOmitted, MaxInputs)
+		return Decision{}, fmt.Errorf("replay: the record left out its %d inputs: records carry at most %d", d.InputsOmitted,
+			MaxInputs)
 	}
 	switch d.Kind {
 	case KindClusters:
@@ -30,6 +31,7 @@ func Replay(d Decision) (Decision, error) {
 	case KindWorker:
 		return Schedule(d.Workers, d.Request), nil
 	default:
-		return Decision{}, fmt.Errorf("replay: unknown kind of decision %q: this build knows %q and %q", d.Kind, KindClusters, KindWorker)
+		return Decision{}, fmt.Errorf("replay: unknown kind of decision %q: this build knows %q and %q", d.Kind, KindClusters,
+			KindWorker)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/policy/place/amount"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -214,8 +215,8 @@ func TestScheduleProperties(t *testing.T) {
 		d := Schedule(workers, req)
 		checkRecord(t, d, Schedule(rapid.Permutation(workers).Draw(t, "order"), req))
 		feasible := func(w WorkerView) bool {
-			free := Sub(w.Capacity, w.Used)
-			ok, _ := Fits(free, cleanResources(req.Demand))
+			free := amount.Sub(w.Capacity, w.Used)
+			ok, _ := amount.Fits(free, amount.Clean(req.Demand))
 			ok = ok && !w.Suspect && !w.Cordoned && !slices.Contains(req.Avoid, w.ID) && (req.Runtime == "" || slices.Contains(w.Runtimes, req.Runtime))
 			_, lacking := Give(w.Devices, req.Demand, req.Devices)
 			_, far := tooFar(&w, &req)

@@ -1,12 +1,18 @@
 package place
 
-import "math"
+import (
+	"math"
 
-// search looks for the best rows, as Schedule ranks them. By rom it goes down first where the bound of what is below is best, and leaves out what
+	"github.com/verge-edge/verge/internal/policy/place/amount"
+	"github.com/verge-edge/verge/internal/policy/place/index"
+)
+
+// search looks for the best rows, as Schedule ranks them. By rom it goes down first where the bound of what is below is
+// best, and leaves out what
 // cannot come among the best any more; by other schedulers it looks at all that fit.
 type search struct {
 	how    *scorer
-	demand vec
+	demand amount.Vec
 	soft   bool
 	seed   uint64
 	skip   map[string]bool // ids that are not in the running
@@ -37,37 +43,37 @@ func (b *bound) before(o *bound) bool {
 const rounding = 1e-9
 
 // bound says what to expect of the rows in b at best; false if none of them fits.
-func (s *search) bound(b *box) (out bound, ok bool) {
+func (s *search) bound(b *index.Box) (out bound, ok bool) {
 	taken := 0.0 // the largest share of a worker that the demand may be
-	for j := range resources {
+	for j := range amount.Kinds {
 		d := s.demand[j]
-		if d > b.maxFree[j] {
+		if d > b.MaxFree[j] {
 			return out, false
 		}
 		if d > 0 {
-			taken = max(taken, float64(d)/float64(max(d, b.minCap[j])))
+			taken = max(taken, float64(d)/float64(max(d, b.MinCap[j])))
 		}
 		// Of rows that are all alike this is the score, to the bit.
-		if b.minFree[j] > d && (j <= rDisk || d > 0) {
-			out.score = max(out.score, float64(b.minFree[j]-d)/float64(b.maxCap[j]))
+		if b.MinFree[j] > d && (j <= amount.Disk || d > 0) {
+			out.score = max(out.score, float64(b.MinFree[j]-d)/float64(b.MaxCap[j]))
 		}
 	}
 	if s.how != scorers[ROM] {
 		return bound{score: math.Inf(-1)}, true
 	}
 	// The resource of which most is left now has at least so much of it left then.
-	out.score = max(out.score, b.fullest-taken-rounding)
-	for _, j := range accelerators {
-		if s.demand[j] == 0 && b.minCap[j] > 0 {
+	out.score = max(out.score, b.Fullest-taken-rounding)
+	for _, j := range amount.Accelerators {
+		if s.demand[j] == 0 && b.MinCap[j] > 0 {
 			out.score++ // as rom has it
 			break
 		}
 	}
 	if s.soft {
-		out.same = b.same
+		out.same = b.Same
 	}
-	if s.seed <= b.minHash || s.seed > b.maxHash {
-		out.key = b.minHash - s.seed
+	if s.seed <= b.MinHash || s.seed > b.MaxHash {
+		out.key = b.MinHash - s.seed
 	}
 	return out, true
 }
@@ -87,14 +93,14 @@ func (s *search) beaten(b *bound) bool {
 	return b.key > w.key
 }
 
-func (s *search) visit(n *node) {
-	for i := range n.rows {
-		s.try(&n.rows[i])
+func (s *search) visit(n *index.Node) {
+	for i := range n.Rows {
+		s.try(&n.Rows[i])
 	}
-	var order [fan]bound
+	var order [index.Fan]bound
 	k := 0
-	for i, kid := range n.kids {
-		b, ok := s.bound(&kid.box)
+	for i, kid := range n.Kids {
+		b, ok := s.bound(&kid.Box)
 		if !ok {
 			continue
 		}
@@ -110,26 +116,26 @@ func (s *search) visit(n *node) {
 		if s.beaten(&order[i]) {
 			return
 		}
-		s.visit(n.kids[order[i].at])
+		s.visit(n.Kids[order[i].at])
 	}
 }
 
 // try puts a row among the best if it fits and is one of them.
-func (s *search) try(r *row) {
-	if firstShort(&s.demand, &r.free) >= 0 {
+func (s *search) try(r *index.Row) {
+	if amount.FirstShort(&s.demand, &r.Free) >= 0 {
 		return
 	}
-	c := candidate{key: r.hash - s.seed}
-	s.how.judge(&c, fit{capacity: r.capacity, free: r.free, demand: s.demand}, r.same, s.soft)
+	c := candidate{key: r.Hash - s.seed}
+	s.how.judge(&c, fit{capacity: r.Capacity, free: r.Free, demand: s.demand}, r.Same, s.soft)
 	if s.n == maxRanked {
 		w := &s.best[maxRanked-1]
 		if o := c.compare(w); o > 0 || o == 0 && c.key > w.key {
 			return
 		}
 	}
-	if s.skip[r.id] {
+	if s.skip[r.ID] {
 		return
 	}
-	c.view = s.view(r.id)
+	c.view = s.view(r.ID)
 	s.n = insert(&s.best, s.n, c)
 }

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/policy/place/geo"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -41,7 +42,7 @@ func WhereOf(a wire.Aggregate, old *wire.Where) *wire.Where {
 	if old != nil {
 		was = *old
 	}
-	if d := a.Disc; d != nil && d.Workers > 0 && d.Workers >= a.Workers && d.RadiusKm < maxKm {
+	if d := a.Disc; d != nil && d.Workers > 0 && d.Workers >= a.Workers && d.RadiusKm < geo.MaxKm {
 		switch {
 		case was.Disc != nil && stillKm(was.Disc, d):
 			w.Disc = was.Disc
@@ -67,7 +68,7 @@ func WhereOf(a wire.Aggregate, old *wire.Where) *wire.Where {
 func coarseDisc(d *wire.Disc) *wire.Disc {
 	round := func(x float64) float64 { return math.Round(math.Round(x/coarseDegrees)*coarseDegrees*10)/10 + 0 }
 	c := api.Point{round(d.Center[0]), round(d.Center[1])}
-	return &wire.Disc{Center: c, RadiusKm: upTo(d.RadiusKm+distanceKm(c, d.Center)+spareKm, coarseKm)}
+	return &wire.Disc{Center: c, RadiusKm: upTo(d.RadiusKm+geo.DistanceKm(c, d.Center)+spareKm, coarseKm)}
 }
 
 // coarseBall is a ball that contains r. What all ways have in common is rounded up.
@@ -78,7 +79,7 @@ func coarseBall(r *wire.Around) *wire.Around {
 		c.Vec[i] = math.Round(math.Round(x/coarseRTT)*coarseRTT*1e3)/1e3 + 0
 	}
 	c.Height, c.Adjustment = upTo(c.Height, coarseRTT), upTo(c.Adjustment, coarseRTT)
-	radius := max(leastBall, upTo(r.Radius.Std().Seconds()+apart(c, &r.Center)+spareRTT, coarseRTT))
+	radius := max(leastBall, upTo(r.Radius.Std().Seconds()+geo.Apart(c, &r.Center)+spareRTT, coarseRTT))
 	out.Radius = api.Duration(math.Round(radius*1e3) * 1e6)
 	return out
 }
@@ -88,26 +89,17 @@ func upTo(x, step float64) float64 {
 	return math.Round(math.Ceil(x/step-1e-9)*step*1e3)/1e3 + 0
 }
 
-// apart is how far two coordinates are from each other without what all ways from them
-// have in common, in seconds.
-func apart(a, b *wire.Coordinate) float64 {
-	sum := 0.0
-	for i := range a.Vec {
-		sum += (a.Vec[i] - b.Vec[i]) * (a.Vec[i] - b.Vec[i])
-	}
-	return math.Sqrt(sum)
-}
-
 // stillKm says whether a disc that was told contains what there is, and not much else.
 func stillKm(told, is *wire.Disc) bool {
-	return distanceKm(told.Center, is.Center)+is.RadiusKm <= told.RadiusKm+1e-6 && told.RadiusKm <= is.RadiusKm+steadyKm
+	return geo.DistanceKm(told.Center, is.Center)+is.RadiusKm <= told.RadiusKm+1e-6 &&
+		told.RadiusKm <= is.RadiusKm+steadyKm
 }
 
 // stillRTT is stillKm in the space of round trips.
 func stillRTT(told, is *wire.Around) bool {
 	toldRadius, isRadius := told.Radius.Std().Seconds(), is.Radius.Std().Seconds()
 	more := told.Center.Height + told.Center.Adjustment - is.Center.Height - is.Center.Adjustment
-	return apart(&told.Center, &is.Center)+isRadius <= toldRadius+1e-9 && toldRadius <= isRadius+steadyRTT &&
+	return geo.Apart(&told.Center, &is.Center)+isRadius <= toldRadius+1e-9 && toldRadius <= isRadius+steadyRTT &&
 		more >= -1e-9 && more <= steadyRTT
 }
 
@@ -145,7 +137,8 @@ func (t *Threshold) may(w *WorkerView) bool {
 		if d := target.Direct[w.ID].Std(); d > 0 && (t.Distance == 0 || t.Max > 0 && d > t.Max.Std()) {
 			continue // it was measured
 		}
-		if t.Distance > 0 && target.Location != nil && w.Location != nil && (distanceKm(*target.Location, *w.Location)-target.RadiusKm)*1000 > float64(t.Distance) {
+		if t.Distance > 0 && target.Location != nil && w.Location != nil &&
+			(geo.DistanceKm(*target.Location, *w.Location)-target.RadiusKm)*1000 > float64(t.Distance) {
 			continue
 		}
 		return true

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/policy/place/geo"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -170,14 +171,14 @@ func TestWhereaboutsContainAllWorkers(t *testing.T) {
 			}
 			coords = append(coords, &c)
 		}
-		a := wire.Aggregate{Workers: len(points), Disc: disc(points), Around: around(coords)}
+		a := wire.Aggregate{Workers: len(points), Disc: geo.Disc(points), Around: geo.Around(coords)}
 		a.Around.Outside = 1
 		w := WhereOf(a, nil)
 		if w == nil || w.Disc == nil || w.Around == nil {
 			t.Fatalf("%+v is told as %+v", a, w)
 		}
 		for _, p := range points {
-			if km := distanceKm(w.Disc.Center, p); km > w.Disc.RadiusKm {
+			if km := geo.DistanceKm(w.Disc.Center, p); km > w.Disc.RadiusKm {
 				t.Fatalf("%v is %.3f km from the centre of %+v", p, km, *w.Disc)
 			}
 		}
@@ -212,7 +213,7 @@ func TestWhereaboutsContainAllWorkers(t *testing.T) {
 // The whereabouts of one worker are a ball and a disc, not a point.
 func TestASingleWorkerIsToldAsItsSurroundings(t *testing.T) {
 	c := wire.Coordinate{Vec: [wire.CoordinateDimensions]float64{0.0123, -0.0456}, Height: 0.0017, Error: 0.2}
-	a := wire.Aggregate{Workers: 1, Disc: disc([]api.Point{{48.137412, 11.575543}}), Around: around([]*wire.Coordinate{&c})}
+	a := wire.Aggregate{Workers: 1, Disc: geo.Disc([]api.Point{{48.137412, 11.575543}}), Around: geo.Around([]*wire.Coordinate{&c})}
 	a.Around.Outside = 1
 	w := WhereOf(a, nil)
 	if w.Disc.Center != (api.Point{48.1, 11.6}) || w.Disc.RadiusKm != 10 {

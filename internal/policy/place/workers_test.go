@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/policy/place/amount"
+	"github.com/verge-edge/verge/internal/policy/place/index"
 )
 
 var size4 = api.Resources{CPU: 4000, Memory: 4 * gi, Disk: 40 * gi}
@@ -61,7 +63,7 @@ func TestSchedule(t *testing.T) {
 		"default scheduler":   {[]WorkerView{worker("a", empty)}, func(r *Request) { r.Scheduler = "" }, "a", ""},
 		"filters in order":    {[]WorkerView{worker("a", size4, suspect, runs("wasm"))}, avoid("a"), "", "1 worker: 1 is suspect"},
 		"cpu before memory":   {[]WorkerView{worker("a", size4)}, unchanged, "", "1 worker: 1 is full: needs 100m cpu, 0 free"},
-		"an exact fit is one": {[]WorkerView{worker("a", Sub(size4, request(1).Demand))}, unchanged, "a", ""},
+		"an exact fit is one": {[]WorkerView{worker("a", amount.Sub(size4, request(1).Demand))}, unchanged, "a", ""},
 	} {
 		d := Schedule(c.workers, with(c.change))
 		if d.Chosen != c.want || d.Reason != c.reason {
@@ -120,7 +122,7 @@ func TestPlacingSpreadsEvenly(t *testing.T) {
 		d := Schedule(ws, with(func(r *Request) { r.Instance = fmt.Sprintf("shop.web.%d", i) }))
 		w := &ws[slices.IndexFunc(ws, func(w WorkerView) bool { return w.ID == d.Chosen })]
 		w.Same++
-		w.Used = Add(w.Used, d.Request.Demand)
+		w.Used = amount.Add(w.Used, d.Request.Demand)
 	}
 	for _, w := range ws {
 		if w.Same != 7 {
@@ -131,7 +133,7 @@ func TestPlacingSpreadsEvenly(t *testing.T) {
 
 // The hash is part of what a replay must reproduce, also on another machine.
 func TestTieHashIsStable(t *testing.T) {
-	if got, want := ringOf("w1"), uint64(0x1e4c6f2150a3deea); got != want {
+	if got, want := index.RingOf("w1"), uint64(0x1e4c6f2150a3deea); got != want {
 		t.Errorf("hash %#x, want %#x", got, want)
 	}
 }

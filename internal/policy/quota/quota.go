@@ -18,7 +18,8 @@ var bounded = []struct {
 	n    func(q *wire.Quota) *int
 	text func(n int64) string
 }{
-	{name: "cpu", of: func(q *wire.Quota) *int64 { return (*int64)(&q.CPU) }, text: func(n int64) string { return api.CPU(n).String() }},
+	{name: "cpu", of: func(q *wire.Quota) *int64 { return (*int64)(&q.CPU) },
+		text: func(n int64) string { return api.CPU(n).String() }},
 	{name: "memory", of: func(q *wire.Quota) *int64 { return (*int64)(&q.Memory) }, text: bytes},
 	{name: "disk", of: func(q *wire.Quota) *int64 { return (*int64)(&q.Disk) }, text: bytes},
 	{name: "vgpus", of: func(q *wire.Quota) *int64 { return (*int64)(&q.VGPUs) }, text: units},
@@ -135,7 +136,8 @@ func Exceeded(q, others, before, after wire.Quota) string {
 	var over []string
 	passed := func(name string, text func(int64) string, bound, was, is int64) {
 		if bound > 0 && is > bound && is > was {
-			over = append(over, fmt.Sprintf("%s: %s allowed, %s used, %s asked for, %s too much", name, text(bound), text(was), text(is), text(is-bound)))
+			over = append(over, fmt.Sprintf("%s: %s allowed, %s used, %s asked for, %s too much", name, text(bound), text(was),
+				text(is), text(is-bound)))
 		}
 	}
 	for k, b := range bounded {
@@ -177,7 +179,8 @@ func Check(q wire.Quota) error {
 		case kind == api.DeviceGPU || kind == api.DeviceTPU:
 			return fmt.Errorf("%s%s: the number of these is bounded by v%ss", Device, kind, kind)
 		case !api.IsDeviceType(kind):
-			return fmt.Errorf("%s%.63q: this is not a type of devices: small letters, digits and -, as a service names it", Device, kind)
+			return fmt.Errorf("%s%.63q: this is not a type of devices: small letters, digits and -, as a service names it",
+				Device, kind)
 		case n < 1 || n > wire.MaxQuotaCount:
 			return fmt.Errorf("%s%s: %d is not between 1 and %d: leave it out to have none", Device, kind, n, wire.MaxQuotaCount)
 		}

@@ -82,7 +82,8 @@ func Worse(bound float64, before, after Count) string {
 	if !Exceeds(bound, before, after) {
 		return ""
 	}
-	return fmt.Sprintf("of the requests to the new revision %s, of those to the one before %s; more than %s are too many (max_errors)",
+	return fmt.Sprintf("of the requests to the new revision %s, of those to the one before %s; more than %s are too "+
+		"many (max_errors)",
 		after, before, percent(bound))
 }
 

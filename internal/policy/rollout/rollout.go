@@ -126,7 +126,8 @@ func (r Rules) counts(u *Unit, now time.Time) bool {
 // Decide says what to do next. It is a function of its arguments; whoever calls it
 // again when the action is carried out gets the next one.
 func Decide(r Rules, s State, now time.Time) Action {
-	a := Action{Failed: s.Failed, Best: s.Best, Moved: s.Moved, Step: s.Step, Stepped: s.Stepped, Waves: r.waves(s.Promised)}
+	a := Action{Failed: s.Failed, Best: s.Best, Moved: s.Moved, Step: s.Step, Stepped: s.Stepped,
+		Waves: r.waves(s.Promised)}
 	var behind []*Unit
 	extras, placed, done, missed, inFlight, good, waiting := 0, 0, 0, 0, 0, 0, 0
 	for i := range s.Units {
@@ -184,7 +185,8 @@ func Decide(r Rules, s State, now time.Time) Action {
 		a.Surge = s.surge(r, extras, missed, now)
 	}
 	all := done >= placed && len(s.Units)-extras >= s.Promised
-	if !base && all && worse == "" && (waiting == 0 || done > 0) { // what has no place is no reason to wait once it has been seen to run
+	if !base && all && worse == "" &&
+		(waiting == 0 || done > 0) { // what has no place is no reason to wait once it has been seen to run
 		a.Done, a.Surge, a.Failed, a.Trial = true, 0, "", false
 		return a
 	}
@@ -208,7 +210,8 @@ func Decide(r Rules, s State, now time.Time) Action {
 			left -= age(now, since)
 		}
 		if left <= 0 {
-			a.Failed = fmt.Sprintf("nothing got any further for %s: %s", r.Deadline, cmp.Or(a.asks(&s), a.waits(r, &s, now), s.waitsFor(r, now)))
+			a.Failed = fmt.Sprintf("nothing got any further for %s: %s", r.Deadline,
+				cmp.Or(a.asks(&s), a.waits(r, &s, now), s.waitsFor(r, now)))
 			a.Share, a.Ask = 0, 0
 			a.Surge, a.Why = min(a.Surge, extras), a.Failed
 			return a

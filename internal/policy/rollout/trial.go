@@ -96,7 +96,8 @@ func (a *Action) waits(r Rules, s *State, now time.Time) string {
 		return ""
 	}
 	st := r.Steps[a.Step]
-	why := fmt.Sprintf("step %d of %d: %s of the requests go to the new revision", a.Step+1, len(r.Steps), percent(a.Share))
+	why := fmt.Sprintf("step %d of %d: %s of the requests go to the new revision", a.Step+1, len(r.Steps),
+		percent(a.Share))
 	if a.Share < st.Share-1e-9 {
 		why += fmt.Sprintf(", not %s: as many as its instances can take", percent(st.Share))
 	}

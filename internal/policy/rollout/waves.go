@@ -48,5 +48,6 @@ func (a *Action) asks(s *State) string {
 	if a.Ask == 0 {
 		return ""
 	}
-	return fmt.Sprintf("wave %d of %d waits for the word of a hook: %s", a.Ask, a.Waves, cmp.Or(s.Unheard, "it is being asked"))
+	return fmt.Sprintf("wave %d of %d waits for the word of a hook: %s", a.Ask, a.Waves,
+		cmp.Or(s.Unheard, "it is being asked"))
 }

@@ -272,7 +272,8 @@ func (s *Scaler) forQueue(r Rules, replicas []Replica, out *Decision) int {
 	if r.SLO <= s.exec {
 		if !s.warned {
 			s.warned = true
-			out.Warning = fmt.Sprintf("the objective of %v cannot be met: a request alone takes %v; replicas follow the rate, at %.0f %% of what they can do. Make slo longer than that, or the service faster",
+			out.Warning = fmt.Sprintf("the objective of %v cannot be met: a request alone takes %v; replicas follow the rate, "+
+				"at %.0f %% of what they can do. Make slo longer than that, or the service faster",
 				r.SLO, s.exec.Round(time.Millisecond), 100*Utilisation)
 		}
 		return 0

@@ -163,7 +163,8 @@ func (m *Meter) Failed(t *Token, now time.Time) {
 // Report of now.
 func (m *Meter) Report(now time.Time) Report {
 	m.advance(now)
-	return Report{Queue: m.waiting, InFlight: m.running, Rate: m.rate, Confidence: m.confidence, Exec: m.exec, Work: m.work}
+	return Report{Queue: m.waiting, InFlight: m.running, Rate: m.rate, Confidence: m.confidence, Exec: m.exec,
+		Work: m.work}
 }
 
 func (m *Meter) learnExec(took, waited time.Duration) {

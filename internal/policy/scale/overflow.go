@@ -150,8 +150,10 @@ func newSpill(gives []wire.Give, sites []Site, free, coming int) *spill {
 		s.room = append(s.room, x.Room)
 	}
 	s.lack, s.spare, s.home = make([]int, len(s.sites)), make([]int, len(s.sites)), make([]int, len(s.sites))
-	s.out = Overflow{Gives: slices.Clone(gives), Assign: map[string]int{}, Take: map[string]int{}, Refused: map[string]string{}, Unserved: map[string]string{}}
-	slices.SortFunc(s.out.Gives, func(a, b wire.Give) int { return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To)) })
+	s.out = Overflow{Gives: slices.Clone(gives), Assign: map[string]int{}, Take: map[string]int{},
+		Refused: map[string]string{}, Unserved: map[string]string{}}
+	slices.SortFunc(s.out.Gives,
+		func(a, b wire.Give) int { return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To)) })
 	return s
 }
 
@@ -359,7 +361,8 @@ func (s *spill) give(x *Site, to string, n int) {
 		}
 	}
 	s.out.Gives = append(s.out.Gives, wire.Give{From: x.Name, To: to, N: n, Why: why})
-	slices.SortFunc(s.out.Gives, func(a, b wire.Give) int { return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To)) })
+	slices.SortFunc(s.out.Gives,
+		func(a, b wire.Give) int { return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To)) })
 }
 
 // move says which rights go where: those that are free at once, and for the rest some

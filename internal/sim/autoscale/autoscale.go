@@ -370,13 +370,15 @@ func (w *world) wanted(s *service, t float64) int {
 	d := scale.Demand{Rate: float64(s.came) / 2, Refused: float64(s.refused) / 2, Waiting: len(s.held)}
 	for _, p := range s.pods {
 		rps, _ := p.capacity.RPS()
-		d.Replicas = append(d.Replicas, scale.Replica{ID: p.id, RPS: rps, Exec: p.meter.Report(at(t)).Exec, Waiting: len(p.queue), Ready: p.ready <= t})
+		d.Replicas = append(d.Replicas,
+			scale.Replica{ID: p.id, RPS: rps, Exec: p.meter.Report(at(t)).Exec, Waiting: len(p.queue), Ready: p.ready <= t})
 	}
 	most := w.Most
 	if most == 0 {
 		most = 10000
 	}
-	got := s.ours.Decide(scale.Rules{Min: w.Least, Max: most, Concurrency: w.Places, SLO: w.SLO, Grace: w.Grace, Current: w.how == OursNaive}, d, at(t))
+	got := s.ours.Decide(scale.Rules{Min: w.Least, Max: most, Concurrency: w.Places, SLO: w.SLO, Grace: w.Grace,
+		Current: w.how == OursNaive}, d, at(t))
 	rank := map[string]int{}
 	for i, id := range got.Stay {
 		rank[id] = i
@@ -426,7 +428,8 @@ func (w *world) fill(t float64) {
 			s.born++
 			s.out.Starts++
 			s.ours.Starts.Observe(w.Start)
-			s.pods = append(s.pods, &pod{id: "p" + strconv.Itoa(s.born), ready: t + w.Start.Seconds(), meter: scale.NewMeter(at(t))})
+			s.pods = append(s.pods, &pod{id: "p" + strconv.Itoa(s.born), ready: t + w.Start.Seconds(),
+				meter: scale.NewMeter(at(t))})
 			used++
 			started = true
 		}

@@ -86,7 +86,8 @@ var MostPods = Scheduler{Name: "most-pods", together: func(p *Pool, s *Scenario)
 	}
 	sorted := *s
 	sorted.Order = slices.Clone(s.order())
-	slices.SortStableFunc(sorted.Order, func(a, b int) int { return cmp.Or(cmp.Compare(size(a), size(b)), cmp.Compare(a, b)) })
+	slices.SortStableFunc(sorted.Order,
+		func(a, b int) int { return cmp.Or(cmp.Compare(size(a), size(b)), cmp.Compare(a, b)) })
 	return eachByScore(func(capacity, free, want [2]float64) (score float64) {
 		for j := range capacity {
 			score -= (free[j] - want[j]) / max(1, capacity[j])

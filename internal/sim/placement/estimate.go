@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/verge-edge/verge/internal/policy/place"
+	"github.com/verge-edge/verge/internal/policy/place/amount"
 )
 
 // Errors counts how often what the root expects of an aggregate was wrong.
@@ -75,11 +76,11 @@ func (p *Pool) fill(s *Scenario, full float64, rng *rand.Rand) {
 	}
 	for missed := 0; used < full*total && missed < 20*len(p.views); {
 		v, w := &s.Services[rng.IntN(len(s.Services))], &p.views[rng.IntN(len(p.views))]
-		if ok, _ := place.Fits(place.Sub(w.Capacity, w.Used), v.Demand); !ok {
+		if ok, _ := amount.Fits(amount.Sub(w.Capacity, w.Used), v.Demand); !ok {
 			missed++
 			continue
 		}
-		w.Used = place.Add(w.Used, v.Demand)
+		w.Used = amount.Add(w.Used, v.Demand)
 		used += cpuOf(v.Demand)
 	}
 }
@@ -89,7 +90,7 @@ func (p *Pool) fill(s *Scenario, full float64, rng *rand.Rand) {
 func (p *Pool) room(v *Service, wanted int) int {
 	sum := 0
 	for i := range p.views {
-		free, fit := place.Sub(p.views[i].Capacity, p.views[i].Used), wanted
+		free, fit := amount.Sub(p.views[i].Capacity, p.views[i].Used), wanted
 		if v.Demand.CPU > 0 {
 			fit = min(fit, int(free.CPU/v.Demand.CPU))
 		}

@@ -87,7 +87,8 @@ func violated(r *Result) float64 {
 			to, known := index[n.To]
 			for _, w := range r.On[i] {
 				all++
-				if !known || !slices.ContainsFunc(r.On[to], func(o int) bool { return s.RTT(s.Workers[w].Site, s.Workers[o].Site) <= n.Within }) {
+				if !known || !slices.ContainsFunc(r.On[to],
+					func(o int) bool { return s.RTT(s.Workers[w].Site, s.Workers[o].Site) <= n.Within }) {
 					bad++
 				}
 			}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/policy/place"
+	"github.com/verge-edge/verge/internal/policy/place/amount"
 )
 
 // Planet is many clusters below one root, whose workers come and go while services are
@@ -307,7 +308,7 @@ func (p *planet) place(s *deployed) error {
 			p.out.Offered += share.Count
 			p.out.Refused += share.Count - took
 			for range took {
-				p.views[c].Pending = place.Add(p.views[c].Pending, s.v.Demand)
+				p.views[c].Pending = amount.Add(p.views[c].Pending, s.v.Demand)
 			}
 			if took < share.Count {
 				s.refused[c], s.asked[c] = why, p.now
@@ -342,10 +343,11 @@ func (p *planet) offer(c int, s *deployed, count int) (took int, why string, err
 		k, _ := slices.BinarySearch(p.ids, d.Chosen)
 		m := &p.members[c*p.Workers+k]
 		if m.away || api.CPU(m.cpu-m.cpuUsed) < s.v.Demand.CPU || api.Bytes(m.mem-m.memUsed)<<20 < s.v.Demand.Memory {
-			return took, "", fmt.Errorf("%s in %s: worker %s was chosen, on which it does not fit", s.v.Name, p.views[c].ID, d.Chosen)
+			return took, "", fmt.Errorf("%s in %s: worker %s was chosen, on which it does not fit", s.v.Name, p.views[c].ID,
+				d.Chosen)
 		}
 		m.cpuUsed, m.memUsed = m.cpuUsed+int32(s.v.Demand.CPU), m.memUsed+int32(s.v.Demand.Memory>>20)
-		views[k].Used, views[k].Same = place.Add(views[k].Used, s.v.Demand), views[k].Same+1
+		views[k].Used, views[k].Same = amount.Add(views[k].Used, s.v.Demand), views[k].Same+1
 		p.inst[id].cluster, p.inst[id].worker, p.inst[id].next = int32(c), int32(k), m.first
 		m.first = id
 		s.waiting = s.waiting[:len(s.waiting)-1]

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/internal/policy/place"
+	"github.com/verge-edge/verge/internal/policy/place/amount"
 )
 
 // Pool is what one cluster knows of its workers.
@@ -33,7 +34,8 @@ type Pool struct {
 
 // NewPool is a cluster of these workers, whose numbers in the scenario are ids.
 func NewPool(s *Scenario, ids []int) *Pool {
-	p := &Pool{ids: ids, at: map[string]int{}, has: map[string]map[int]int{}, on: map[string][]int{}, rate: s.rate, scenario: s}
+	p := &Pool{ids: ids, at: map[string]int{}, has: map[string]map[int]int{}, on: map[string][]int{}, rate: s.rate,
+		scenario: s}
 	for i, id := range ids {
 		w := s.Workers[id].WorkerView
 		w.Devices = slices.Clone(w.Devices)
@@ -43,9 +45,11 @@ func NewPool(s *Scenario, ids []int) *Pool {
 	return p
 }
 
-// one decides about one instance, which is to be near what these thresholds say, and binds it: the number of the worker in the
+// one decides about one instance, which is to be near what these thresholds say, and binds it: the number of the worker
+// in the
 // scenario, or -1 and why none.
-func (p *Pool) one(v *Service, instance int, ask Scheduler, near []place.Threshold) (worker int, why string, err error) {
+func (p *Pool) one(v *Service, instance int, ask Scheduler, near []place.Threshold) (worker int, why string,
+	err error) {
 	p.index()
 	if (ask.name() == place.Throughput || ask.Traffic) && p.on[v.Name] == nil {
 		for i, id := range p.ids {
@@ -100,7 +104,7 @@ func (p *Pool) timed(decide func()) {
 // refuse what does not.
 func (p *Pool) bind(i int, v *Service) error {
 	w := &p.views[i]
-	if ok, lacking := place.Fits(place.Sub(w.Capacity, w.Used), v.Demand); !ok {
+	if ok, lacking := amount.Fits(amount.Sub(w.Capacity, w.Used), v.Demand); !ok {
 		return fmt.Errorf("%s was placed on %s, where it does not fit: %s", v.Name, w.ID, lacking)
 	}
 	held, lacking := place.Give(w.Devices, v.Demand, nil)
@@ -113,7 +117,7 @@ func (p *Pool) bind(i int, v *Service) error {
 			return fmt.Errorf("%s was placed on %s, where more is taken of %s than there is", v.Name, w.ID, h.ID)
 		}
 	}
-	w.Used = place.Add(w.Used, v.Demand)
+	w.Used = amount.Add(w.Used, v.Demand)
 	if p.has[v.Name] == nil {
 		p.has[v.Name] = map[int]int{}
 	}

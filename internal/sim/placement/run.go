@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/internal/policy/place"
+	"github.com/verge-edge/verge/internal/policy/place/turn"
 )
 
 // Scheduler is a way to place a scenario.
@@ -54,13 +55,14 @@ func Schedulers() []Scheduler {
 // round, as in a cluster.
 func round(name string) Scheduler {
 	return Scheduler{Name: name, together: func(p *Pool, s *Scenario) error {
-		waiting := make([]place.Contender, len(s.Services))
+		waiting := make([]turn.Contender, len(s.Services))
 		for i, v := range s.Services {
-			waiting[i] = place.Contender{Service: v.Name, Demand: v.Demand, Waiting: v.Replicas}
+			waiting[i] = turn.Contender{Service: v.Name, Demand: v.Demand, Waiting: v.Replicas}
 		}
 		var out []place.Assignment
 		p.timed(func() {
-			out = place.Contend(p.views, waiting, func(i int) place.Request { return request(&s.Services[i], 0, Scheduler{Name: name}) })
+			out = place.Contend(p.views, waiting,
+				func(i int) place.Request { return request(&s.Services[i], 0, Scheduler{Name: name}) })
 		})
 		p.Decisions = len(out)
 		for _, a := range out {
@@ -95,7 +97,8 @@ type Result struct {
 }
 
 func newResult(s *Scenario, by Scheduler) *Result {
-	r := &Result{Scenario: s, Scheduler: by, On: make([][]int, len(s.Services)), Devices: make([][]place.Device, len(s.Workers)), Why: map[string]string{}}
+	r := &Result{Scenario: s, Scheduler: by, On: make([][]int, len(s.Services)),
+		Devices: make([][]place.Device, len(s.Workers)), Why: map[string]string{}}
 	for _, v := range s.Services {
 		r.Wanted += v.Replicas
 	}
@@ -180,8 +183,10 @@ func Given(s *Scenario, by string, spots []Spot, took time.Duration) (*Result, e
 		rest[i] = v.Replicas
 	}
 	for _, x := range spots {
-		if x.Service < 0 || x.Service >= len(s.Services) || x.Worker < 0 || x.Worker >= len(s.Workers) || x.Instances < 0 || x.Instances > rest[x.Service] {
-			return nil, fmt.Errorf("%s by %s: %d instances of service %d on worker %d were not asked for", s.Name, by, x.Instances, x.Service, x.Worker)
+		if x.Service < 0 || x.Service >= len(s.Services) || x.Worker < 0 || x.Worker >= len(s.Workers) || x.Instances < 0 ||
+			x.Instances > rest[x.Service] {
+			return nil, fmt.Errorf("%s by %s: %d instances of service %d on worker %d were not asked for", s.Name,
+				by, x.Instances, x.Service, x.Worker)
 		}
 		rest[x.Service] -= x.Instances
 		for range x.Instances {

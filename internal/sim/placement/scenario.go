@@ -223,7 +223,8 @@ func OpenB(times float64, gpus bool, seed uint64) (*Scenario, error) {
 		w := worker(i, n.float(row[0])/1000, n.float(row[1])*(1<<20))
 		w.Cluster = "openb"
 		for k := 0; gpus && k < int(n.float(row[2])); k++ {
-			w.Devices = append(w.Devices, place.Device{Device: wire.Device{ID: fmt.Sprint("gpu", k), Type: api.DeviceGPU, Model: row[3]}})
+			w.Devices = append(w.Devices,
+				place.Device{Device: wire.Device{ID: fmt.Sprint("gpu", k), Type: api.DeviceGPU, Model: row[3]}})
 			w.Capacity.VGPUs += 1000
 		}
 		s.Workers = append(s.Workers, w)
@@ -354,7 +355,8 @@ func Equal(workers, size, services int) *Scenario {
 		s.Workers = append(s.Workers, w)
 	}
 	for i := range services {
-		s.Services = append(s.Services, Service{Name: fmt.Sprintf("app.service-%d", i), Replicas: 1, Demand: demand(0.05, gib/10)})
+		s.Services = append(s.Services,
+			Service{Name: fmt.Sprintf("app.service-%d", i), Replicas: 1, Demand: demand(0.05, gib/10)})
 	}
 	return s
 }

@@ -152,10 +152,12 @@ func (t *Tiers) elsewhere(from int, to string) (out []place.Target) {
 			if i == from || len(out) == farMeasured {
 				continue
 			}
-			target := place.Target{ID: fmt.Sprint(to, ".", k), Far: t.views[i].ID + "/" + p.views[w].ID, Direct: map[string]api.Duration{}}
+			target := place.Target{ID: fmt.Sprint(to, ".", k), Far: t.views[i].ID + "/" + p.views[w].ID,
+				Direct: map[string]api.Duration{}}
 			site := s.Workers[p.ids[w]].Site
 			for n, id := range t.Pools[from].ids {
-				target.Direct[t.Pools[from].views[n].ID] = api.Duration(max(0.01, s.RTT(s.Workers[id].Site, site)) * float64(time.Millisecond))
+				target.Direct[t.Pools[from].views[n].ID] = api.Duration(max(0.01,
+					s.RTT(s.Workers[id].Site, site)) * float64(time.Millisecond))
 			}
 			out = append(out, target)
 		}

@@ -98,7 +98,8 @@ func (p *parser) line(line string) error {
 	}
 	switch {
 	case len(cells) > 2:
-		return fmt.Errorf("it has %d fields; a line is a number, or a time and a number; a table of functions begins with a header that ends in 1,2,3,…", len(cells))
+		return fmt.Errorf("it has %d fields; a line is a number, or a time and a number; a table of functions begins with "+
+			"a header that ends in 1,2,3,…", len(cells))
 	case len(cells) != p.fields:
 		return fmt.Errorf("it has %d fields, the lines before it %d", len(cells), p.fields)
 	case p.row > 0:

@@ -1,31 +1,41 @@
-package place
+package geo
 
 import (
 	"math"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/policy/place/amount"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
-// earthKm is the mean radius of the Earth. The Earth is not a sphere: distances
+// MaxKm is more than the distance of any two places.
+const MaxKm = EarthKm * 4
+
+// Center of a location.
+func Center(l *api.Location) api.Point { return api.Point{l.Latitude, l.Longitude} }
+
+// RadiusKm is the radius of a location.
+func RadiusKm(l *api.Location) float64 { return float64(l.Radius) / 1000 }
+
+// EarthKm is the mean radius of the Earth. The Earth is not a sphere: distances
 // are wrong by up to 0.5 %.
-const earthKm = 6371.0088
+const EarthKm = 6371.0088
 
-// kmPerDegree is the length of a degree of latitude, and the longest of one of
+// KmPerDegree is the length of a degree of latitude, and the longest of one of
 // longitude.
-const kmPerDegree = earthKm * math.Pi / 180
+const KmPerDegree = EarthKm * math.Pi / 180
 
-// distanceKm is the great-circle distance of two points (haversine formula).
-func distanceKm(a, b api.Point) float64 {
+// DistanceKm is the great-circle distance of two points (haversine formula).
+func DistanceKm(a, b api.Point) float64 {
 	const rad = math.Pi / 180
 	sinLat, sinLon := math.Sin((b[0]-a[0])*rad/2), math.Sin((b[1]-a[1])*rad/2)
 	h := sinLat*sinLat + math.Cos(a[0]*rad)*math.Cos(b[0]*rad)*sinLon*sinLon
-	return 2 * earthKm * math.Asin(math.Sqrt(min(1, h)))
+	return 2 * EarthKm * math.Asin(math.Sqrt(min(1, h)))
 }
 
-// inside says whether p is in the polygon: whether a ray to the east crosses an
+// Inside says whether p is in the polygon: whether a ray to the east crosses an
 // odd number of its sides. A point on a side may be either.
-func inside(polygon []api.Point, p api.Point) bool {
+func Inside(polygon []api.Point, p api.Point) bool {
 	in := false
 	for i, a := range polygon {
 		b := polygon[(i+1)%len(polygon)]
@@ -39,10 +49,10 @@ func inside(polygon []api.Point, p api.Point) bool {
 	return in
 }
 
-// mayTouch says whether the polygon may have a point in common with the disc of
+// MayTouch says whether the polygon may have a point in common with the disc of
 // radius km around center. It says no only where that is proven.
-func mayTouch(polygon []api.Point, center api.Point, km float64) bool {
-	if len(polygon) == 0 || inside(polygon, center) {
+func MayTouch(polygon []api.Point, center api.Point, km float64) bool {
+	if len(polygon) == 0 || Inside(polygon, center) {
 		return true
 	}
 	for i, a := range polygon {
@@ -58,11 +68,11 @@ func mayTouch(polygon []api.Point, center api.Point, km float64) bool {
 // than half its length, of which the bound takes a degree of longitude to be as
 // long as at the equator.
 func sideMayTouch(a, b, center api.Point, km float64, depth int) bool {
-	near := min(distanceKm(a, center), distanceKm(b, center))
+	near := min(DistanceKm(a, center), DistanceKm(b, center))
 	if near <= km {
 		return true
 	}
-	if near-math.Hypot(b[0]-a[0], b[1]-a[1])*kmPerDegree/2 > km*(1+slack) {
+	if near-math.Hypot(b[0]-a[0], b[1]-a[1])*KmPerDegree/2 > km*(1+amount.Slack) {
 		return false
 	}
 	if depth == 0 {
@@ -72,10 +82,10 @@ func sideMayTouch(a, b, center api.Point, km float64, depth int) bool {
 	return sideMayTouch(a, m, center, km, depth-1) || sideMayTouch(m, b, center, km, depth-1)
 }
 
-// disc is the one around the locations of workers: around their centre of
+// Disc is the one around the locations of workers: around their centre of
 // gravity, rounded to about a kilometre, with a radius in whole kilometres that
 // has all of them in it. Nil where there is none.
-func disc(points []api.Point) *wire.Disc {
+func Disc(points []api.Point) *wire.Disc {
 	if len(points) == 0 {
 		return nil
 	}
@@ -87,19 +97,20 @@ func disc(points []api.Point) *wire.Disc {
 		z += math.Sin(lat)
 	}
 	round := func(rad float64) float64 { return math.Round(rad*180/math.Pi*100)/100 + 0 }
-	d := &wire.Disc{Center: api.Point{round(math.Atan2(z, math.Hypot(x, y))), round(math.Atan2(y, x))}, Workers: len(points)}
+	d := &wire.Disc{Center: api.Point{round(math.Atan2(z, math.Hypot(x, y))), round(math.Atan2(y, x))},
+		Workers: len(points)}
 	for _, p := range points {
-		d.RadiusKm = max(d.RadiusKm, math.Ceil(distanceKm(d.Center, p)*(1+slack)))
+		d.RadiusKm = max(d.RadiusKm, math.Ceil(DistanceKm(d.Center, p)*(1+amount.Slack)))
 	}
 	return d
 }
 
-// validPoint says whether p is on the Earth.
-func validPoint(p api.Point) bool { return math.Abs(p[0]) <= 90 && math.Abs(p[1]) <= 180 }
+// ValidPoint says whether p is on the Earth.
+func ValidPoint(p api.Point) bool { return math.Abs(p[0]) <= 90 && math.Abs(p[1]) <= 180 }
 
-// cleanPoint returns a copy, nil where p is impossible.
-func cleanPoint(p *api.Point) *api.Point {
-	if p == nil || !validPoint(*p) {
+// CleanPoint returns a copy, nil where p is impossible.
+func CleanPoint(p *api.Point) *api.Point {
+	if p == nil || !ValidPoint(*p) {
 		return nil
 	}
 	q := *p

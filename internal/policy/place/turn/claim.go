@@ -1,4 +1,4 @@
-package place
+package turn
 
 import (
 	"cmp"
@@ -26,9 +26,9 @@ func (c Claim) Over(o Claim) bool {
 	return c.Rank > o.Rank
 }
 
-// compare says which of two is ended first where both may be: that of the lower rank,
+// Compare says which of two is ended first where both may be: that of the lower rank,
 // then that of the lower priority.
-func (c Claim) compare(o Claim) int {
+func (c Claim) Compare(o Claim) int {
 	return cmp.Or(cmp.Compare(c.Rank, o.Rank), cmp.Compare(c.Priority, o.Priority))
 }
 

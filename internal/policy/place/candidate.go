@@ -1,0 +1,74 @@
+package place
+
+import (
+	"cmp"
+	"time"
+
+	"github.com/verge-edge/verge/internal/policy/place/amount"
+)
+
+// maxRanked is how many of the best a record shows.
+const maxRanked = 5
+
+// candidate is a feasible worker in the running.
+type candidate struct {
+	view    *WorkerView
+	has     int           // instances of the service
+	same    int           // the same, zero where the service does not spread, or not first of all
+	latency time.Duration // expected, zero where it does not count
+	score   float64       // by the scheduler: smaller is better
+	// packed is the rom score where it decides between equals.
+	packed float64
+	after  int                   // as same, where the score counts first
+	left   [amount.Kinds]float64 // the terms of the score
+	key    uint64                // breaks ties: how far the worker is on the ring from the instance
+	// Of a plugin: that it named the worker for this instance, and its score, the
+	// highest first.
+	named  bool
+	advice float64
+}
+
+// compare orders by what the scheduler made of them, but for ties: negative where c is better than o.
+func (c *candidate) compare(o *candidate) int {
+	switch {
+	case c.same != o.same:
+		return c.same - o.same
+	case c.latency < o.latency:
+		return -1
+	case c.latency > o.latency:
+		return 1
+	case c.score < o.score:
+		return -1
+	case c.score > o.score:
+		return 1
+	case c.packed != o.packed:
+		return cmp.Compare(c.packed, o.packed)
+	}
+	return c.after - o.after
+}
+
+func (c *candidate) before(o *candidate) bool {
+	if r := c.compare(o); r != 0 {
+		return r < 0
+	}
+	if c.key != o.key {
+		return c.key < o.key
+	}
+	return c.view.ID < o.view.ID
+}
+
+// insert puts c in its place among the best n and returns their new number.
+func insert(best *[maxRanked]candidate, n int, c candidate) int {
+	if n == maxRanked {
+		if !c.before(&best[n-1]) {
+			return n
+		}
+		n--
+	}
+	i := n
+	for ; i > 0 && c.before(&best[i-1]); i-- {
+		best[i] = best[i-1]
+	}
+	best[i] = c
+	return n + 1
+}

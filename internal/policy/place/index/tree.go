@@ -1,0 +1,159 @@
+package index
+
+import (
+	"slices"
+	"sort"
+)
+
+// Fan is how many rows a leaf has at most, and how many children another node.
+const Fan = 32
+
+// Node is part of a B+ tree: a leaf has rows, another has kids, all at one depth.
+type Node struct {
+	Box
+	Kids []*Node
+	Rows []Row
+}
+
+// Grow makes a tree of rows, which it sorts. Its nodes have room for more.
+func Grow(rows []Row) *Node {
+	if len(rows) == 0 {
+		return nil
+	}
+	slices.SortFunc(rows, func(a, b Row) int { return a.Compare(&b) })
+	const filled = Fan * 3 / 4
+	var level []*Node
+	for part := range slices.Chunk(rows, filled) {
+		n := &Node{Rows: append(make([]Row, 0, Fan+1), part...)}
+		n.Sum()
+		level = append(level, n)
+	}
+	for len(level) > 1 {
+		var up []*Node
+		for part := range slices.Chunk(level, filled) {
+			n := &Node{Kids: append(make([]*Node, 0, Fan+1), part...)}
+			n.Sum()
+			up = append(up, n)
+		}
+		level = up
+	}
+	return level[0]
+}
+
+// Sum makes the box of a node anew.
+func (n *Node) Sum() {
+	n.Box = Box{}
+	for i := range n.Rows {
+		b := boxOf(&n.Rows[i])
+		n.include(&b)
+	}
+	for _, k := range n.Kids {
+		n.include(&k.Box)
+	}
+}
+
+// Size is the number of rows or children of the node itself.
+func (n *Node) Size() int { return len(n.Rows) + len(n.Kids) }
+
+// below is the index of the kid in which r is, or is to be.
+func (n *Node) below(r *Row) int {
+	return max(0, sort.Search(len(n.Kids), func(i int) bool { return n.Kids[i].Low.Compare(r) > 0 })-1)
+}
+
+// Insert adds a row to a tree, which may be nil, and returns it.
+func Insert(root *Node, r Row) *Node {
+	if root == nil {
+		return Grow([]Row{r})
+	}
+	if right := root.add(r); right != nil {
+		root = &Node{Kids: append(make([]*Node, 0, Fan+1), root, right)}
+		root.Sum()
+	}
+	return root
+}
+
+// add returns the right half of n if n had to be split.
+func (n *Node) add(r Row) *Node {
+	b := boxOf(&r)
+	n.include(&b)
+	if n.Kids == nil {
+		i := sort.Search(len(n.Rows), func(i int) bool { return n.Rows[i].Compare(&r) > 0 })
+		n.Rows = slices.Insert(n.Rows, i, r)
+	} else {
+		i := n.below(&r)
+		if right := n.Kids[i].add(r); right != nil {
+			n.Kids = slices.Insert(n.Kids, i+1, right)
+		}
+	}
+	if n.Size() <= Fan {
+		return nil
+	}
+	return n.split()
+}
+
+func (n *Node) split() *Node {
+	right := &Node{}
+	if n.Kids == nil {
+		half := len(n.Rows) / 2
+		right.Rows = append(make([]Row, 0, Fan+1), n.Rows[half:]...)
+		clear(n.Rows[half:])
+		n.Rows = n.Rows[:half]
+	} else {
+		half := len(n.Kids) / 2
+		right.Kids = append(make([]*Node, 0, Fan+1), n.Kids[half:]...)
+		clear(n.Kids[half:])
+		n.Kids = n.Kids[:half]
+	}
+	n.Sum()
+	right.Sum()
+	return right
+}
+
+// Remove takes a row, which must be there, out of a tree and returns the tree.
+func Remove(root *Node, r *Row) *Node {
+	root.del(r)
+	for root != nil && root.Kids != nil && len(root.Kids) <= 1 {
+		if len(root.Kids) == 0 {
+			return nil
+		}
+		root = root.Kids[0]
+	}
+	if root.Size() == 0 {
+		return nil
+	}
+	return root
+}
+
+func (n *Node) del(r *Row) {
+	if n.Kids == nil {
+		i := sort.Search(len(n.Rows), func(i int) bool { return n.Rows[i].Compare(r) >= 0 })
+		if i < len(n.Rows) && n.Rows[i].ID == r.ID {
+			n.Rows = slices.Delete(n.Rows, i, i+1)
+		}
+	} else {
+		i := n.below(r)
+		n.Kids[i].del(r)
+		n.join(i)
+	}
+	n.Sum()
+}
+
+// join makes one of kid i and a neighbour if both have become small, so that a tree
+// from which much was taken does not stay as wide as it was.
+func (n *Node) join(i int) {
+	if n.Kids[i].Size() == 0 {
+		n.Kids = slices.Delete(n.Kids, i, i+1)
+		return
+	}
+	if n.Kids[i].Size() > Fan/4 || len(n.Kids) == 1 {
+		return
+	}
+	i = min(i, len(n.Kids)-2)
+	a, b := n.Kids[i], n.Kids[i+1]
+	if a.Size()+b.Size() > Fan*3/4 {
+		return
+	}
+	a.Rows, a.Kids = append(a.Rows, b.Rows...), append(a.Kids, b.Kids...)
+	a.include(&b.Box)
+	n.Kids = slices.Delete(n.Kids, i+1, i+2)
+}

@@ -1,0 +1,103 @@
+package place
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// cloneMap copies a mapping; an empty one becomes nil, as in cloneList.
+func cloneMap[V any](m map[string]V) map[string]V {
+	if len(m) == 0 {
+		return nil
+	}
+	return maps.Clone(m)
+}
+
+// cloneList copies a list; an empty one becomes nil, as it does on its way
+// through JSON.
+func cloneList(l []string) []string {
+	if len(l) == 0 {
+		return nil
+	}
+	return slices.Clone(l)
+}
+
+// count is 1 where something holds.
+func count(holds bool) int {
+	if holds {
+		return 1
+	}
+	return 0
+}
+
+func overlap(wanted []string, has ...[]string) bool {
+	for _, list := range has {
+		for _, s := range list {
+			if slices.Contains(wanted, s) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func union(a, b []string) []string {
+	all := slices.Concat(a, b)
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// common lists what is in both, in the order of a.
+func common(a, b []string) []string {
+	var out []string
+	for _, s := range a {
+		if slices.Contains(b, s) {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// clean is a slice of n zeros, in the place of one that is not needed any more.
+func clean[T any](s []T, n int) []T {
+	if cap(s) < n {
+		return make([]T, n)
+	}
+	s = s[:n]
+	clear(s)
+	return s
+}
+
+func setOf(names []string) map[string]bool {
+	if len(names) == 0 {
+		return nil
+	}
+	out := make(map[string]bool, len(names))
+	for _, n := range names {
+		out[n] = true
+	}
+	return out
+}
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+
+// oneOf writes "north", "north or east".
+func oneOf(list []string) string { return strings.Join(shorten(list), " or ") }
+
+// shorten bounds what a list of names adds to a sentence.
+func shorten(list []string) []string {
+	const most = 5
+	if len(list) <= most {
+		return list
+	}
+	return append(slices.Clone(list[:most]), fmt.Sprintf("%d more", len(list)-most))
+}
+
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
