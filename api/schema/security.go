@@ -17,17 +17,17 @@ func securityRows() []FieldSpec {
 	}
 	return []FieldSpec{
 		{Path: "services.*.pull_secret", Pattern: pattern.Label,
-			Note: "Name of a secret of the namespace with the credentials for the image's registry: what verge secret set " +
-				"--registry makes, or a .dockerconfigjson."},
+			Note: "Secret of the namespace with the credentials for the image's registry, from verge secret set " +
+				"--registry, or a .dockerconfigjson."},
 		{Path: in,
-			Note: "What a container may do. Without it its root is read only but for /tmp and /run, its programs cannot get " +
-				"more rights than they begin with, it has few capabilities and the usual list of system calls. What goes beyond " +
-				"that has to be allowed to its namespace (verge namespace standing)."},
+			Note: "What a container may do. By default its root is read only except /tmp and /run, its programs " +
+				"cannot gain rights, and it has few capabilities and containerd's list of system calls. More " +
+				"than that must be allowed for its namespace (verge namespace standing)."},
 		{Path: in + ".root", Default: api.RootReadOnly + " (of a container)",
 			Values: values(api.RootReadOnly+" "+api.RootWritable, "", ""),
-			Note: "Whether it may write to the files of its image: writable, what it writes is gone at its next start. With " +
-				"read-only /tmp and /run are in memory, of 64 MiB each, what the image declares as VOLUME is on disk and empty " +
-				"or as in the image at each start, and volumes are as they are."},
+			Note: "writable: it may write to the files of its image, and what it writes is gone at its next " +
+				"start. read-only: /tmp and /run are in memory, 64 MiB each, VOLUME paths of the image are on " +
+				"disk and as in the image at each start, and volumes work as usual."},
 		{Path: in + ".add", Single: true, Normal: api.CapabilityName, Values: values(api.KnownCapabilities, "", ""),
 			spellings: spellings(api.KnownCapabilities),
 			Note: "Capabilities beside those of every container (" + strings.Join(api.DefaultCapabilities(),
@@ -35,12 +35,12 @@ func securityRows() []FieldSpec {
 		{Path: in + ".drop", Single: true, Normal: api.CapabilityName,
 			Values:    values(api.AllCapabilities+" "+api.KnownCapabilities, "", ""),
 			spellings: spellings(api.AllCapabilities + " " + api.KnownCapabilities),
-			Note:      "Capabilities of every container that it does not get; ALL: none of them."},
+			Note:      "Capabilities of every container that this one does not get; ALL: all of them."},
 		{Path: in + ".new_privileges",
-			Note: "true: a program of the image that is setuid, or has capabilities of its own, gets what it is marked with " +
-				"(sudo, ping)."},
+			Note: "true: setuid programs of the image, and those with file capabilities, get their rights (sudo, " +
+				"ping)."},
 		{Path: in + ".seccomp", Default: api.SeccompDefault + " (of a container)",
 			Values: values(api.SeccompDefault+" "+api.SeccompNone, "", ""),
-			Note:   "none: it may make any system call."},
+			Note:   "none: all system calls are allowed."},
 	}
 }
