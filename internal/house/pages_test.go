@@ -173,3 +173,79 @@ var x, y, z = "docs/b.md#part-1-of-2", "docs/b.md#gone", "docs/c.md"`)})
 		t.Errorf("found %v of %d, want the second and third of 3", found, n)
 	}
 }
+
+// maxParagraph is how many words a paragraph, an item or a row of a DESIGN page has at most:
+// beyond that it has more than one idea.
+const maxParagraph = 100
+
+// paragraph begins where a line is empty, or begins an item, a row or a heading.
+var paragraph = regexp.MustCompile(`\n\s*\n|\n(\s*(?:[-*|#]|\d+\.) )`)
+
+// picture is a fenced block, or an indented one with an arrow or a line.
+var picture = regexp.MustCompile("(?m)^```|^    .*[→─►←◄▶]")
+
+// heavyDesigns wants DESIGN pages to have a picture and short paragraphs.
+func (ps pages) heavyDesigns() []finding {
+	var out []finding
+	for page, text := range ps {
+		if path.Base(page) != "DESIGN.md" {
+			continue
+		}
+		if !picture.MatchString(text) {
+			out = append(out, finding{page, 1, "has no picture: draw how the pieces meet"})
+		}
+		text = fenced.ReplaceAllStringFunc(text, func(s string) string { return strings.Repeat("\n", strings.Count(s, "\n")) })
+		at := 0
+		for _, end := range append(paragraph.FindAllStringIndex(text, -1), []int{len(text), len(text)}) {
+			if n := len(strings.Fields(text[at:end[0]])); n > maxParagraph {
+				line := 1 + strings.Count(text[:at], "\n")
+				out = append(out, finding{page, line, fmt.Sprintf("a paragraph of %d words: part it, or make it a table", n)})
+			}
+			at = end[0]
+		}
+	}
+	return out
+}
+
+// heavy are DESIGN pages that are not light yet, each with the reason.
+var heavy = map[string]string{
+	"internal/cluster/DESIGN.md": "it is rewritten with the packages that the cluster becomes",
+}
+
+func TestDesignPagesAreLight(t *testing.T) {
+	root, err := moduleRoot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ps, err := readPages(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	is := map[string]bool{}
+	for _, f := range ps.heavyDesigns() {
+		is[f.path] = true
+		if heavy[f.path] == "" {
+			t.Error(f)
+		}
+	}
+	for page := range heavy {
+		if !is[page] {
+			t.Errorf("%s is light now: take it from the list", page)
+		}
+	}
+}
+
+func TestDesignPagesAreLightFindsViolations(t *testing.T) {
+	words := strings.Repeat("word ", maxParagraph+1)
+	for text, want := range map[string]int{
+		"# a\n\n```\na ── b\n```\n" + words[5:]:                   0,
+		"# a\n\n    a → b\n\n- short\n- " + words[10:] + "\n":     0,
+		"# a\n\n```\na ── b\n```\n\n" + words:                     1,
+		"# a\n\n```\n" + words + "\n```\n| " + words + " | a |\n": 1,
+		"# a\n\n" + words: 2,
+	} {
+		if got := (pages{"a/DESIGN.md": text, "docs/a.md": words}).heavyDesigns(); len(got) != want {
+			t.Errorf("found %v, want %d, in %.40q", got, want, text)
+		}
+	}
+}
