@@ -52,47 +52,21 @@ func (b backend) Locate(kind access.Kind, name string) (o access.Object, ok bool
 	defer b.mu.Unlock()
 	switch kind {
 	case access.Application:
-		ns := b.m.namespace(name)
+		ns := b.m.Namespace(name)
 		return access.Object{Namespace: ns}, ns != ""
 	case access.Instance:
-		i := b.m.insts[name]
+		i := b.m.Insts[name]
 		if i == nil {
 			return o, false
 		}
-		return access.Object{Namespace: b.m.namespaceOf(i)}, true
+		return access.Object{Namespace: b.m.NamespaceOf(i)}, true
 	}
 	return o, false
 }
 
-// namespaceOf an instance; "" where it has no share any more. The site's operators
-// see it all the same.
-func (m *Model) namespaceOf(i *wire.Instance) string {
-	s := m.shares[i.App+"."+i.Service]
-	if s == nil {
-		return ""
-	}
-	return cmp.Or(s.Namespace, api.DefaultNamespace)
-}
-
-// namespace of an application that has a share here, or that the root runs
-// elsewhere; else "".
-func (m *Model) namespace(app string) string {
-	for _, s := range m.shares {
-		if s.App == app {
-			return cmp.Or(s.Namespace, api.DefaultNamespace)
-		}
-	}
-	for _, r := range m.far {
-		if r.App == app {
-			return cmp.Or(r.Namespace, api.DefaultNamespace)
-		}
-	}
-	return ""
-}
-
 // maySee says whether who may see an application.
 func (m *model) maySee(who access.Who, app string) bool {
-	return access.May(who, access.See, access.Object{Kind: access.Application, Name: app, Namespace: m.namespace(app), Cluster: m.name, Site: true}) == nil
+	return access.May(who, access.See, access.Object{Kind: access.Application, Name: app, Namespace: m.Namespace(app), Cluster: m.Name, Site: true}) == nil
 }
 
 // seenWorkers and seenApps are those that who asks may see.
@@ -117,7 +91,7 @@ func seenApps(ctx context.Context, site string, list []wire.AppView) []wire.AppV
 
 // place tells the events which namespace each application is in.
 func (c *core) place() {
-	for _, s := range c.m.shares {
+	for _, s := range c.m.Shares {
 		c.events.Place(s.App, cmp.Or(s.Namespace, api.DefaultNamespace))
 	}
 }

@@ -91,7 +91,7 @@ func (c *core) acme(ctx context.Context, worker string, q wire.ACMERequest, now 
 	if err := c.reload(ctx, now); err != nil {
 		return reply, acmeUnstored(err)
 	}
-	w := c.m.workers[worker]
+	w := c.m.Workers[worker]
 	switch {
 	case w == nil || !w.Revoked.IsZero() || !w.Gateway.May():
 		return reply, wire.Problemf(403, "not-a-gateway", "verge worker allow-gateway "+worker, "the operator of cluster "+c.name+" has not allowed this worker to be a gateway with TLS", "%s may not use certificates", worker)
@@ -232,7 +232,7 @@ func (m *model) acmeLockName(name string) error {
 }
 
 func (m *model) acmeHost(host string) error {
-	for _, r := range m.names {
+	for _, r := range m.Names {
 		for i := range r.Ports {
 			if in := r.Ports[i].Ingress; in != nil && in.TLS.Mode == api.TLSACME && strings.ToLower(in.Host) == host {
 				return nil
@@ -246,7 +246,7 @@ func (m *model) acmeHost(host string) error {
 // it may: such hosts get no new certificate.
 func (m *model) acmeForbidden(q wire.ACMERequest) (host, why string) {
 	keys := append(records.SortedKeys(q.Values), q.Key)
-	for _, r := range m.names {
+	for _, r := range m.Names {
 		for i := range r.Ports {
 			in := r.Ports[i].Ingress
 			if in == nil || in.TLS.Mode != api.TLSACME {
@@ -311,7 +311,7 @@ func (c *core) acmeStore(ctx context.Context, worker string, q wire.ACMERequest,
 	next := map[string]*acmeRecord{}
 	t := c.m.begin()
 	for _, key := range keys {
-		if records.Among(c.m.unread, keyACME+acmeID(key)) {
+		if records.Among(c.m.Unread, keyACME+acmeID(key)) {
 			return false, acmeUnstored(fmt.Errorf("what is kept of %s cannot be read, and is not written over", key))
 		}
 		r := &acmeRecord{V: wire.Version, Key: key, Modified: now.Round(0).UTC(), Size: len(q.Values[key]), SealKey: c.m.vault.key.ID()}
@@ -320,14 +320,14 @@ func (c *core) acmeStore(ctx context.Context, worker string, q wire.ACMERequest,
 			return false, acmeUnstored(err)
 		}
 		next[acmeID(key)] = r
-		acmeTable.Put(t.rows, acmeID(key), &sealed)
+		acmeTable.Put(t.Rows, acmeID(key), &sealed)
 	}
 	drop, err := c.m.acmeRoom(next)
 	if err != nil {
 		return false, err
 	}
 	for _, id := range drop {
-		acmeTable.Put(t.rows, id, nil)
+		acmeTable.Put(t.Rows, id, nil)
 	}
 	if err := c.keeper.Whole(ctx, t); err != nil {
 		return false, acmeUnstored(err)
@@ -381,7 +381,7 @@ func (c *core) acmeDelete(ctx context.Context, key string) error {
 	for chunk := range slices.Chunk(c.m.acmeBelow(key), bus.MaxCommitOps) {
 		t := c.m.begin()
 		for _, r := range chunk {
-			acmeTable.Put(t.rows, acmeID(r.Key), nil)
+			acmeTable.Put(t.Rows, acmeID(r.Key), nil)
 		}
 		if err := c.keeper.Whole(ctx, t); err != nil {
 			return acmeUnstored(err)
@@ -395,7 +395,7 @@ func (c *core) acmeDelete(ctx context.Context, key string) error {
 func (c *core) acmeLock(owner, name string, now time.Time) (held bool, err error) {
 	for key, l := range c.locks {
 		worker, _, _ := strings.Cut(l.owner, "/")
-		if w := c.m.workers[worker]; !now.Before(l.until) || w == nil || !w.Revoked.IsZero() || !w.Gateway.May() {
+		if w := c.m.Workers[worker]; !now.Before(l.until) || w == nil || !w.Revoked.IsZero() || !w.Gateway.May() {
 			delete(c.locks, key)
 		}
 	}

@@ -55,7 +55,7 @@ func (c *core) restartLocal(ctx context.Context, app string, q wire.RestartReque
 		return res, err
 	}
 	t := c.m.begin()
-	for _, i := range t.instances() {
+	for _, i := range t.Instances() {
 		if i.App != app {
 			continue
 		}
@@ -65,7 +65,7 @@ func (c *core) restartLocal(ctx context.Context, app string, q wire.RestartReque
 		}
 	}
 	var keys []string
-	for key, s := range c.m.shares {
+	for key, s := range c.m.Shares {
 		if s.App != app {
 			continue
 		}
@@ -103,7 +103,7 @@ func (c *core) restartLocal(ctx context.Context, app string, q wire.RestartReque
 			if old := c.m.again[key]; old != nil {
 				a.Restart = old.Restart
 				for o, r := range old.RestartOf {
-					if _, same := a.RestartOf[o]; !same && c.m.insts[instanceID(app, q.Service, o)] != nil {
+					if _, same := a.RestartOf[o]; !same && c.m.Insts[instanceID(app, q.Service, o)] != nil {
 						a.RestartOf[o] = r
 					}
 				}
@@ -118,7 +118,7 @@ func (c *core) restartLocal(ctx context.Context, app string, q wire.RestartReque
 	if q.Ordinal != nil {
 		what = "instance/" + res.Instances[0]
 	}
-	c.events.Add(now, c.m.tier(), what, fmt.Sprintf("%s (local)", asked(mark)))
+	c.events.Add(now, c.m.Tier(), what, fmt.Sprintf("%s (local)", asked(mark)))
 	return res, nil
 }
 

@@ -48,7 +48,7 @@ func measures(s *wire.Share) bool {
 // due. It reports whether an agreement is violated, and when the next sample is due; zero:
 // none is.
 func (m *model) judgeUnmeasured(now time.Time) (violated bool, next time.Time) {
-	if !slices.ContainsFunc(slices.Collect(maps.Values(m.shares)), func(s *wire.Share) bool { return len(s.Spec.Latency) > 0 }) {
+	if !slices.ContainsFunc(slices.Collect(maps.Values(m.Shares)), func(s *wire.Share) bool { return len(s.Spec.Latency) > 0 }) {
 		clear(m.near.windows) // what many have need not be looked at
 		return false, next
 	}
@@ -69,8 +69,8 @@ func (m *model) judgeUnmeasured(now time.Time) (violated bool, next time.Time) {
 func (m *model) samples(now time.Time, measured bool) (due map[string][]*wire.Instance, next time.Time) {
 	var all []*wire.Instance
 	seen := map[wire.InstanceID]bool{}
-	for _, i := range m.insts {
-		if s := m.shares[i.App+"."+i.Service]; s != nil && len(s.Spec.Latency) > 0 && rigidness(s) > 0 && i.State == wire.Running && i.Ready && !i.Draining {
+	for _, i := range m.Insts {
+		if s := m.Shares[i.App+"."+i.Service]; s != nil && len(s.Spec.Latency) > 0 && rigidness(s) > 0 && i.State == wire.Running && i.Ready && !i.Draining {
 			if seen[i.ID] = true; measures(s) == measured {
 				all = append(all, i)
 			}
@@ -103,7 +103,7 @@ func (m *model) samples(now time.Time, measured bool) (due map[string][]*wire.In
 // sampling adds to a question what the agreements of instances on that worker need.
 func (m *model) sampling(q *question, list []*wire.Instance) {
 	for _, i := range list {
-		s := m.shares[i.App+"."+i.Service]
+		s := m.Shares[i.App+"."+i.Service]
 		for _, l := range s.Spec.Latency {
 			if _, _, ok := l.Address(); ok && len(q.ask.Targets) < wire.MaxMeasureTargets && !slices.Contains(q.ask.Targets, l.To) {
 				if a := m.near.aims[l.To]; a != nil {
@@ -120,7 +120,7 @@ func (m *model) sampling(q *question, list []*wire.Instance) {
 			one.Latency = []api.Latency{l}
 			for _, p := range m.nearTargets([]*wire.Share{{App: s.App, Spec: &one}}) {
 				same := func(o wire.MeasurePeer) bool { return o.Cluster == p.Cluster && o.Worker == p.Worker }
-				if p.Cluster == m.name && p.Worker == q.worker || slices.ContainsFunc(q.ask.Peers, same) {
+				if p.Cluster == m.Name && p.Worker == q.worker || slices.ContainsFunc(q.ask.Peers, same) {
 					continue
 				}
 				if len(q.ask.Peers) >= wire.MaxMeasurePeers { // these matter more than strangers
@@ -137,17 +137,17 @@ func (m *model) sampling(q *question, list []*wire.Instance) {
 // one is violated.
 func (m *model) takeSamples(q question, now time.Time) (violated bool) {
 	t := m.begin()
-	t.now = now
+	t.Now = now
 	for _, id := range q.samples {
-		i, w := m.insts[id], m.near.windows[id]
+		i, w := m.Insts[id], m.near.windows[id]
 		if i == nil || w == nil || i.Worker != q.worker || w.incarnation != i.Incarnation {
 			continue
 		}
-		s := m.shares[i.App+"."+i.Service]
-		if s == nil || m.workers[i.Worker] == nil {
+		s := m.Shares[i.App+"."+i.Service]
+		if s == nil || m.Workers[i.Worker] == nil {
 			continue
 		}
-		view := m.workers[i.Worker].view(i.Worker)
+		view := view(m.Workers[i.Worker], i.Worker)
 		any, kept := false, true
 		var where []string
 		for _, th := range t.thresholds(s, now) {
@@ -212,7 +212,7 @@ func (m *model) justMeasured(worker string, th place.Threshold, now time.Time) b
 
 // lookMoves notes when services are moved for their agreement.
 func (m *model) lookMoves(now time.Time) {
-	for _, i := range m.insts {
+	for _, i := range m.Insts {
 		if i.Moving != nil && i.Moving.For != "" && !i.Moving.Room && i.Moving.Failed == "" {
 			m.near.moved[i.App+"."+i.Service] = now
 		}
@@ -231,8 +231,8 @@ const (
 // agreement last, so that a restart of this process does not move them sooner, and which
 // agreements the root was told are broken, so that a move to another cluster goes on.
 func (m *model) recallMoves(now time.Time) {
-	for _, i := range m.insts {
-		if up, s := m.ups[i.ID], m.shares[i.App+"."+i.Service]; up != nil && up.Unkept == unkept && s != nil && len(s.Spec.Latency) > 0 && rigidness(s) > 0 {
+	for _, i := range m.Insts {
+		if up, s := m.Ups[i.ID], m.Shares[i.App+"."+i.Service]; up != nil && up.Unkept == unkept && s != nil && len(s.Spec.Latency) > 0 && rigidness(s) > 0 {
 			m.near.windows[i.ID] = &sampled{incarnation: i.Incarnation, at: now, window: sla.Least(rigidness(s))}
 		}
 		for _, h := range i.History {
@@ -256,18 +256,18 @@ func (t *tx) agreements(now time.Time) {
 		return
 	}
 	busy := map[string]bool{}
-	for _, i := range t.instances() {
+	for _, i := range t.Instances() {
 		if underWay(i) && i.Moving.For != "" {
 			busy[i.App] = true
 		}
 	}
-	for _, key := range records.SortedKeys(t.m.shares) {
-		s := t.m.shares[key]
+	for _, key := range records.SortedKeys(t.m.Shares) {
+		s := t.m.Shares[key]
 		if len(s.Spec.Latency) == 0 || busy[s.App] {
 			continue
 		}
 		for _, o := range ordinals(s) {
-			i := t.inst(instanceID(s.App, s.Service, o))
+			i := t.Inst(instanceID(s.App, s.Service, o))
 			if i == nil || i.State != wire.Running || !i.Ready || i.Draining || i.Leaving != nil || underWay(i) || i.Pinned != "" {
 				continue
 			}
@@ -296,19 +296,19 @@ const lostDevice = "a device that it has is gone, and no other worker there can 
 // lost finds the instances that have a device which their worker does not offer any more:
 // they are to move to one that has what they need, here or in another cluster.
 func (t *tx) lost() {
-	for _, key := range records.SortedKeys(t.m.shares) {
-		s := t.m.shares[key]
+	for _, key := range records.SortedKeys(t.m.Shares) {
+		s := t.m.Shares[key]
 		if !place.AsksDevices(s.Spec) {
 			continue
 		}
 		for _, n := range ordinals(s) {
-			i := t.inst(instanceID(s.App, s.Service, n))
+			i := t.Inst(instanceID(s.App, s.Service, n))
 			if i == nil || i.State != wire.Running || i.Draining || i.Leaving != nil || underWay(i) || t.broken[i.ID] != "" {
 				continue
 			}
-			w, told := t.m.workers[i.Worker], t.m.ups[i.ID]
+			w, told := t.m.Workers[i.Worker], t.m.Ups[i.ID]
 			switch device := t.lostDevice(i); {
-			case device == "" && w != nil && !w.everHeard && told != nil && told.Unkept == lostDevice:
+			case device == "" && w != nil && !w.EverHeard && told != nil && told.Unkept == lostDevice:
 				t.unkept[i.ID] = lostDevice // until this process has heard of the worker
 			case device == "":
 			case i.Pinned != "" || t.schedule(i, s, appendOnce(slices.Clone(t.avoided(i, s)), i.Worker)).Chosen == "":
@@ -323,8 +323,8 @@ func (t *tx) lost() {
 // lostDevice is a device that an instance has and its worker does not offer any more; ""
 // for none, and where nothing is heard of the worker.
 func (t *tx) lostDevice(i *wire.Instance) string {
-	w, o := t.m.workers[i.Worker], t.m.orders[i.Worker+"."+i.ID]
-	if w == nil || w.suspect || !w.everHeard || o == nil || o.Incarnation != i.Incarnation {
+	w, o := t.m.Workers[i.Worker], t.m.Orders[i.Worker+"."+i.ID]
+	if w == nil || w.Suspect || !w.EverHeard || o == nil || o.Incarnation != i.Incarnation {
 		return ""
 	}
 	for _, h := range o.Devices {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/internal/bus"
+	"github.com/verge-edge/verge/internal/cluster/state"
 	"github.com/verge-edge/verge/internal/seal"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -25,16 +26,16 @@ func coreOn(t *testing.T, dir string, store *bus.MemStore) *core {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"w1", "w2"} {
-		if c.m.workers[name] == nil {
-			rec := workerRecord{V: wire.Version, Info: wire.WorkerInfo{V: wire.Version, Name: name}}
+		if c.m.Workers[name] == nil {
+			rec := state.WorkerRecord{V: wire.Version, Info: wire.WorkerInfo{V: wire.Version, Name: name}}
 			b, err := json.Marshal(rec)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := store.Put(t.Context(), keyWorker+name, b); err != nil {
+			if _, err := store.Put(t.Context(), state.KeyWorker+name, b); err != nil {
 				t.Fatal(err)
 			}
-			c.m.workers[name] = newWorker(rec, time.Now())
+			c.m.Workers[name] = state.NewWorker(rec, time.Now())
 		}
 	}
 	return c
@@ -67,7 +68,7 @@ func TestAWorkerKnowsAnOlderCopy(t *testing.T) {
 	store = store.Reopen()
 	copied := snapshot(t, store)
 	c := coreOn(t, dir, store)
-	if _, err := store.Put(t.Context(), keyOrder+"w1.app.web.0", []byte(`{"v":1}`)); err != nil {
+	if _, err := store.Put(t.Context(), state.KeyOrder+"w1.app.web.0", []byte(`{"v":1}`)); err != nil {
 		t.Fatal(err)
 	}
 	page, err := c.desiredOf("w1").Fetch(t.Context(), wire.Fetch{V: wire.Version})
@@ -75,23 +76,23 @@ func TestAWorkerKnowsAnOlderCopy(t *testing.T) {
 		t.Fatal(err, page)
 	}
 	c = coreOn(t, dir, store.Reopen())
-	if first(t, c, "w1", page.To, page.Proof); c.m.mark() != nil {
-		t.Fatalf("after a restart: %+v", c.m.mark())
+	if first(t, c, "w1", page.To, page.Proof); c.m.Mark() != nil {
+		t.Fatalf("after a restart: %+v", c.m.Mark())
 	}
 	for name, proof := range map[string][]byte{"no proof": nil, "another's": c.prove("w2")(page.To)} {
 		c := coreOn(t, dir, bus.OpenMemStore(copied))
-		if reply := first(t, c, "w1", page.To, proof); c.m.mark() != nil || reply.Want == page.To {
-			t.Errorf("%s: %+v", name, c.m.mark())
+		if reply := first(t, c, "w1", page.To, proof); c.m.Mark() != nil || reply.Want == page.To {
+			t.Errorf("%s: %+v", name, c.m.Mark())
 		}
 	}
 	c = coreOn(t, dir, bus.OpenMemStore(copied))
-	if reply := first(t, c, "w1", page.To, page.Proof); reply.Want != page.To || !c.m.silent("w1") || !c.m.silent("w2") || !c.m.unasked(theRoot) {
-		t.Errorf("it goes on: %+v", c.m.mark())
+	if reply := first(t, c, "w1", page.To, page.Proof); reply.Want != page.To || !c.m.Silent("w1") || !c.m.Silent("w2") || !c.m.Unasked(state.TheRoot) {
+		t.Errorf("it goes on: %+v", c.m.Mark())
 	}
 	if v := c.m.recoveryView(); v.Ahead != "worker w1" || !strings.Contains(recoveryProblem(v), "older copy") {
 		t.Errorf("%+v", v)
 	}
-	if store := bus.OpenMemStore(snapshot(t, c.store)); coreOn(t, dir, store).m.mark() == nil {
+	if store := bus.OpenMemStore(snapshot(t, c.store)); coreOn(t, dir, store).m.Mark() == nil {
 		t.Error("it has forgotten that after a restart")
 	}
 }
@@ -101,7 +102,7 @@ func TestTheRootKnowsAnOlderCopy(t *testing.T) {
 	dir, store := t.TempDir(), bus.NewMemStore()
 	coreOn(t, dir, store)
 	copied := snapshot(t, store)
-	rev, err := store.Put(t.Context(), keyUp+"app.web.0", []byte(`{}`))
+	rev, err := store.Put(t.Context(), state.KeyUp+"app.web.0", []byte(`{}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,12 +117,12 @@ func TestTheRootKnowsAnOlderCopy(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if hears(); c.m.mark() != nil {
-		t.Fatalf("after a restart: %+v", c.m.mark())
+	if hears(); c.m.Mark() != nil {
+		t.Fatalf("after a restart: %+v", c.m.Mark())
 	}
 	c = coreOn(t, dir, bus.OpenMemStore(copied))
-	if hears(); c.m.mark() == nil || c.m.mark().Ahead != "the root" || !c.m.unasked(theRoot) || !c.m.unasked("w1") {
-		t.Errorf("it goes on: %+v", c.m.mark())
+	if hears(); c.m.Mark() == nil || c.m.Mark().Ahead != "the root" || !c.m.Unasked(state.TheRoot) || !c.m.Unasked("w1") {
+		t.Errorf("it goes on: %+v", c.m.Mark())
 	}
 }
 

@@ -92,7 +92,7 @@ func (m *model) aimAt(services []*wire.Share, ready []string) {
 			a = &aim{by: map[string]*shot{}}
 			m.near.aims[to] = a
 		}
-		maps.DeleteFunc(a.by, func(name string, _ *shot) bool { return m.workers[name] == nil })
+		maps.DeleteFunc(a.by, func(name string, _ *shot) bool { return m.Workers[name] == nil })
 		add := func(name string) {
 			if a.by[name] == nil {
 				a.by[name] = &shot{}
@@ -135,7 +135,7 @@ func (m *model) nearestTo(p *coord.Position, ready []string) []string {
 	}
 	var best []one
 	for _, name := range ready {
-		c := m.workers[name].coord
+		c := m.Workers[name].Coord
 		if c == nil {
 			continue
 		}
@@ -243,7 +243,7 @@ func (n *near) found(to string, m *model, now time.Time) ([]place.Target, string
 	var sightings []coord.Sighting
 	example := ""
 	for _, name := range slices.Sorted(maps.Keys(a.by)) {
-		s, w := a.by[name], m.workers[name]
+		s, w := a.by[name], m.Workers[name]
 		if !s.known(now) {
 			if s.why != "" && example == "" {
 				example = name + ": " + s.why
@@ -251,8 +251,8 @@ func (n *near) found(to string, m *model, now time.Time) ([]place.Target, string
 			continue
 		}
 		t.Direct[name] = api.Duration(s.rtt)
-		if w != nil && w.coord != nil {
-			sightings = append(sightings, coord.Sighting{From: coord.Point(*w.coord), RTT: s.rtt})
+		if w != nil && w.Coord != nil {
+			sightings = append(sightings, coord.Sighting{From: coord.Point(*w.Coord), RTT: s.rtt})
 		}
 	}
 	if len(t.Direct) == 0 {
@@ -261,7 +261,7 @@ func (n *near) found(to string, m *model, now time.Time) ([]place.Target, string
 		}
 		return nil, "no worker could measure it, for example " + example
 	}
-	if len(a.by) < len(m.workers) {
+	if len(a.by) < len(m.Workers) {
 		if a.pos == nil {
 			if p, err := coord.Trilaterate(sightings, 1); err == nil {
 				a.pos = &p

@@ -86,7 +86,7 @@ func TestWrongAnswersAboutUsers(t *testing.T) {
 		if a := s.m.near.aims["192.0.2.7"].by[q.worker]; a.rtt != 0 || len(a.why) > 300 {
 			t.Errorf("%+v", a)
 		}
-		if s.m.workers[q.worker].coord != nil && !s.m.workers[q.worker].coord.Valid() {
+		if s.m.Workers[q.worker].Coord != nil && !s.m.Workers[q.worker].Coord.Valid() {
 			t.Error("an impossible coordinate was taken")
 		}
 	}

@@ -20,33 +20,33 @@ const askBy = 3 * time.Second
 // askAway has the root asked to run an instance elsewhere, since it is to make room. False
 // where that would be of no use.
 func (t *tx) askAway(id wire.InstanceID, why string, now time.Time) bool {
-	i := *t.inst(id)
-	s := t.m.given[i.App+"."+i.Service]
+	i := *t.Inst(id)
+	s := t.m.Given[i.App+"."+i.Service]
 	switch {
 	case s == nil || !s.Elsewhere || t.m.locals[i.App+"."+i.Service] != nil: // it is ours alone
 		return false
 	case i.Ordinal >= wire.LocalOrdinals || s.Spec.Job != nil || s.Spec.Replicas.Elastic():
 		return false
-	case i.State != wire.Running || !i.Ready || t.tried[id] || t.m.alone:
+	case i.State != wire.Running || !i.Ready || t.tried[id] || t.m.Alone:
 		return false
 	}
 	t.leaves(i.Worker, &i)
 	t.refit(i.Worker, i.App, i.Service)
-	t.rehold(i.Worker, t.m.workers[i.Worker], t.used()[i.Worker])
+	t.rehold(i.Worker, t.m.Workers[i.Worker], t.used()[i.Worker])
 	i.Room = &wire.RoomAsk{Since: now.Round(0), For: why}
-	t.put(i)
-	t.event("instance/"+id, "%s; no other worker here has room, so the root is asked for another cluster", why)
+	t.Put(i)
+	t.Event("instance/"+id, "%s; no other worker here has room, so the root is asked for another cluster", why)
 	return true
 }
 
 // askedAway looks after those that the root was asked to run elsewhere: who has had his time
 // is ended by whoever waits for his room, and who does not serve any more at once.
 func (t *tx) askedAway(now time.Time) {
-	for _, i := range t.instances() {
+	for _, i := range t.Instances() {
 		if i.Room == nil || i.Draining { // it is going
 			continue
 		}
-		s, since := t.m.given[i.App+"."+i.Service], max(now.Sub(i.Room.Since), i.Room.Since.Sub(now))
+		s, since := t.m.Given[i.App+"."+i.Service], max(now.Sub(i.Room.Since), i.Room.Since.Sub(now))
 		patience := askBy
 		if s != nil && slices.Contains(s.Replacing, i.Ordinal) {
 			patience = roomBy
@@ -57,9 +57,9 @@ func (t *tx) askedAway(now time.Time) {
 		}
 		next := *i
 		next.Room = nil
-		t.put(next)
+		t.Put(next)
 		if t.tried[i.ID] = true; serves {
-			t.event("instance/"+i.ID, "no other cluster runs it within %s", patience)
+			t.Event("instance/"+i.ID, "no other cluster runs it within %s", patience)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/verge-edge/verge/internal/cluster/state"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -26,7 +27,7 @@ func crammed(t *testing.T) *sim {
 	if s.answering("low") != 1 || low.Room == nil || !strings.Contains(low.Room.For, "makes room for app.high.0, which has priority 5") {
 		t.Fatalf("low is not offered to others: %+v\n%s", low.Room, s.dump())
 	}
-	if up := s.m.ups["app.low.0"]; up == nil || up.Room == nil {
+	if up := s.m.Ups["app.low.0"]; up == nil || up.Room == nil {
 		t.Errorf("the root is not told: %+v", up)
 	}
 	if !strings.Contains(high.Reason, "for 1 of 1 the root first looks for another cluster") {
@@ -37,11 +38,11 @@ func crammed(t *testing.T) *sim {
 
 // tell changes what the root says of a service.
 func (s *sim) tell(svc string, change func(*wire.Share)) {
-	sh := *s.m.given["app."+svc]
+	sh := *s.m.Given["app."+svc]
 	change(&sh)
-	s.m.given["app."+svc] = &sh
+	s.m.Given["app."+svc] = &sh
 	s.m.effect()
-	s.store(keyShare+"app."+svc, &sh)
+	s.store(state.KeyShare+"app."+svc, &sh)
 }
 
 // Where the root says nothing, the one that makes room is ended as if nobody had been
@@ -74,7 +75,7 @@ func TestWhoIsTakenElsewhereServesUntilThen(t *testing.T) {
 		}
 		s.unshare("low")
 		s.ticks(8, time.Second)
-		if s.answering("high") != 1 || s.answering("low") != 0 || s.m.insts["app.low.0"] != nil {
+		if s.answering("high") != 1 || s.answering("low") != 0 || s.m.Insts["app.low.0"] != nil {
 			t.Errorf("restart %v: high does not run\n%s", restarts, s.dump())
 		}
 	}

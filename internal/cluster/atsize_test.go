@@ -8,6 +8,7 @@ import (
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/bus"
+	"github.com/verge-edge/verge/internal/cluster/state"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -34,7 +35,7 @@ func atSize(b *testing.B, workers, instances int) *core {
 	name := func(n int) string { return fmt.Sprintf("w-%d", n%workers) }
 	room := api.Resources{CPU: 8000, Memory: 16 << 30, Disk: 100 << 30}
 	for n := range workers {
-		put(keyWorker+name(n), workerRecord{V: wire.Version, KeyHash: "hash-" + name(n), Info: wire.WorkerInfo{
+		put(state.KeyWorker+name(n), state.WorkerRecord{V: wire.Version, KeyHash: "hash-" + name(n), Info: wire.WorkerInfo{
 			V: wire.Version, Name: name(n), Capacity: room, Runtimes: []string{"process"}, Arch: "amd64", OS: "linux", Uses: true,
 		}})
 		put(keyUses+name(n)+"."+usesOnly, struct{}{})
@@ -45,15 +46,15 @@ func atSize(b *testing.B, workers, instances int) *core {
 		svc := fmt.Sprintf("s%d", s)
 		share := wire.Share{V: wire.Version, App: "app", Service: svc, Revision: 1, Min: each, Ordinals: []wire.Span{{From: 0, To: each}}}
 		share.Spec = &api.Service{Command: []string{"x"}, Resources: api.Resources{CPU: 100, Memory: 64 << 20}}
-		put(keyShare+"app."+svc, share)
+		put(state.KeyShare+"app."+svc, share)
 		for o := range each {
 			id, at := instanceID("app", svc, o), name(s*each+o)
-			put(keyInstance+id, wire.Instance{
+			put(state.KeyInstance+id, wire.Instance{
 				V: wire.Version, ID: id, App: "app", Service: svc, Ordinal: o, Incarnation: 1, Given: 1, Revision: 1, Cluster: "edge", Worker: at,
 				State: wire.Running, Since: now, Ready: true, Program: share.Spec.ProgramID(),
 				History: []wire.Transition{{To: wire.ClusterScheduled, At: now}, {To: wire.WorkerScheduled, At: now}, {To: wire.Running, At: now, Tier: "worker/" + at, Why: "started"}},
 			})
-			put(keyOrder+at+"."+id, wire.Order{V: wire.Version, ID: id, App: "app", Service: svc, Ordinal: o, Incarnation: 1, Revision: 1, Spec: share.Spec})
+			put(state.KeyOrder+at+"."+id, wire.Order{V: wire.Version, ID: id, App: "app", Service: svc, Ordinal: o, Incarnation: 1, Revision: 1, Spec: share.Spec})
 			statuses[at] = append(statuses[at], wire.InstanceStatus{V: wire.Version, ID: id, Incarnation: 1, Revision: 1, Phase: wire.PhaseRunning, Ready: true})
 		}
 	}
@@ -69,7 +70,7 @@ func atSize(b *testing.B, workers, instances int) *core {
 			b.Fatal(err)
 		}
 	}
-	for _, i := range c.m.insts {
+	for _, i := range c.m.Insts {
 		if i.State != wire.Running || !i.Ready {
 			b.Fatalf("%+v", i)
 		}
@@ -126,8 +127,8 @@ func BenchmarkPass(b *testing.B) {
 		b.Run(fmt.Sprint(size), func(b *testing.B) {
 			c := atSize(b, size, size)
 			id := instanceID("app", "s3", 7)
-			at := c.m.insts[id].Worker
-			st := c.m.workers[at].status[id]
+			at := c.m.Insts[id].Worker
+			st := c.m.Workers[at].Status[id]
 			n := uint64(1)
 			b.ReportAllocs()
 			for b.Loop() {
@@ -138,8 +139,8 @@ func BenchmarkPass(b *testing.B) {
 					b.Fatal(err)
 				}
 			}
-			if c.m.insts[id].Restarts != st.Restarts {
-				b.Errorf("%d restarts are stored, %d were reported", c.m.insts[id].Restarts, st.Restarts)
+			if c.m.Insts[id].Restarts != st.Restarts {
+				b.Errorf("%d restarts are stored, %d were reported", c.m.Insts[id].Restarts, st.Restarts)
 			}
 		})
 	}

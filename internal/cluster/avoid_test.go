@@ -24,7 +24,7 @@ func TestAnotherProgramIsNotAvoided(t *testing.T) {
 			s.share("web", 1, program("mine:2", nil))
 			s.ticks(6, time.Second)
 			failed := 0
-			for _, i := range s.m.insts {
+			for _, i := range s.m.Insts {
 				if len(i.Avoid) > 0 {
 					failed++
 				}
@@ -44,13 +44,13 @@ func TestAnotherProgramIsNotAvoided(t *testing.T) {
 					t.Errorf("what is said: %s", e)
 				}
 			}
-			for _, i := range s.m.insts {
+			for _, i := range s.m.Insts {
 				if strings.Contains(i.Reason, "exited with 7") || i.LastExit != nil {
 					t.Errorf("%s: %q, %+v", i.ID, i.Reason, i.LastExit)
 				}
 			}
-			if s.m.serviceView(s.m.shares["app.web"]).Ready != 1 {
-				t.Errorf("%+v", s.m.serviceView(s.m.shares["app.web"]))
+			if s.m.serviceView(s.m.Shares["app.web"]).Ready != 1 {
+				t.Errorf("%+v", s.m.serviceView(s.m.Shares["app.web"]))
 			}
 		})
 	}

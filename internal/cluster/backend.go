@@ -12,6 +12,7 @@ import (
 	"github.com/verge-edge/verge/internal/access"
 	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/bus/records"
+	"github.com/verge-edge/verge/internal/cluster/state"
 	"github.com/verge-edge/verge/internal/enroll"
 	"github.com/verge-edge/verge/internal/obs"
 	"github.com/verge-edge/verge/internal/policy/place"
@@ -29,7 +30,7 @@ func (b backend) Instances(_ context.Context, app, service string) ([]wire.Insta
 	now := time.Now()
 	var out []wire.InstanceView
 	t := b.m.reads()
-	for _, i := range t.instances() {
+	for _, i := range t.Instances() {
 		if (app == "" || i.App == app) && (service == "" || i.Service == service) {
 			out = append(out, t.view(i, now))
 		}
@@ -40,10 +41,10 @@ func (b backend) Instances(_ context.Context, app, service string) ([]wire.Insta
 // view is an instance with the age of the report that it comes from.
 func (t *tx) view(i *wire.Instance, now time.Time) wire.InstanceView {
 	m := t.m
-	v := wire.InstanceView{Instance: *i, Namespace: m.namespaceOf(i), Source: m.tier()}
-	if w := m.workers[i.Worker]; w != nil {
-		v.Source = "worker/" + m.name + "/" + i.Worker
-		v.AgeSeconds = now.Sub(w.heard).Seconds()
+	v := wire.InstanceView{Instance: *i, Namespace: m.NamespaceOf(i), Source: m.Tier()}
+	if w := m.Workers[i.Worker]; w != nil {
+		v.Source = "worker/" + m.Name + "/" + i.Worker
+		v.AgeSeconds = now.Sub(w.Heard).Seconds()
 		v.Addrs = t.addrs(i, w)
 	}
 	return v
@@ -53,7 +54,7 @@ func (t *tx) view(i *wire.Instance, now time.Time) wire.InstanceView {
 func (b backend) Instance(_ context.Context, id wire.InstanceID) (wire.InstanceView, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	i := b.m.insts[id]
+	i := b.m.Insts[id]
 	if i == nil {
 		return wire.InstanceView{}, b.noInstance(id)
 	}
@@ -73,7 +74,7 @@ func (b backend) Explain(ctx context.Context, id wire.InstanceID) (wire.Explanat
 func (c *core) explain(ctx context.Context, id wire.InstanceID) (wire.Explanation, error) {
 	out := wire.Explanation{Instance: id}
 	c.mu.Lock()
-	i, known := c.m.insts[id]
+	i, known := c.m.Insts[id]
 	c.mu.Unlock()
 	if !known {
 		return out, wire.Problemf(404, "no-such-instance", "verge get instances", "there is no such instance", "%s is not in cluster %s", id, c.name)
@@ -81,7 +82,7 @@ func (c *core) explain(ctx context.Context, id wire.InstanceID) (wire.Explanatio
 	if h := displacement(i); h != nil {
 		out.Notes = append(out.Notes, fmt.Sprintf("at %s it was %s", h.At.UTC().Format(time.RFC3339), h.Why))
 	}
-	e, err := c.store.Get(ctx, keyWhy+id)
+	e, err := c.store.Get(ctx, state.KeyWhy+id)
 	if errors.Is(err, bus.ErrNotFound) {
 		out.Notes = append(out.Notes, "cluster "+c.name+" has not decided about it yet")
 		return out, nil
@@ -93,7 +94,7 @@ func (c *core) explain(ctx context.Context, id wire.InstanceID) (wire.Explanatio
 	if err := json.Unmarshal(e.Value, &rec); err != nil {
 		return out, fmt.Errorf("stored decision about %s: %w", id, err)
 	}
-	out.Decisions = append(out.Decisions, wire.Explained{Tier: c.m.tier(), At: rec.At, Decision: rec.Decision})
+	out.Decisions = append(out.Decisions, wire.Explained{Tier: c.m.Tier(), At: rec.At, Decision: rec.Decision})
 	return out, nil
 }
 
@@ -114,11 +115,11 @@ func (b backend) Entries(ctx context.Context, cluster, worker string) ([]wire.En
 }
 
 // status is a worker's in a word; see wire.WorkerView.
-func (m *model) status(w *worker) string {
+func (m *model) status(w *state.Worker) string {
 	switch {
-	case w.suspect, !w.everHeard && m.waits.After(m.started):
+	case w.Suspect, !w.EverHeard && m.Waits.After(m.Started):
 		return "suspect"
-	case !w.everHeard:
+	case !w.EverHeard:
 		return "never-seen"
 	}
 	return "ready"
@@ -130,14 +131,14 @@ func (c *core) workers() []wire.WorkerView {
 	now := time.Now()
 	use := c.m.reads().usage()
 	out := []wire.WorkerView{}
-	for _, name := range records.SortedKeys(c.m.workers) {
-		w := c.m.workers[name]
-		v := wire.WorkerView{WorkerInfo: w.Info, Cluster: c.name, Status: c.m.status(w), AgeSeconds: now.Sub(w.heard).Seconds(), Used: use[name].used, Instances: use[name].n, Cordon: w.Cordon, Revoked: w.Revoked}
+	for _, name := range records.SortedKeys(c.m.Workers) {
+		w := c.m.Workers[name]
+		v := wire.WorkerView{WorkerInfo: w.Info, Cluster: c.name, Status: c.m.status(w), AgeSeconds: now.Sub(w.Heard).Seconds(), Used: use[name].used, Instances: use[name].n, Cordon: w.Cordon, Revoked: w.Revoked}
 		if w.Gateway.May() {
 			v.GatewayGrant = w.Gateway
 		}
 		v.Network = c.m.shownNetwork(w.Info.Network)
-		v.ClockSkewSeconds = w.skew.Ahead().Seconds()
+		v.ClockSkewSeconds = w.Skew.Ahead().Seconds()
 		if v.Status == "never-seen" {
 			v.AgeSeconds = -1
 		}
@@ -171,13 +172,13 @@ func (b backend) Status(ctx context.Context) (wire.StatusView, error) {
 	s := wire.StatusView{Role: "cluster", Name: b.name, Version: obs.Version(), Time: time.Now(), Workers: seenWorkers(ctx, b.name, b.workers()), Upstream: "connected"}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	s.Started = b.m.started
+	s.Started = b.m.Started
 	s.Apps = seenApps(ctx, b.name, b.m.apps())
 	for _, a := range s.Apps {
 		s.Tally = s.Tally.Plus(a.Tally)
 	}
 	if access.From(ctx).Admin {
-		s.Tally, s.SinceAway = b.m.counted(), b.sinceAway()
+		s.Tally, s.SinceAway = b.m.Counted(), b.sinceAway()
 		s.Network = b.m.networkView()
 	}
 	local := b.m.localViews("")
@@ -201,7 +202,7 @@ func (b backend) Status(ctx context.Context) (wire.StatusView, error) {
 		s.Problems = append(s.Problems, p)
 	}
 	if access.From(ctx).Admin {
-		s.Problems = append(s.Problems, records.Words(slices.Concat(b.m.unread, b.hooks.Unread()))...)
+		s.Problems = append(s.Problems, records.Words(slices.Concat(b.m.Unread, b.hooks.Unread()))...)
 	}
 	s.Problems = append(s.Problems, wire.ConflictProblems(s.Conflicts)...)
 	s.Problems = append(s.Problems, b.m.lostHosts()...)

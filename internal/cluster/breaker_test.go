@@ -12,6 +12,7 @@ import (
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/bus"
+	"github.com/verge-edge/verge/internal/cluster/state"
 	"github.com/verge-edge/verge/internal/plugin"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -130,7 +131,7 @@ func TestARestingPluginAndNoRoom(t *testing.T) {
 				waits = id
 			}
 		}
-		if i := c.m.insts[waits]; placed != 2 || i == nil || i.State != wire.Requested || asked.Load() != 3 {
+		if i := c.m.Insts[waits]; placed != 2 || i == nil || i.State != wire.Requested || asked.Load() != 3 {
 			t.Errorf("%d placed, asked %d times, %+v", placed, asked.Load(), i)
 		}
 	})
@@ -162,14 +163,14 @@ func TestPluginsOnTheBusOutliveARestart(t *testing.T) {
 	if err != nil || len(gone) != 2 || gone[0].NatsKey != "UA" || gone[1].NatsKey != "UB" {
 		t.Fatalf("%v, %v", gone, err)
 	}
-	for _, key := range []string{keyGone + "aa", keyRevoked + "bb", keyUp + upRevoked + "aa"} {
+	for _, key := range []string{state.KeyGone + "aa", state.KeyRevoked + "bb", state.KeyUp + state.UpRevoked + "aa"} {
 		if _, err := store.Get(t.Context(), key); err != nil {
 			t.Errorf("%s: %v", key, err)
 		}
 	}
 	again := newTestCore(t, store)
-	if len(again.m.members) != 1 || again.m.members["sage-2.cc"] == nil || again.m.gone["bb"] == nil {
-		t.Errorf("after a restart: %v, %v", again.m.members, again.m.gone)
+	if len(again.m.members) != 1 || again.m.members["sage-2.cc"] == nil || again.m.Gone["bb"] == nil {
+		t.Errorf("after a restart: %v, %v", again.m.members, again.m.Gone)
 	}
 	if _, err := c.revokePlugin(t.Context(), "sage", now); err == nil {
 		t.Error("it is revoked twice")

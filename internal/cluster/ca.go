@@ -17,9 +17,9 @@ func (b backend) CA(context.Context) (wire.CAView, error) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for _, name := range records.SortedKeys(b.m.workers) {
-		w := b.m.workers[name]
-		m := wire.CAMember{Name: "worker/" + b.name + "/" + name, Expires: w.expires(), Current: w.Info.Trust == b.trusts, Away: w.suspect || !w.everHeard}
+	for _, name := range records.SortedKeys(b.m.Workers) {
+		w := b.m.Workers[name]
+		m := wire.CAMember{Name: "worker/" + b.name + "/" + name, Expires: w.CertifiedUntil(), Current: w.Info.Trust == b.trusts, Away: w.Suspect || !w.EverHeard}
 		v.Members = append(v.Members, m)
 		if m.Current || !w.Revoked.IsZero() {
 			continue

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/cluster/state"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -18,8 +19,8 @@ import (
 // a program fail, as their workers would say.
 func (s *sim) answer(svc string, n uint64, failed map[string]uint64) {
 	by := map[string][]wire.InstanceAnswers{}
-	for id, i := range s.m.insts {
-		if o := s.m.orders[i.Worker+"."+id]; i.Service == svc && i.State == wire.Running && i.Ready && o != nil {
+	for id, i := range s.m.Insts {
+		if o := s.m.Orders[i.Worker+"."+id]; i.Service == svc && i.State == wire.Running && i.Ready && o != nil {
 			by[i.Worker] = append(by[i.Worker], wire.InstanceAnswers{Instance: id, Answered: n, Failed: failed[o.Spec.Command[0]]})
 		}
 	}
@@ -30,7 +31,7 @@ func (s *sim) answer(svc string, n uint64, failed map[string]uint64) {
 
 // tried are the instances of which the routers know that they are tried, and their share.
 func (s *sim) tried(svc string) (n int, share api.Percent) {
-	for _, e := range s.m.routes["app."+svc].Endpoints {
+	for _, e := range s.m.Routes["app."+svc].Endpoints {
 		if e.Trial {
 			n, share = n+1, e.TrialShare
 		}
@@ -165,7 +166,7 @@ func TestErrorsStopARollout(t *testing.T) {
 		for range 120 {
 			s.tick(time.Second)
 			s.answer("web", 10, c.failed)
-			for id, i := range s.m.insts {
+			for id, i := range s.m.Insts {
 				other := map[string]string{"w1": "w2", "w2": "w1"}[i.Worker]
 				s.m.answered(other, []wire.InstanceAnswers{{Instance: id, Answered: 1000, Failed: 1000}}, epoch, s.now)
 			}
@@ -177,7 +178,7 @@ func TestErrorsStopARollout(t *testing.T) {
 		if c.stops && s.programs("web")["x"] != 3 {
 			t.Errorf("%s: %v answer", name, s.programs("web"))
 		}
-		if c.stops && !s.m.routes["app.web"].Requests.Counted {
+		if c.stops && !s.m.Routes["app.web"].Requests.Counted {
 			t.Errorf("%s: nobody counts", name)
 		}
 	}
@@ -260,11 +261,11 @@ func TestOneDamagedRecordStopsNoOther(t *testing.T) {
 	bad := *s.inst("app.one.0")
 	bad.Since = t0
 	x := s.m.begin()
-	x.now = s.now
-	x.put(bad)
+	x.Now = s.now
+	x.Put(bad)
 	good := *s.inst("app.two.0")
 	good.Reason = "changed"
-	x.put(good)
+	x.Put(good)
 	x.jobs["app.one"] = &jobRecord{App: "app", Service: "one", Run: wire.JobRun{Began: t0}}
 	x.jobs["app.two"] = &jobRecord{App: "app", Service: "two"}
 	x.rolls["app.one"] = &rolling{App: "app", Service: "one", Began: t0}
@@ -278,14 +279,14 @@ func TestOneDamagedRecordStopsNoOther(t *testing.T) {
 			keys += op.Key + " "
 		}
 	}
-	if strings.Contains(keys, "app.one") || !strings.Contains(keys, keyInstance+"app.two.0") || !strings.Contains(keys, keyJob+"app.two") {
+	if strings.Contains(keys, "app.one") || !strings.Contains(keys, state.KeyInstance+"app.two.0") || !strings.Contains(keys, keyJob+"app.two") {
 		t.Errorf("written are %s", keys)
 	}
 	x.Done()
 	if s.inst("app.one.0").Since.Equal(t0) || s.m.jobs["app.one"] != nil || s.m.rolls["app.one"] != nil || s.inst("app.two.0").Reason != "changed" {
 		t.Error("what is in memory is not what is stored")
 	}
-	if fmt.Sprint(s.m.insts["app.one.1"].State) != string(wire.Running) {
+	if fmt.Sprint(s.m.Insts["app.one.1"].State) != string(wire.Running) {
 		t.Error("another instance has changed")
 	}
 }

@@ -158,7 +158,7 @@ func (c *Cluster) refusedByRoot(p *wire.Problem) {
 	c.log.Error("the root refuses this cluster, the site goes on without it", "error", p.Error())
 	c.mu.Lock()
 	c.refused = p
-	c.events.Add(time.Now(), c.m.tier(), "cluster/"+c.name, "the root refuses this cluster: "+p.Title+": "+p.Detail)
+	c.events.Add(time.Now(), c.m.Tier(), "cluster/"+c.name, "the root refuses this cluster: "+p.Title+": "+p.Detail)
 	c.mu.Unlock()
 	if err := enroll.MarkRefused(c.opts.Dir, *p, c.ca.PublicKey()); err != nil {
 		c.log.Error("noting that the root refuses this cluster", "error", err)
@@ -206,14 +206,14 @@ func (c *Cluster) renewWorker(ctx context.Context, name string, r wire.RenewRequ
 	if r.Name != name {
 		return wire.JoinReply{}, wire.Problemf(403, "another-name", "ask for the own name", "the renewal is refused", "%s asks for the certificate of %.63q", what, r.Name)
 	}
-	if g := c.m.gone[pki.KeyHash(r.PublicKey)]; g != nil {
+	if g := c.m.Gone[pki.KeyHash(r.PublicKey)]; g != nil {
 		return wire.JoinReply{}, g.Problem(what, againWorker)
 	}
-	w := c.m.workers[name]
+	w := c.m.Workers[name]
 	if w == nil {
 		return wire.JoinReply{}, enroll.Unknown(what, againWorker)
 	}
-	reg := enroll.Registered{What: what, Again: againWorker, KeyHash: w.KeyHash, NatsKey: w.PublicKey, Expires: w.expires(), Renewed: w.renewed}
+	reg := enroll.Registered{What: what, Again: againWorker, KeyHash: w.KeyHash, NatsKey: w.PublicKey, Expires: w.CertifiedUntil(), Renewed: w.Renewed}
 	if err := reg.MayRenew(r, now); err != nil {
 		return wire.JoinReply{}, err
 	}
@@ -224,37 +224,29 @@ func (c *Cluster) renewWorker(ctx context.Context, name string, r wire.RenewRequ
 	if err != nil {
 		return wire.JoinReply{}, err
 	}
-	rec := w.workerRecord
+	rec := w.WorkerRecord
 	rec.Expires = expires
 	// Before it is given: a certificate of which nobody knows could outlive its
 	// revocation.
 	if err := c.keepWorker(ctx, name, rec); err != nil {
 		return wire.JoinReply{}, fmt.Errorf("storing the renewal of worker %s: %w", name, err)
 	}
-	w.renewed = time.Now()
+	w.Renewed = time.Now()
 	c.log.Info("a worker's certificate is renewed", "worker", name, "until", expires.UTC().Format(time.DateOnly))
 	return reply, nil
-}
-
-// expires is when the last certificate that the worker was given does.
-func (r *workerRecord) expires() time.Time {
-	if r.Expires.IsZero() {
-		return r.Joined.Add(pki.LeafTTL) // of before that was noted
-	}
-	return r.Expires
 }
 
 // certify makes all that a worker needs to be one.
 func (c *Cluster) certify(name string, public []byte, natsKey string, now time.Time) (wire.JoinReply, time.Time, error) {
 	chain, err := c.ca.Issue(pki.LeafRequest{
 		Subject:   pki.Subject{Role: pki.RoleWorker, Cluster: c.name, Name: name},
-		PublicKey: public, DNSNames: []string{pki.WorkerName(c.name, c.m.peer(name))},
+		PublicKey: public, DNSNames: []string{pki.WorkerName(c.name, c.m.Peer(name))},
 	}, now)
 	if err != nil {
 		return wire.JoinReply{}, time.Time{}, wire.Problemf(400, "bad-key", "remove the worker's identity and join again", "the worker's key cannot be certified", "%v", err)
 	}
 	away, err := c.ca.Issue(pki.LeafRequest{
-		Subject: pki.Subject{Role: pki.RoleWorker, Cluster: c.name, Name: c.m.peer(name)}, PublicKey: public,
+		Subject: pki.Subject{Role: pki.RoleWorker, Cluster: c.name, Name: c.m.Peer(name)}, PublicKey: public,
 	}, now)
 	if err != nil {
 		return wire.JoinReply{}, time.Time{}, fmt.Errorf("certifying the worker's other name: %w", err)

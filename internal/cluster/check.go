@@ -13,13 +13,11 @@ import (
 // Bounds of what a worker may say; the cluster's own records, and its messages to
 // the root, must have room for it.
 const (
-	maxInfo     = 64 << 10
-	maxStatuses = 10_000
-	// maxStatusBytes of all of them together.
-	maxStatusBytes = 16 << 20
-	maxWords       = 1 << 10 // of a reason
-	maxName        = 100
-	maxHeld        = 200 // secrets of an instance
+	maxInfo = 64 << 10
+
+	maxWords = 1 << 10 // of a reason
+	maxName  = 100
+	maxHeld  = 200 // secrets of an instance
 )
 
 // check refuses a status that is not about the instance that it names, and cuts

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/internal/bus/records/clonetest"
+	"github.com/verge-edge/verge/internal/cluster/state"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -35,7 +36,7 @@ func immutable(at string, t reflect.Type) bool {
 	if pkg := path.Base(t.PkgPath()); pkg == "table" && t.Name() != "DB" && !strings.HasPrefix(t.Name(), "tableRows") {
 		return true // what the schema says
 	}
-	return at == "model.Model.peer" || at == "model.Model.workers[].says" // the same
+	return at == "model.Model.Peer" || at == "model.Model.Workers[].Says" // the same
 }
 
 // all is all of a model, as text, but what it has worked out of the rest and remembers.
@@ -44,7 +45,7 @@ func (m *model) all() string {
 		if t.Kind() == reflect.Pointer {
 			t = t.Elem()
 		}
-		return path.Base(t.PkgPath()) == "table" && immutable(at, t) || t == reflect.TypeFor[schedules]() || slices.Contains([]string{"model.Model.byName", "model.Model.listed", "model.Model.workers[].says"}, at)
+		return path.Base(t.PkgPath()) == "table" && immutable(at, t) || t == reflect.TypeFor[schedules]() || slices.Contains([]string{"model.Model.byName", "model.Model.listed", "model.Model.Workers[].Says"}, at)
 	})
 }
 
@@ -52,7 +53,7 @@ func (m *model) all() string {
 func TestACloneSharesNothing(t *testing.T) {
 	m := newModel("edge", true, time.Now())
 	clonetest.Fill(m, immutable)
-	m.bind(schema.New())
+	m.Bind(state.Schema.New())
 	m.attach()
 	for _, at := range clonetest.Shared(m, m.clone(), immutable) {
 		t.Errorf("%s is shared with the clone: see model.clone", at)
@@ -63,7 +64,7 @@ func TestACloneSharesNothing(t *testing.T) {
 // written by the rehearsal. The race detector judges; without it, the runtime.
 func TestAPlanWhileWorkersReport(t *testing.T) {
 	s := newSite(t)
-	s.c.m.peer = opaqueNames("secret")
+	s.c.m.Peer = opaqueNames("secret")
 	s.give(web(2, "a"), 2)
 	stop, done := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -77,12 +78,12 @@ func TestAPlanWhileWorkersReport(t *testing.T) {
 			s.c.mu.Lock()
 			w := fmt.Sprint("w", 1+n%2)
 			s.c.m.uses[w] = &uses{marks: map[string]bool{usesApp + "app": n%4 < 2}}
-			s.c.m.plugins[w], s.c.m.leaving[w] = true, true
+			s.c.m.plugins[w], s.c.m.Leaving[w] = true, true
 			delete(s.c.m.plugins, w)
-			delete(s.c.m.leaving, w)
+			delete(s.c.m.Leaving, w)
 			s.c.m.flow("app.web", w, &wire.ServiceDemand{Requests: 100}, time.Second, s.now)
-			s.c.m.workers[w].inbox.Accept(wire.Report{V: wire.Version, To: wire.Rev{Inc: "i", N: n}, Changes: []wire.Change{{Key: fmt.Sprint(n)}}})
-			s.c.m.peer(fmt.Sprint(n % 100))
+			s.c.m.Workers[w].Inbox.Accept(wire.Report{V: wire.Version, To: wire.Rev{Inc: "i", N: n}, Changes: []wire.Change{{Key: fmt.Sprint(n)}}})
+			s.c.m.Peer(fmt.Sprint(n % 100))
 			s.c.mu.Unlock()
 		}
 	}()
@@ -102,14 +103,14 @@ func TestARehearsalLeavesNothingInTheModel(t *testing.T) {
 	s := newSite(t)
 	source := []byte("application: app\nservices: {db: {command: [x], volumes: [{name: data, path: data}]}}\n")
 	s.give(source, 1)
-	i := *s.c.m.insts["app.db.0"]
+	i := *s.c.m.Insts["app.db.0"]
 	i.State, i.Worker, i.Pinned, i.Former = wire.ClusterScheduled, "", "", "gone"
-	s.c.m.insts[i.ID] = &i
+	s.c.m.Insts[i.ID] = &i
 	before := s.c.m.all()
 	m := s.c.m.clone()
 	m.rehearse(t.Context(), nil, s.now)
 	if len(m.leftVolumes) != 1 {
-		t.Fatalf("the rehearsal notes no volume: %+v", m.insts[i.ID])
+		t.Fatalf("the rehearsal notes no volume: %+v", m.Insts[i.ID])
 	}
 	if after := s.c.m.all(); after != before {
 		t.Errorf("the model was\n%s\nand is\n%s", before, after)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -15,6 +14,7 @@ import (
 	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/bus/exchange"
 	"github.com/verge-edge/verge/internal/bus/records"
+	"github.com/verge-edge/verge/internal/cluster/state"
 	"github.com/verge-edge/verge/internal/hooks"
 	"github.com/verge-edge/verge/internal/loop"
 	"github.com/verge-edge/verge/internal/obs"
@@ -130,7 +130,7 @@ func (c *core) init(ctx context.Context, details bool, now time.Time) (err error
 	c.upgrades = make(chan struct{}, 1)
 	c.askCtx, c.endAsking = context.WithCancel(context.WithoutCancel(ctx))
 	c.m = newModel(c.name, details, now)
-	c.m.site = c.site
+	c.m.Site = c.site
 	if c.m.vault.key = c.key; c.key != nil {
 		if c.prover, err = c.key.Prover(proofOf); err != nil {
 			return err
@@ -144,14 +144,14 @@ func (c *core) init(ctx context.Context, details bool, now time.Time) (err error
 	}
 	c.hold()
 	if c.held { // before anybody else has the store
-		c.store = records.Hold(c.store, records.Held(c.m.unread))
+		c.store = records.Hold(c.store, records.Held(c.m.Unread))
 		c.keeper.Store = c.store
 	}
 	c.m.recallMoves(now)
 	c.demand, c.locks, c.losses = map[string]*demanded{}, map[string]acmeLock{}, map[string]*life.Loss{}
 	c.revive()
-	c.lost = lost{now, c.m.counted()}
-	c.revoked.Set(c.m.revoked())
+	c.lost = lost{now, c.m.Counted()}
+	c.revoked.Set(c.m.Revoked())
 	c.place()
 	return nil
 }
@@ -163,44 +163,34 @@ func (m *model) read(ctx context.Context, store bus.Store, now time.Time) error 
 		return fmt.Errorf("loading the cluster's state: %w", err)
 	}
 	for _, e := range entries {
-		if _, err := m.db.Load(e); err != nil {
-			m.unread = append(m.unread, records.Unread{Key: e.Key, Fate: schema.Fate(e.Key), Err: err})
+		if _, err := m.DB.Load(e); err != nil {
+			m.Unread = append(m.Unread, records.Unread{Key: e.Key, Fate: state.Schema.Fate(e.Key), Err: err})
 		}
 	}
-	if err := records.Stopped(m.unread); err != nil {
+	if err := records.Stopped(m.Unread); err != nil {
 		return fmt.Errorf("loading the cluster's state: %w", err)
 	}
-	for _, u := range m.unread {
-		if key, is := strings.CutPrefix(u.Key, keyName); is { // made, and removed, with its route
-			if m.routes[key] != nil {
-				delete(m.names, key)
+	for _, u := range m.Unread {
+		if key, is := strings.CutPrefix(u.Key, state.KeyName); is { // made, and removed, with its route
+			if m.Routes[key] != nil {
+				delete(m.Names, key)
 			} else {
-				m.routes[key] = &wire.Route{}
+				m.Routes[key] = &wire.Route{}
 			}
 		}
 	}
 	m.derive(now)
-	m.holdOnce()
+	m.HoldOnce()
 	return nil
 }
 
 // hold sees to what was loaded last: the worst that cannot be read may keep this cluster
 // from deciding anything. What was stored before goes on.
 func (c *core) hold() {
-	for _, words := range records.Words(c.m.unread) {
+	for _, words := range records.Words(c.m.Unread) {
 		c.log.Error(words)
 	}
-	c.held = records.Held(c.m.unread) != ""
-}
-
-// holdOnce lets orders that are as their share says have its descriptor and not a copy:
-// that they are alike is then seen at a glance, and held once.
-func (m *Model) holdOnce() {
-	for _, o := range m.orders {
-		if s := m.shares[o.App+"."+o.Service]; s != nil && o.Revision == s.Revision && reflect.DeepEqual(o.Spec, s.Spec) {
-			o.Spec = s.Spec
-		}
-	}
+	c.held = records.Held(c.m.Unread) != ""
 }
 
 // reload reads the model again where it may differ from what is stored, keeping
@@ -209,27 +199,27 @@ func (c *core) reload(ctx context.Context, now time.Time) error {
 	if !c.keeper.Stale() {
 		return nil
 	}
-	next := newModel(c.m.name, c.m.details, c.m.started)
-	next.recovery.heard, next.recovery.proven = c.m.recovery.heard, c.m.recovery.proven
+	next := newModel(c.m.Name, c.m.Details, c.m.Started)
+	next.Recovery.Heard, next.Recovery.Proven = c.m.Recovery.Heard, c.m.Recovery.Proven
 	next.vault.key = c.key
 	next.net.signs, next.net.relayOnly = c.m.net.signs, c.m.net.relayOnly
 	next.wants, next.near, next.plugins, next.counsels, next.breakers = c.m.wants, c.m.near, c.m.plugins, c.m.counsels, c.m.breakers
 	next.byDefault, next.flows, next.entering, next.paces, next.outcomes, next.counts = c.m.byDefault, c.m.flows, c.m.entering, c.m.paces, c.m.outcomes, c.m.counts
 	next.waveWords = c.m.waveWords
-	next.peer, next.waits, next.alone, next.site = c.m.peer, c.m.waits, c.m.alone, c.m.site
+	next.Peer, next.Waits, next.Alone, next.Site = c.m.Peer, c.m.Waits, c.m.Alone, c.m.Site
 	if err := next.read(ctx, c.store, now); err != nil {
 		return err
 	}
-	for name, w := range next.workers {
-		if old := c.m.workers[name]; old != nil {
-			old.workerRecord, old.labels = w.workerRecord, w.labels
-			next.workers[name] = old
+	for name, w := range next.Workers {
+		if old := c.m.Workers[name]; old != nil {
+			old.WorkerRecord, old.Labels = w.WorkerRecord, w.Labels
+			next.Workers[name] = old
 		}
 	}
 	c.m = next
 	c.keeper.Loaded()
 	c.hold()
-	c.revoked.Set(c.m.revoked())
+	c.revoked.Set(c.m.Revoked())
 	c.told()
 	return nil
 }
@@ -250,8 +240,8 @@ func (c *core) pause(settled bool) (d time.Duration) {
 	}
 	if settled {
 		return life.NextLook(now, loop.Tick, func(yield func(life.Peer) bool) {
-			for _, w := range c.m.workers {
-				if !yield(w.peer()) {
+			for _, w := range c.m.Workers {
+				if !yield(w.Peer()) {
 					return
 				}
 			}
@@ -263,17 +253,17 @@ func (c *core) pause(settled bool) (d time.Duration) {
 	if d := c.m.untilRolled(now); d > 0 {
 		least = min(least, d)
 	}
-	for id := range c.m.leaving {
-		if d := c.m.insts[id].Leaving.Started.Add(leaveAfter).Sub(now); d > 0 {
+	for id := range c.m.Leaving {
+		if d := c.m.Insts[id].Leaving.Started.Add(leaveAfter).Sub(now); d > 0 {
 			least = min(least, d)
 		}
 	}
-	for _, i := range c.m.insts {
-		w := c.m.workers[i.Worker]
-		if w == nil || !w.suspect || (i.State != wire.Running && i.State != wire.WorkerScheduled) {
+	for _, i := range c.m.Insts {
+		w := c.m.Workers[i.Worker]
+		if w == nil || !w.Suspect || (i.State != wire.Running && i.State != wire.WorkerScheduled) {
 			continue
 		}
-		if d := w.since.Add(c.m.replaceAfter(i, w)).Sub(now); d > 0 {
+		if d := w.Since.Add(c.m.ReplaceAfter(i, w)).Sub(now); d > 0 {
 			least = min(least, d)
 		}
 	}
@@ -317,7 +307,7 @@ func (c *core) pass(ctx context.Context, now time.Time, changed bool) (settled b
 	}
 	for range maxRounds {
 		begin := time.Now()
-		c.m.recovery.stored = c.store.Rev()
+		c.m.Recovery.Stored = c.store.Rev()
 		t := c.m.step(now)
 		c.stepped += time.Since(begin)
 		c.close(ctx, t)
@@ -334,13 +324,13 @@ func (c *core) pass(ctx context.Context, now time.Time, changed bool) (settled b
 		c.tell(t, now)
 	}
 	if c.ports != nil {
-		c.ports.publish(c.m.name, c.m.portsHeld())
+		c.ports.publish(c.m.Name, c.m.portsHeld())
 	}
 	c.tellLosses(now)
-	c.m.recovery.settled = !c.m.unasked(theRoot)
+	c.m.Recovery.Settled = !c.m.Unasked(state.TheRoot)
 	c.m.look = c.m.lookJobs(now)
 	c.steady = c.m.steady()
-	return c.calm() && c.m.mark() == nil, nil
+	return c.calm() && c.m.Mark() == nil, nil
 }
 
 // nudge asks a worker for a report that is answered.
@@ -352,22 +342,22 @@ func (c *core) nudge(name string) {
 
 // tell brings workers what is new for them, and tells people.
 func (c *core) tell(t *tx, now time.Time) {
-	for id, places := range t.departed {
+	for id, places := range t.Departed {
 		c.departed.add(id, places)
 	}
-	for name, w := range c.m.workers {
+	for name, w := range c.m.Workers {
 		switch {
-		case t.nudge[name] && c.herald != nil && !c.m.silent(name):
-			c.herald.Tell(name, c.desiredOf(name), w.has)
-		case t.all || t.nudge[name]:
+		case t.Nudge[name] && c.herald != nil && !c.m.Silent(name):
+			c.herald.Tell(name, c.desiredOf(name), w.Has)
+		case t.All || t.Nudge[name]:
 			c.nudge(name) // of what is new for all each fetches what it uses, in its own time
 		}
 	}
-	if len(t.ups)+len(t.tallies)+len(t.upRolls)+len(t.upJobs) > 0 {
+	if len(t.Ups)+len(t.Tallies)+len(t.upRolls)+len(t.upJobs) > 0 {
 		loop.Poke(c.upChanged)
 	}
-	for _, id := range records.SortedKeys(t.insts) {
-		i := t.insts[id]
+	for _, id := range records.SortedKeys(t.Insts) {
+		i := t.Insts[id]
 		if i == nil || len(i.History) == 0 {
 			continue
 		}
@@ -377,9 +367,9 @@ func (c *core) tell(t *tx, now time.Time) {
 		}
 	}
 	c.tellOf(t, now)
-	for _, e := range t.events {
-		c.events.Add(now, c.m.tier(), e.subject, e.what)
-		c.log.Info(e.what, "subject", e.subject)
+	for _, e := range t.Events {
+		c.events.Add(now, c.m.Tier(), e.Subject, e.What)
+		c.log.Info(e.What, "subject", e.Subject)
 	}
 }
 
@@ -395,14 +385,14 @@ func (c *core) calm() bool {
 		return false
 	}
 	t := c.m.reads()
-	for _, i := range c.m.insts {
-		if i.State != wire.Running && i.State != wire.Terminated && !asleep(i) && !c.m.look.rest[i.ID] || i.Leaving != nil {
+	for _, i := range c.m.Insts {
+		if i.State != wire.Running && i.State != wire.Terminated && !state.Asleep(i) && !c.m.look.rest[i.ID] || i.Leaving != nil {
 			return false
 		}
-		if i.Pinned == "" && c.m.away(i.Worker) || i.Moving != nil && c.m.away(i.Moving.Worker) {
+		if i.Pinned == "" && c.m.Away(i.Worker) || i.Moving != nil && c.m.Away(i.Moving.Worker) {
 			return false // it is replaced after a while
 		}
-		if len(i.Avoid) > 0 && c.m.workers[i.Worker].draining() {
+		if len(i.Avoid) > 0 && c.m.Workers[i.Worker].Draining() {
 			return false // it may be forgiven where it failed
 		}
 		if i.Ordinal >= wire.LocalOrdinals && !i.Draining && !t.wanted(i) {
@@ -412,19 +402,13 @@ func (c *core) calm() bool {
 	return true
 }
 
-// away says whether a worker is suspect.
-func (m *Model) away(worker string) bool {
-	w := m.workers[worker]
-	return w != nil && w.suspect
-}
-
 // desiredOf serves what a worker should be doing.
 func (c *core) desiredOf(name string) exchange.Desired {
 	return exchange.Desired{Store: routesOf{c.store, name}, Parts: []exchange.Part{
-		{Prefix: keyOrder + name + ".", As: "order."},
-		{Prefix: keyRoute, As: "route."},
-		{Prefix: keyRevoked, As: "revoked."},
-		{Prefix: keyFarGone, As: "fargone."},
+		{Prefix: state.KeyOrder + name + ".", As: "order."},
+		{Prefix: state.KeyRoute, As: "route."},
+		{Prefix: state.KeyRevoked, As: "revoked."},
+		{Prefix: state.KeyFarGone, As: "fargone."},
 		{Prefix: keySealed + name + ".", As: "secret."},
 		{Prefix: keyNet + name + ".", As: "network."},
 	}, Prove: c.prove(name)}
@@ -439,8 +423,8 @@ func (c *core) serveWorkers(renew func(context.Context, string, wire.RenewReques
 		Desired: func(name string) (exchange.Desired, bool) {
 			c.mu.Lock()
 			defer c.mu.Unlock()
-			w := c.m.workers[name]
-			return c.desiredOf(name), w != nil && w.everHeard && !c.m.silent(name)
+			w := c.m.Workers[name]
+			return c.desiredOf(name), w != nil && w.EverHeard && !c.m.Silent(name)
 		},
 	}
 	stopExchange, err := u.Serve("w.*.report", "w.*.fetch")

@@ -2,13 +2,12 @@ package cluster
 
 import (
 	"fmt"
-	"slices"
-	"time"
-
-	"github.com/verge-edge/verge/internal/bus/records"
+	"github.com/verge-edge/verge/internal/cluster/state"
 	"github.com/verge-edge/verge/internal/policy/place"
 	"github.com/verge-edge/verge/internal/policy/place/amount"
 	"github.com/verge-edge/verge/internal/wire"
+	"slices"
+	"time"
 )
 
 // request asks for a worker for an instance. Which clusters may have it the root
@@ -34,7 +33,7 @@ func (t *tx) used() map[string]*usage {
 func (t *tx) keptApart(app, service string) []string {
 	if t.apart == nil {
 		t.apart = map[string][]string{}
-		for _, s := range t.m.shares {
+		for _, s := range t.m.Shares {
 			for _, other := range s.Spec.AntiAffinity.Service {
 				for _, pair := range [...][2]string{{s.Service, other}, {other, s.Service}} {
 					key := s.App + "." + pair[0]
@@ -51,21 +50,11 @@ func (t *tx) keptApart(app, service string) []string {
 	return t.apart[app+"."+service]
 }
 
-// workerNames are those of all workers in order, which are almost always those of last
-// time. Nobody changes the slice.
-func (m *Model) workerNames() []string {
-	missing := func(name string) bool { return m.workers[name] == nil }
-	if len(m.listed) != len(m.workers) || slices.ContainsFunc(m.listed, missing) {
-		m.listed = records.SortedKeys(m.workers)
-	}
-	return m.listed
-}
-
 // views are the workers as they are, by name, whatever is to be placed.
 func (t *tx) views(use map[string]*usage) []place.WorkerView {
-	out := make([]place.WorkerView, 0, len(t.m.workers))
-	for _, name := range t.m.workerNames() {
-		v := t.m.workers[name].view(name)
+	out := make([]place.WorkerView, 0, len(t.m.Workers))
+	for _, name := range t.m.WorkerNames() {
+		v := view(t.m.Workers[name], name)
 		v.Used = use[name].used
 		use[name].taken(v.Devices)
 		out = append(out, v)
@@ -74,8 +63,8 @@ func (t *tx) views(use map[string]*usage) []place.WorkerView {
 }
 
 // view is what a worker is, without what it runs.
-func (w *worker) view(name string) place.WorkerView {
-	labels := w.labels
+func view(w *state.Worker, name string) place.WorkerView {
+	labels := w.Labels
 	if labels == nil {
 		labels = w.Info.Labels
 	}
@@ -84,9 +73,9 @@ func (w *worker) view(name string) place.WorkerView {
 		users = iso.HostUsers
 	}
 	return place.WorkerView{
-		ID: name, HostUsers: users, Runtimes: w.Info.Runtimes, Capacity: w.Info.Capacity, Suspect: w.suspect || !w.everHeard, Cordoned: w.Cordon != nil,
+		ID: name, HostUsers: users, Runtimes: w.Info.Runtimes, Capacity: w.Info.Capacity, Suspect: w.Suspect || !w.EverHeard, Cordoned: w.Cordon != nil,
 		Arch: w.Info.Arch, Labels: labels, Location: w.Info.Location, HostPaths: w.Info.HostPaths,
-		Devices: w.devices(), Coord: w.coord, Overlay: w.inOverlay(),
+		Devices: devices(w), Coord: w.Coord, Overlay: inOverlay(w),
 	}
 }
 
@@ -94,11 +83,11 @@ func (w *worker) view(name string) place.WorkerView {
 // if it may. Of services that are kept apart only those count that its own
 // excludes: those that exclude it move themselves.
 func (t *tx) unfit(i *wire.Instance, name string, s *wire.Share) string {
-	w := t.m.workers[name]
+	w := t.m.Workers[name]
 	if w == nil {
 		return ""
 	}
-	v := w.view(name)
+	v := view(w, name)
 	for _, other := range s.Spec.AntiAffinity.Service {
 		n := t.used()[name].same[i.App+"."+other]
 		if other == i.Service && (i.Worker == name || underWay(i) && i.Moving.Worker == name) {
@@ -133,12 +122,12 @@ func (t *tx) move(i wire.Instance, s *wire.Share, why string, now time.Time) {
 	reason := fmt.Sprintf("moving for revision %d: its worker %s", s.Revision, why)
 	if d.Chosen == "" {
 		if !t.m.gathering(now) {
-			t.unplaced(t.advance(i, wire.Failed, now, t.m.tier(), reason), d, now)
+			t.unplaced(t.Advance(i, wire.Failed, now, t.m.Tier(), reason), d, now)
 		}
 		return
 	}
 	if i.State == wire.Running { // else it has not started yet, and nobody misses it
-		i = t.advance(i, wire.WorkerScheduled, now, t.m.tier(), reason)
+		i = t.Advance(i, wire.WorkerScheduled, now, t.m.Tier(), reason)
 	}
 	t.release(&i, s)
 	t.assign(i, s, d, now)
@@ -150,7 +139,7 @@ func (t *tx) release(i *wire.Instance, s *wire.Share) {
 	if u == nil {
 		return
 	}
-	if !asleep(i) { // else it reserves nothing
+	if !state.Asleep(i) { // else it reserves nothing
 		u.used = amount.Sub(u.used, s.Spec.Resources)
 	}
 	u.same[i.App+"."+i.Service]--
@@ -175,7 +164,7 @@ func (t *tx) schedule(i *wire.Instance, s *wire.Share, avoid []string) place.Dec
 	r.Avoid = t.shunned(i, avoid)
 	r.Scheduler, r.Plugin = t.m.schedulerOf(s)
 	if asksNear(s.Spec) {
-		r.Latency = t.thresholds(s, t.now)
+		r.Latency = t.thresholds(s, t.Now)
 	}
 	f := t.index()
 	switch key := i.App + "." + i.Service; r.Scheduler {
@@ -203,9 +192,9 @@ func (t *tx) assign(i wire.Instance, s *wire.Share, d place.Decision, now time.T
 	i.Worker = d.Chosen
 	i.Unreachable = false
 	t.start(i, s)
-	t.whys[i.ID] = &place.Record{V: wire.Version, At: now, Decision: d}
+	t.Whys[i.ID] = &place.Record{V: wire.Version, At: now, Decision: d}
 	t.reserve(d.Chosen, &i, s)
-	t.occupies(t.inst(i.ID))
+	t.occupies(t.Inst(i.ID))
 }
 
 // pin notes the worker on which an instance has a named volume.
@@ -220,8 +209,8 @@ func pin(i *wire.Instance, s *wire.Share) {
 
 // unpin lets an instance go whose volume was lost with its worker.
 func (t *tx) unpin(i wire.Instance) wire.Instance {
-	if i.Pinned != "" && t.m.workers[i.Pinned] == nil {
-		t.event("instance/"+i.ID, "its worker was removed from the cluster, and its volumes with it")
+	if i.Pinned != "" && t.m.Workers[i.Pinned] == nil {
+		t.Event("instance/"+i.ID, "its worker was removed from the cluster, and its volumes with it")
 		i.Pinned, i.Former = "", i.Pinned
 	}
 	return i

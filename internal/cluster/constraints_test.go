@@ -11,13 +11,14 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/cluster/state"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
 // on counts the instances of a service on each worker.
 func (s *sim) on(svc string) map[string]int {
 	out := map[string]int{}
-	for _, i := range s.m.insts {
+	for _, i := range s.m.Insts {
 		if i.Service == svc && i.State == wire.Running {
 			out[i.Worker]++
 		}
@@ -27,11 +28,11 @@ func (s *sim) on(svc string) map[string]int {
 
 // know changes what a worker says about itself.
 func (s *sim) know(name string, change func(*wire.WorkerInfo)) {
-	w := s.m.workers[name]
-	rec := w.workerRecord
+	w := s.m.Workers[name]
+	rec := w.WorkerRecord
 	change(&rec.Info)
-	w.learn(rec, s.m.site.Labels)
-	s.store(keyWorker+name, rec)
+	w.Learn(rec, s.m.Site.Labels)
+	s.store(state.KeyWorker+name, rec)
 }
 
 // Each constraint leads to the one worker of three that satisfies it.
@@ -53,7 +54,7 @@ func TestConstraintsChooseTheWorker(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSim(t, "w1", "w2", "w3")
-			s.m.site.Labels = map[string]string{"shared": "yes"}
+			s.m.Site.Labels = map[string]string{"shared": "yes"}
 			for _, w := range []string{"w1", "w2", "w3"} {
 				s.know(w, func(*wire.WorkerInfo) {})
 			}
@@ -124,7 +125,7 @@ func TestChangedConstraintsMoveWhatDoesNotFit(t *testing.T) {
 				t.Fatalf("%v", got)
 			}
 			stay := map[string]bool{}
-			for _, i := range s.m.insts {
+			for _, i := range s.m.Insts {
 				stay[i.ID] = i.Worker != "w1"
 			}
 			s.share("web", 6, change)
@@ -165,7 +166,7 @@ func TestAConstraintThatNobodySatisfies(t *testing.T) {
 		t.Errorf("%d of 4 answer\n%s", ready, s.dump())
 	}
 	given := 0
-	for _, i := range s.m.insts {
+	for _, i := range s.m.Insts {
 		if i.State == wire.Requested {
 			given++
 			if i.Reason != "2 workers: 2 lack label disk=ssd" {
@@ -242,13 +243,13 @@ func TestAVolumePinsItsInstance(t *testing.T) {
 	}
 	s.share("db", 1, volume)
 	// Its worker is removed from the cluster: it begins anew elsewhere.
-	delete(s.m.workers, home)
-	delete(s.disk, keyWorker+home)
+	delete(s.m.Workers, home)
+	delete(s.disk, state.KeyWorker+home)
 	delete(s.fakes, home)
-	for key := range s.m.orders {
+	for key := range s.m.Orders {
 		if strings.HasPrefix(key, home+".") {
-			delete(s.m.orders, key)
-			delete(s.disk, keyOrder+key)
+			delete(s.m.Orders, key)
+			delete(s.disk, state.KeyOrder+key)
 		}
 	}
 	s.ticks(3, time.Second)
@@ -278,7 +279,7 @@ func TestPinsFollowTheDescriptor(t *testing.T) {
 
 func TestTheAggregateDescribesTheWorkers(t *testing.T) {
 	s := newSim(t, "w1", "w2")
-	s.m.site = wire.Site{Operator: "ACME", Location: &api.Point{1, 2}, Labels: map[string]string{"site": "shop", "disk": "hdd"}}
+	s.m.Site = wire.Site{Operator: "ACME", Location: &api.Point{1, 2}, Labels: map[string]string{"site": "shop", "disk": "hdd"}}
 	s.know("w1", func(w *wire.WorkerInfo) { w.Labels, w.Location = ssd, &api.Point{48.137, 11.575} })
 	s.know("w2", func(w *wire.WorkerInfo) { w.Arch = "arm64" })
 	s.tick(time.Second)
@@ -327,10 +328,10 @@ func TestTheAggregateDescribesTheWorkers(t *testing.T) {
 
 func TestAPinStaysInAClosedCluster(t *testing.T) {
 	s := newSim(t, "w-secret")
-	s.m.details, s.m.peer = false, func(string) string { return "opaque" }
+	s.m.Details, s.m.Peer = false, func(string) string { return "opaque" }
 	s.share("db", 1, volume)
 	s.ticks(3, time.Second)
-	if up := strings.ReplaceAll(string(s.disk[keyUp+"app.db.0"]), `"address":"w-secret:8474"`, ""); strings.Contains(up, `"w-secret"`) {
+	if up := strings.ReplaceAll(string(s.disk[state.KeyUp+"app.db.0"]), `"address":"w-secret:8474"`, ""); strings.Contains(up, `"w-secret"`) {
 		t.Errorf("the root is told the worker's name: %s", up)
 	}
 }

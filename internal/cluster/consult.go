@@ -52,7 +52,7 @@ type consultant struct {
 func (c *core) consult(t *tx) {
 	records.Merge(c.m.counsels, t.counsels)
 	for id := range c.m.counsels {
-		if c.m.insts[id] == nil {
+		if c.m.Insts[id] == nil {
 			delete(c.m.counsels, id)
 		}
 	}
@@ -65,7 +65,7 @@ func (c *core) consult(t *tx) {
 	for _, name := range records.SortedKeys(calls) {
 		p := c.plugins[name]
 		for _, asks := range calls[name] {
-			if p.open < maxCalls && c.m.breakers[name].May(t.now) {
+			if p.open < maxCalls && c.m.breakers[name].May(t.Now) {
 				c.call(p, asks)
 			}
 		}
@@ -141,7 +141,7 @@ func (c *core) judged(name string, trial bool, err error, now time.Time) {
 	default:
 		return
 	}
-	c.events.Add(now, c.m.tier(), "cluster/"+c.name, what)
+	c.events.Add(now, c.m.Tier(), "cluster/"+c.name, what)
 	c.log.Info(what)
 }
 

@@ -41,8 +41,8 @@ func (t *tx) contend(waiting map[string][]*wire.Instance, now time.Time) {
 	}
 	var total api.Resources
 	has := map[string]int{} // instances by service
-	for name, w := range t.m.workers {
-		if !w.suspect && w.everHeard {
+	for name, w := range t.m.Workers {
+		if !w.Suspect && w.EverHeard {
 			total = amount.Add(total, w.Info.Capacity)
 		}
 		for key, n := range t.used()[name].same {
@@ -51,8 +51,8 @@ func (t *tx) contend(waiting map[string][]*wire.Instance, now time.Time) {
 	}
 	others := map[string]api.Resources{}
 	var list []turn.Contender
-	for _, key := range records.SortedKeys(t.m.shares) {
-		s := t.m.shares[key]
+	for _, key := range records.SortedKeys(t.m.Shares) {
+		s := t.m.Shares[key]
 		group := groupOf(s)
 		used := amount.Times(s.Spec.Resources, has[key])
 		if n := len(waiting[key]); n > 0 {
@@ -91,7 +91,7 @@ func (t *tx) rate(key string) {
 	if r == nil {
 		return
 	}
-	for name, w := range t.m.workers {
+	for name, w := range t.m.Workers {
 		serves, _ := r.on(w)
 		t.index().Rate(key, name, serves)
 	}

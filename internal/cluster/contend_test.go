@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/cluster/state"
 	"github.com/verge-edge/verge/internal/policy/place"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -66,7 +67,7 @@ func TestNamespacesShareByWeight(t *testing.T) {
 		t.Fatalf("%d of a, %d of b, want 5 and 15", a, b)
 	}
 	var rec place.Record
-	if err := json.Unmarshal(s.disk[keyWhy+"app.b.14"], &rec); err != nil {
+	if err := json.Unmarshal(s.disk[state.KeyWhy+"app.b.14"], &rec); err != nil {
 		t.Fatal(err)
 	}
 	turn := rec.Decision.Request.Turn
@@ -97,10 +98,10 @@ func TestSchedulerOfTheCluster(t *testing.T) {
 		s := newSim(t, "w1", "w2")
 		s.m.byDefault = tc.cluster
 		s.share("web", 1, func(v *api.Service) { v.Scheduler = tc.own })
-		for _, w := range s.m.workers {
-			w.everHeard = true
+		for _, w := range s.m.Workers {
+			w.EverHeard = true
 		}
-		why := s.m.step(s.now).whys["app.web.0"]
+		why := s.m.step(s.now).Whys["app.web.0"]
 		switch {
 		case why == nil:
 			t.Errorf("%+v: no decision", tc)
@@ -118,7 +119,7 @@ func TestThroughputIsByProfile(t *testing.T) {
 	s := newSim(t, "w1", "w2", "w3")
 	s.know("w3", func(i *wire.WorkerInfo) { i.Arch = "arm64" })
 	s.share("web", 12, func(v *api.Service) { v.Scheduler = place.Throughput })
-	p := &profile{V: wire.Version, App: "app", Service: "web", Program: s.m.shares["app.web"].Spec.ProgramID(), Nodes: map[string]profiledNode{
+	p := &profile{V: wire.Version, App: "app", Service: "web", Program: s.m.Shares["app.web"].Spec.ProgramID(), Nodes: map[string]profiledNode{
 		"w1": {wire.ProfileNode{Worker: "w1", Rate: 50}, 1000, "amd64"},
 		"w3": {wire.ProfileNode{Worker: "w3", Rate: 90}, 1000, "arm64"},
 	}}

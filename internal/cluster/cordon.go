@@ -56,11 +56,11 @@ func (c *core) setCordon(ctx context.Context, name string, now time.Time, change
 	if err := c.reload(ctx, now); err != nil {
 		return cordonUnstored(err)
 	}
-	w := c.m.workers[name]
+	w := c.m.Workers[name]
 	if w == nil {
 		return c.noWorker(name)
 	}
-	next := w.workerRecord
+	next := w.WorkerRecord
 	if next.Cordon = change(w.Cordon); rest.SameCordon(w.Cordon, next.Cordon) {
 		return nil
 	}
@@ -68,7 +68,7 @@ func (c *core) setCordon(ctx context.Context, name string, now time.Time, change
 		return cordonUnstored(err)
 	}
 	what := rest.CordonWords(next.Cordon, rest.Caller(ctx))
-	c.events.Add(now, c.m.tier(), "worker/"+c.name+"/"+name, what)
+	c.events.Add(now, c.m.Tier(), "worker/"+c.name+"/"+name, what)
 	c.log.Info("worker "+what, "worker", name)
 	loop.Poke(c.wake)
 	loop.Poke(c.upChanged) // the root counts only what takes something new
@@ -89,7 +89,7 @@ func (c *core) workerDrain(ctx context.Context, name string, now time.Time) (wir
 	if err := c.reload(ctx, now); err != nil {
 		return wire.DrainView{}, cordonUnstored(err)
 	}
-	if c.m.workers[name] == nil {
+	if c.m.Workers[name] == nil {
 		return wire.DrainView{}, c.noWorker(name)
 	}
 	return c.m.drainView(name, now), nil
@@ -101,16 +101,16 @@ func (c *core) noWorker(name string) error {
 
 // drainView says what is still on a worker. It asks the same pass that decides.
 func (m *model) drainView(name string, now time.Time) wire.DrainView {
-	w := m.workers[name]
-	v := wire.DrainView{Left: []wire.DrainItem{}, Source: m.tier(), AgeSeconds: -1}
-	if w.everHeard {
-		v.AgeSeconds = now.Sub(w.heard).Seconds()
+	w := m.Workers[name]
+	v := wire.DrainView{Left: []wire.DrainItem{}, Source: m.Tier(), AgeSeconds: -1}
+	if w.EverHeard {
+		v.AgeSeconds = now.Sub(w.Heard).Seconds()
 	}
-	if w.draining() {
+	if w.Draining() {
 		v.Cordon = w.Cordon
 	}
 	t := m.step(now)
-	for _, i := range t.instances() {
+	for _, i := range t.Instances() {
 		item := wire.DrainItem{Instance: i.ID}
 		switch {
 		case i.Leaving != nil && i.Leaving.Worker == name:
@@ -135,11 +135,11 @@ func (m *model) drainView(name string, now time.Time) wire.DrainView {
 
 // moveWaits says what the move of an instance waits for.
 func (m *model) moveWaits(i *wire.Instance) string {
-	w := m.workers[i.Moving.Worker]
+	w := m.Workers[i.Moving.Worker]
 	if w == nil {
 		return "not ready there yet"
 	}
-	st, known := w.status[i.ID]
+	st, known := w.Status[i.ID]
 	if !known || st.Incarnation != i.Moving.Incarnation {
 		return "ordered, and the worker has not begun with it yet"
 	}
@@ -160,10 +160,10 @@ func (m *model) moveWaits(i *wire.Instance) string {
 
 // goesFirst says which instance of the same service moves before i.
 func (t *tx) goesFirst(i *wire.Instance) string {
-	if t.m.alone {
+	if t.m.Alone {
 		return "nobody is heard, so nothing is moved"
 	}
-	for _, o := range t.instances() {
+	for _, o := range t.Instances() {
 		if o.App == i.App && o.Service == i.Service && o.ID != i.ID && (underWay(o) || o.Leaving != nil) {
 			return o.ID + " moves first"
 		}

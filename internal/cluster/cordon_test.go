@@ -10,6 +10,7 @@ import (
 
 	"github.com/verge-edge/verge/internal/access"
 	"github.com/verge-edge/verge/internal/bus"
+	"github.com/verge-edge/verge/internal/cluster/state"
 	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -54,8 +55,8 @@ func TestACordonIsStored(t *testing.T) {
 	ctx := access.With(context.Background(), access.Who{Name: "admin/ann"})
 	store := bus.NewMemStore()
 	c := newTestCore(t, store)
-	rec := workerRecord{V: wire.Version, Info: wire.WorkerInfo{Name: "w1"}}
-	c.m.workers["w1"] = newWorker(rec, time.Now())
+	rec := state.WorkerRecord{V: wire.Version, Info: wire.WorkerInfo{Name: "w1"}}
+	c.m.Workers["w1"] = state.NewWorker(rec, time.Now())
 	b := backend{&Cluster{core: c}}
 	code := func(err error, want string) {
 		t.Helper()
@@ -86,7 +87,7 @@ func TestACordonIsStored(t *testing.T) {
 		t.Errorf("a cordon ended the drain: %+v, %v", again, err)
 	}
 	// What the worker says about itself leaves it, and so does another process.
-	if err := c.takeInfo(ctx, c.m.workers["w1"], []byte(`{"v":1,"name":"w1","version":"v9"}`), time.Now()); err != nil {
+	if err := c.takeInfo(ctx, c.m.Workers["w1"], []byte(`{"v":1,"name":"w1","version":"v9"}`), time.Now()); err != nil {
 		t.Fatal(err)
 	}
 	if v := newTestCore(t, store).workers(); len(v) != 1 || v[0].Cordon == nil || v[0].Cordon.Why != "another" || v[0].Version != "v9" {
@@ -94,7 +95,7 @@ func TestACordonIsStored(t *testing.T) {
 	}
 	store.FailWrites(errors.New("disk full"))
 	code(b.UncordonWorker(ctx, "edge", "w1"), "not-stored")
-	if c.m.workers["w1"].Cordon == nil {
+	if c.m.Workers["w1"].Cordon == nil {
 		t.Error("uncordoned without being stored")
 	}
 	store.FailWrites(nil)
@@ -110,34 +111,34 @@ func TestACordonIsStored(t *testing.T) {
 func TestTheRootPassesACordonOn(t *testing.T) {
 	ctx, store := t.Context(), bus.NewMemStore()
 	c := newTestCore(t, store)
-	c.m.workers["w1"] = newWorker(workerRecord{V: wire.Version, Info: wire.WorkerInfo{Name: "w1"}}, time.Now())
+	c.m.Workers["w1"] = state.NewWorker(state.WorkerRecord{V: wire.Version, Info: wire.WorkerInfo{Name: "w1"}}, time.Now())
 	asks := []wire.Ask{
 		{What: wire.AskCordon, Worker: "w1", Cordon: &wire.CordonAsk{By: "user/ann", CordonRequest: wire.CordonRequest{Reason: "a disk", Drain: true}}},
 		{What: wire.AskDrain, Worker: "w1"},
 		{What: wire.AskUncordon, Worker: "w1", Cordon: &wire.CordonAsk{By: "user/ann"}},
 	}
-	c.m.details = false
+	c.m.Details = false
 	for _, q := range asks {
 		var p *wire.Problem
 		if _, err := c.answer(ctx, q); !errors.As(err, &p) || p.Code != "kept-private" || !strings.Contains(p.Remedy, "--operator edge") {
 			t.Errorf("%s of a cluster that keeps its details: %v", q.What, err)
 		}
 	}
-	if c.m.workers["w1"].Cordon != nil {
+	if c.m.Workers["w1"].Cordon != nil {
 		t.Error("it was cordoned")
 	}
-	c.m.details = true
+	c.m.Details = true
 	if _, err := c.answer(ctx, asks[0]); err != nil {
 		t.Fatal(err)
 	}
-	if got := newTestCore(t, store).m.workers["w1"].Cordon; got == nil || got.By != "root/user/ann" || got.Why != "a disk" || !got.Drain {
+	if got := newTestCore(t, store).m.Workers["w1"].Cordon; got == nil || got.By != "root/user/ann" || got.Why != "a disk" || !got.Drain {
 		t.Errorf("stored: %+v", got)
 	}
 	if v, err := c.answer(ctx, asks[1]); err != nil || v.(wire.DrainView).Cordon == nil {
 		t.Errorf("%+v, %v", v, err)
 	}
-	if _, err := c.answer(ctx, asks[2]); err != nil || c.m.workers["w1"].Cordon != nil {
-		t.Errorf("%+v, %v", c.m.workers["w1"].Cordon, err)
+	if _, err := c.answer(ctx, asks[2]); err != nil || c.m.Workers["w1"].Cordon != nil {
+		t.Errorf("%+v, %v", c.m.Workers["w1"].Cordon, err)
 	}
 	for _, q := range []wire.Ask{{What: wire.AskCordon, Worker: "w1"}, {What: wire.AskUncordon, Worker: "w1"}} {
 		if _, err := c.answer(ctx, q); err == nil {

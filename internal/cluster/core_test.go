@@ -11,6 +11,7 @@ import (
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/bus/exchange"
+	"github.com/verge-edge/verge/internal/cluster/state"
 	"github.com/verge-edge/verge/internal/obs"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -67,7 +68,7 @@ func TestAnUnknownOutcomeIsFoundOut(t *testing.T) {
 		if got := d.Have() == to; got != written {
 			t.Errorf("written %v: have %v", written, d.Have())
 		}
-		if got := c.m.shares["app.web"] != nil; got != written {
+		if got := c.m.Shares["app.web"] != nil; got != written {
 			t.Errorf("written %v: the share is known: %v", written, got)
 		}
 	}
@@ -83,8 +84,8 @@ func TestAFullDiskChangesNothing(t *testing.T) {
 	if err := d.Take(ctx, true, []wire.Change{share(t, 1)}, wire.Rev{Inc: "root", N: 7}, nil); err == nil {
 		t.Fatal("taken without being stored")
 	}
-	if len(c.m.shares) != 0 || !d.Have().IsZero() {
-		t.Errorf("have %v, shares %v", d.Have(), c.m.shares)
+	if len(c.m.Shares) != 0 || !d.Have().IsZero() {
+		t.Errorf("have %v, shares %v", d.Have(), c.m.Shares)
 	}
 	store.FailWrites(nil)
 	if err := d.Take(ctx, true, []wire.Change{share(t, 1)}, wire.Rev{Inc: "root", N: 7}, nil); err != nil {
@@ -93,7 +94,7 @@ func TestAFullDiskChangesNothing(t *testing.T) {
 	if _, err := c.pass(ctx, time.Now(), true); err != nil {
 		t.Fatal(err)
 	}
-	if c.m.insts["app.web.0"] == nil {
+	if c.m.Insts["app.web.0"] == nil {
 		t.Error("the instance was not made after the disk was free again")
 	}
 }
@@ -103,7 +104,7 @@ func TestAFullDiskChangesNothing(t *testing.T) {
 func TestEntriesAreAskedOfTheWorker(t *testing.T) {
 	ctx := context.Background()
 	c := newTestCore(t, bus.NewMemStore())
-	c.m.workers["w1"] = &worker{workerRecord: workerRecord{Info: wire.WorkerInfo{Name: "w1"}}}
+	c.m.Workers["w1"] = &state.Worker{WorkerRecord: state.WorkerRecord{Info: wire.WorkerInfo{Name: "w1"}}}
 	b := backend{&Cluster{core: c}}
 	code := func(cluster, name, want string) {
 		t.Helper()
@@ -135,7 +136,7 @@ func TestEntriesAreAskedOfTheWorker(t *testing.T) {
 	if list, ok := got.([]wire.EntryView); err != nil || !ok || len(list) != 1 || list[0] != want {
 		t.Errorf("a root that is told details gets %v, %v", got, err)
 	}
-	c.m.details = false
+	c.m.Details = false
 	if got, err := c.answer(ctx, ask); err == nil {
 		t.Errorf("a root that is not told details gets %v", got)
 	}

@@ -7,13 +7,14 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/cluster/state"
 	"github.com/verge-edge/verge/internal/policy/cron"
 	"github.com/verge-edge/verge/internal/policy/job"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
 // keyUpJob + app.service: wire.JobReport, for the root.
-const keyUpJob = keyUp + wire.ReportedJob
+const keyUpJob = state.KeyUp + wire.ReportedJob
 
 // A job with a schedule has one cluster, which begins its runs by itself. How far it is with
 // the schedule is in the record of the job, and stored in the write in which a run begins:
@@ -88,10 +89,10 @@ func (t *tx) dueRun(s *wire.Share, rec *jobRecord, now time.Time) *wire.JobRun {
 	}
 	d := cron.Decide(rules, *rec.Cron, cron.Now{Running: running, Suspended: s.Spec.Job.Suspend, At: now})
 	for _, said := range d.Said {
-		t.event("service/"+key, "%s", said)
+		t.Event("service/"+key, "%s", said)
 	}
 	if n := d.State.Missed - rec.Cron.Missed; n > 0 {
-		t.tally(s.App, wire.Tally{Missed: n})
+		t.Tally(s.App, wire.Tally{Missed: n})
 	}
 	rec.Cron = &d.State
 	if d.Begin.IsZero() {
@@ -159,7 +160,7 @@ func (t *tx) endRun(s *wire.Share, rec *jobRecord, outcome, why string, now time
 			rec.Run.Failed++
 		}
 	}
-	t.event("service/"+s.App+"."+s.Service, "run %d of the job is %s: %s", rec.Run.N, outcome, why)
+	t.Event("service/"+s.App+"."+s.Service, "run %d of the job is %s: %s", rec.Run.N, outcome, why)
 	t.tallyRun(s.App, outcome)
 }
 
@@ -167,9 +168,9 @@ func (t *tx) endRun(s *wire.Share, rec *jobRecord, outcome, why string, now time
 func (t *tx) tallyRun(app, outcome string) {
 	switch outcome {
 	case wire.JobComplete:
-		t.tally(app, wire.Tally{Completed: 1})
+		t.Tally(app, wire.Tally{Completed: 1})
 	case wire.JobFailed:
-		t.tally(app, wire.Tally{Failed: 1})
+		t.Tally(app, wire.Tally{Failed: 1})
 	}
 }
 
@@ -179,7 +180,7 @@ func (m *model) cronView(v *wire.JobView, s *wire.Share, rec *jobRecord) {
 	if r == nil {
 		return
 	}
-	v.Runs = r.Runs(m.name)
+	v.Runs = r.Runs(m.Name)
 	if c := s.Spec.Cron; c != nil {
 		v.Schedule, v.Zone, v.Next = c.Schedule, c.Zone, r.Next
 		if rec.Cron != nil {
@@ -230,7 +231,7 @@ func (m *model) lookCron(s *wire.Share, rec *jobRecord, now time.Time) time.Time
 // reportJobs derives what the root is told of the runs of jobs.
 func (t *tx) reportJobs(now time.Time) {
 	want := map[string]*wire.JobReport{}
-	for key, s := range t.m.shares {
+	for key, s := range t.m.Shares {
 		rec := t.job(key)
 		if s.Spec.Job == nil || rec == nil {
 			continue

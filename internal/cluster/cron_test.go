@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/cluster/state"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -25,11 +26,11 @@ func (s *sim) cron(c api.Cron, change func(*api.Service)) {
 
 // given changes what the root says of the job.
 func (s *sim) regiven(change func(*wire.Share)) {
-	sh := *s.m.given["app.task"]
+	sh := *s.m.Given["app.task"]
 	change(&sh)
-	s.m.given["app.task"] = &sh
+	s.m.Given["app.task"] = &sh
 	s.m.effect()
-	s.store(keyShare+"app.task", &sh)
+	s.store(state.KeyShare+"app.task", &sh)
 	s.ticks(6, time.Second)
 }
 
@@ -80,7 +81,7 @@ func TestCronRuns(t *testing.T) {
 	s.cron(api.Cron{Schedule: "*/10 * * * *", Concurrency: api.CronForbid, Missed: api.MissedOnce}, nil)
 	s.ticks(3, time.Second)
 	s.wantTimes("")
-	if v := s.m.serviceView(s.m.shares["app.task"]); v.Job.Next.Format("15:04") != "00:10" || v.Message != "" {
+	if v := s.m.serviceView(s.m.Shares["app.task"]); v.Job.Next.Format("15:04") != "00:10" || v.Message != "" {
 		t.Errorf("before it is due: %+v", v)
 	}
 	for range 50 * 3 {
@@ -98,10 +99,10 @@ func TestCronRuns(t *testing.T) {
 	if n := s.starts(); n != 10 {
 		t.Errorf("%d starts, want 2 for each of 5 runs", n)
 	}
-	if n := s.m.tallies["app"]; n == nil || n.Completed != 5 || n.Missed != 0 {
+	if n := s.m.Tallies["app"]; n == nil || n.Completed != 5 || n.Missed != 0 {
 		t.Errorf("it is counted as %+v", n)
 	}
-	if v := s.m.serviceView(s.m.shares["app.task"]); v.Job.Outcome != wire.JobComplete || v.Job.Completed != 2 || len(v.Job.Runs) != 5 || v.Job.Runs[0].N != 5 {
+	if v := s.m.serviceView(s.m.Shares["app.task"]); v.Job.Outcome != wire.JobComplete || v.Job.Completed != 2 || len(v.Job.Runs) != 5 || v.Job.Runs[0].N != 5 {
 		t.Errorf("it is seen as %+v", v.Job)
 	}
 	// The next time that it looks at the job by itself.
@@ -125,8 +126,8 @@ func TestCronMissed(t *testing.T) {
 		s.restart()
 		s.ticks(30, time.Second)
 		s.wantTimes(want)
-		if r := s.record(); r.Cron.Missed != 3 || s.m.tallies["app"].Missed != 3 {
-			t.Errorf("%s: missed %d, counted %+v", missed, r.Cron.Missed, s.m.tallies["app"])
+		if r := s.record(); r.Cron.Missed != 3 || s.m.Tallies["app"].Missed != 3 {
+			t.Errorf("%s: missed %d, counted %+v", missed, r.Cron.Missed, s.m.Tallies["app"])
 		}
 	}
 }
@@ -306,7 +307,7 @@ func TestAJobIsChangedWhileItRuns(t *testing.T) {
 	if r.Run.N != 2 || len(r.Past) != 1 || r.Past[0].Outcome != wire.JobReplaced || s.running("task") != 2 {
 		t.Fatalf("with another program %d run, %+v\n%s", s.running("task"), r, s.dump())
 	}
-	for _, o := range s.m.orders {
+	for _, o := range s.m.Orders {
 		if !o.Stop && o.Spec.Command[0] != "other" {
 			t.Errorf("%s is of the program of before", o.ID)
 		}

@@ -20,7 +20,7 @@ const rootTells = time.Minute
 // asksRoot says whether nothing may become of a job with a schedule yet, since the root is
 // asked what this cluster has begun after the backup that it was restored from.
 func (t *tx) asksRoot(s *wire.Share, rec *jobRecord, now time.Time) bool {
-	start, mark := s.Cron, t.m.mark()
+	start, mark := s.Cron, t.m.Mark()
 	mine := start != nil && !start.Elsewhere
 	if mark != nil && mine && !rec.Recovered.Equal(mark.At) {
 		rec.Recovered, rec.Held = mark.At, now.Add(rootTells).Round(0)
@@ -32,11 +32,11 @@ func (t *tx) asksRoot(s *wire.Share, rec *jobRecord, now time.Time) bool {
 	switch {
 	case !mine:
 	case start.Restored.Equal(rec.Recovered):
-		t.event("service/"+key, "restored from a backup: %s", takeBack(rec, s.Spec.Cron.Rule(), start, s.Spec.Cron.Kept(), now))
+		t.Event("service/"+key, "restored from a backup: %s", takeBack(rec, s.Spec.Cron.Rule(), start, s.Spec.Cron.Kept(), now))
 	case left > 0 && left <= rootTells: // else the clock was set
 		return true
 	default:
-		t.event("service/"+key, "restored from a backup, and the root does not say what has begun since that was made: times that have passed since count as missed (missed: %s)", s.Spec.Cron.Missed)
+		t.Event("service/"+key, "restored from a backup, and the root does not say what has begun since that was made: times that have passed since count as missed (missed: %s)", s.Spec.Cron.Missed)
 	}
 	rec.Held = time.Time{}
 	return false

@@ -31,13 +31,13 @@ func (s *sim) scheduled(after int, missed string) (disk map[string][]byte) {
 // and lets the cluster hear the shares.
 func (s *sim) back(disk map[string][]byte) (last wire.JobReport) {
 	s.t.Helper()
-	given := maps.Clone(s.m.given)
+	given := maps.Clone(s.m.Given)
 	last = *s.m.upJobs["app.task"]
 	s.restored(disk)
 	s.ticks(5, time.Second)
 	s.hear(given)
 	s.ticks(20, time.Second)
-	if r := s.m.upJobs["app.task"]; r == nil || r.Restored.IsZero() || !strings.Contains(s.m.cronMessage(s.m.shares["app.task"]), "asks the root") {
+	if r := s.m.upJobs["app.task"]; r == nil || r.Restored.IsZero() || !strings.Contains(s.m.cronMessage(s.m.Shares["app.task"]), "asks the root") {
 		s.t.Fatalf("it does not ask the root: %+v\n%s", r, s.dump())
 	}
 	return last
@@ -112,7 +112,7 @@ func TestCronOfARestoredClusterLeavesARunAlone(t *testing.T) {
 	if r := s.record(); r.Cron.Skipped != 1 {
 		t.Errorf("00:30 is not skipped: %+v", r.Cron)
 	}
-	for _, i := range s.m.insts {
+	for _, i := range s.m.Insts {
 		if i.Service == "task" && (i.Job == nil || i.Job.Run != 2) {
 			t.Errorf("%s is of %+v", i.ID, i.Job)
 		}

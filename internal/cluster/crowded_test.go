@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/cluster/state"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -15,9 +16,9 @@ func cpu(n int64) func(*api.Service) {
 
 // full gives each worker of a sim room for so much cpu.
 func (s *sim) full(n int64) {
-	for name, w := range s.m.workers {
+	for name, w := range s.m.Workers {
 		w.Info.Capacity.CPU = api.CPU(n)
-		s.store(keyWorker+name, w.workerRecord)
+		s.store(state.KeyWorker+name, w.WorkerRecord)
 	}
 	s.ticks(3, time.Second)
 }
@@ -40,8 +41,8 @@ func TestAnUpdateWithoutRoomEndsNothing(t *testing.T) {
 		t.Errorf("%d starts, before it were %d\n%s", s.starts(), was, s.dump())
 	}
 	said := 0
-	for _, i := range s.m.insts {
-		if i.Revision == s.m.shares["app.web"].Revision && !standIn(i) {
+	for _, i := range s.m.Insts {
+		if i.Revision == s.m.Shares["app.web"].Revision && !standIn(i) {
 			t.Errorf("%s is said to be of the new revision", i.ID)
 		}
 		if strings.Contains(i.Reason, "needs 5 cpu") {
@@ -52,14 +53,14 @@ func TestAnUpdateWithoutRoomEndsNothing(t *testing.T) {
 		t.Errorf("nobody is told why\n%s", s.dump())
 	}
 	// It holds no matter how often it is looked at, and nothing is written for it.
-	if tx := s.m.step(s.now); len(tx.insts) != 0 || len(tx.orders) != 0 {
-		t.Errorf("a step that has nothing to do writes %v, %v", tx.insts, tx.orders)
+	if tx := s.m.step(s.now); len(tx.Insts) != 0 || len(tx.Orders) != 0 {
+		t.Errorf("a step that has nothing to do writes %v, %v", tx.Insts, tx.Orders)
 	}
 	// With room it is made up for.
 	s.full(16000)
 	s.ticks(12, time.Second)
-	for _, i := range s.m.insts {
-		if i.Revision != s.m.shares["app.web"].Revision || !i.Ready || i.Reason != "" {
+	for _, i := range s.m.Insts {
+		if i.Revision != s.m.Shares["app.web"].Revision || !i.Ready || i.Reason != "" {
 			t.Errorf("%s: revision %d ready %v, %s", i.ID, i.Revision, i.Ready, i.Reason)
 		}
 	}
@@ -79,7 +80,7 @@ func TestAnUpdateMovesWhatItsWorkerHasNoRoomFor(t *testing.T) {
 			t.Fatalf("%d of 4 answer\n%s", ready, s.dump())
 		}
 		sum := map[string]int64{}
-		for key, o := range s.m.orders {
+		for key, o := range s.m.Orders {
 			sum[strings.TrimSuffix(key, "."+o.ID)] += int64(o.Spec.Resources.CPU)
 		}
 		for w, n := range sum {
@@ -88,8 +89,8 @@ func TestAnUpdateMovesWhatItsWorkerHasNoRoomFor(t *testing.T) {
 			}
 		}
 	}
-	for _, i := range s.m.insts {
-		if i.Revision != s.m.shares["app.web"].Revision || i.State != wire.Running || !i.Ready {
+	for _, i := range s.m.Insts {
+		if i.Revision != s.m.Shares["app.web"].Revision || i.State != wire.Running || !i.Ready {
 			t.Errorf("%s: revision %d, %s\n%s", i.ID, i.Revision, i.State, s.dump())
 		}
 	}
@@ -118,20 +119,20 @@ func TestAnotherApplicationOfTheSameName(t *testing.T) {
 		s := newSim(t, "w0")
 		s.share("web", 2, func(a *api.Service) { a.Resources.CPU = 400 })
 		s.ticks(5, time.Second)
-		next := *s.m.given["app.web"]
+		next := *s.m.Given["app.web"]
 		spec := *next.Spec
 		spec.Resources.CPU = 900
 		next.Spec, next.Namespace, next.Revision = &spec, "other", next.Revision+later
-		s.m.given["app.web"] = &next
+		s.m.Given["app.web"] = &next
 		s.m.effect()
 		for range 60 {
 			s.tick(time.Second)
 			var sum api.CPU
-			for _, o := range s.m.orders {
+			for _, o := range s.m.Orders {
 				sum += o.Spec.Resources.CPU
 			}
-			if most := s.m.workers["w0"].Info.Capacity.CPU; sum > most || len(s.m.orders) != 2 {
-				t.Fatalf("%d revisions later: %d orders of %v, there is %v", later, len(s.m.orders), sum, most)
+			if most := s.m.Workers["w0"].Info.Capacity.CPU; sum > most || len(s.m.Orders) != 2 {
+				t.Fatalf("%d revisions later: %d orders of %v, there is %v", later, len(s.m.Orders), sum, most)
 			}
 		}
 	}

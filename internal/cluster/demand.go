@@ -11,6 +11,7 @@ import (
 	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/bus/exchange"
 	"github.com/verge-edge/verge/internal/bus/records"
+	"github.com/verge-edge/verge/internal/cluster/state"
 	"github.com/verge-edge/verge/internal/loop"
 	"github.com/verge-edge/verge/internal/policy/scale"
 	"github.com/verge-edge/verge/internal/wire"
@@ -65,7 +66,7 @@ func (c *core) serveDemand() (stop func(), err error) {
 func (c *core) onDemand(name string, d *wire.Demand, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if w := c.m.workers[name]; w == nil || !w.Revoked.IsZero() || len(d.Services) > wire.MaxDemandServices {
+	if w := c.m.Workers[name]; w == nil || !w.Revoked.IsZero() || len(d.Services) > wire.MaxDemandServices {
 		return
 	}
 	span := min(max(d.Span.Std(), epoch/4), 10*epoch)
@@ -79,7 +80,7 @@ func (c *core) onDemand(name string, d *wire.Demand, now time.Time) {
 		s := &d.Services[i]
 		key := s.Key()
 		share := c.m.delegated(key)
-		if share == nil && c.m.far[key] == nil {
+		if share == nil && c.m.Far[key] == nil {
 			continue // nobody here knows it
 		}
 		s.Replicas = s.Replicas[:min(len(s.Replicas), wire.MaxDemandReplicas)]
@@ -93,7 +94,7 @@ func (c *core) onDemand(name string, d *wire.Demand, now time.Time) {
 			if _, elastic := boundsOf(share); !elastic {
 				continue // how many there are does not follow from it
 			}
-		} else if !c.m.far[key].Requests.Elastic {
+		} else if !c.m.Far[key].Requests.Elastic {
 			continue
 		}
 		book := c.demand[key]
@@ -133,7 +134,7 @@ func (c *core) decide(now time.Time) (news bool) {
 		}
 		c.m.wants[key] = next
 		if next.warning != "" {
-			c.events.Add(now, c.m.tier(), "service/"+key, next.warning)
+			c.events.Add(now, c.m.Tier(), "service/"+key, next.warning)
 			c.log.Warn(next.warning, "service", key)
 		}
 		sc := c.m.scaled[key]
@@ -160,7 +161,7 @@ func (c *core) revive() {
 // demandEpoch is the decision of an epoch about one service; goes: nothing is to be
 // decided about it until somebody asks for it again.
 func (m *model) demandEpoch(key string, book *demanded, now time.Time) (_ *want, goes bool) {
-	s, f := m.delegated(key), m.far[key]
+	s, f := m.delegated(key), m.Far[key]
 	b, spec := bounds{max: api.MaxReplicas}, (*api.Service)(nil)
 	switch {
 	case s != nil:
@@ -194,14 +195,14 @@ func (m *model) demandEpoch(key string, book *demanded, now time.Time) (_ *want,
 	in, best := book.sum(now)
 	ids := map[string]int{}
 	startUp := time.Duration(0)
-	if s := m.shares[key]; s != nil {
+	if s := m.Shares[key]; s != nil {
 		for _, o := range ordinals(s) {
-			i := m.insts[instanceID(s.App, s.Service, o)]
+			i := m.Insts[instanceID(s.App, s.Service, o)]
 			if i == nil || i.Draining || i.State != wire.Running && i.State != wire.WorkerScheduled {
 				continue
 			}
 			startUp = max(startUp, i.StartUp.Std())
-			if asleep(i) && len(book.said) == 0 {
+			if state.Asleep(i) && len(book.said) == 0 {
 				continue // it was let sleep: nobody needs it
 			}
 			r := best[i.ID]
@@ -317,7 +318,7 @@ func (c *core) scaleReport(key string) (wire.ScaleReport, error) {
 	app, service, _ := strings.Cut(key, ".")
 	out := wire.ScaleReport{V: wire.Version, Cluster: c.name, App: app, Service: service}
 	s := c.m.delegated(key)
-	if s == nil && c.m.far[key] == nil {
+	if s == nil && c.m.Far[key] == nil {
 		return out, wire.Problemf(404, "no-such-service", "verge get services", "there is no such service", "%s is not in cluster %s", key, c.name)
 	}
 	if s != nil {
@@ -326,10 +327,10 @@ func (c *core) scaleReport(key string) (wire.ScaleReport, error) {
 		out.Min, out.Max, out.Extra = s.Min, s.Max, s.Extra
 	}
 	t := c.m.reads()
-	for _, i := range t.instances() {
+	for _, i := range t.Instances() {
 		if i.App == app && i.Service == service && !i.Draining && (i.State == wire.Running || i.State == wire.WorkerScheduled) {
 			out.Placed++
-			if !asleep(i) {
+			if !state.Asleep(i) {
 				out.Awake++
 			}
 		}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/cluster/state"
 	"github.com/verge-edge/verge/internal/obs"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -37,10 +38,10 @@ func newCrowd(t *testing.T, spec api.Replicas, workers ...string) *crowd {
 func (cr *crowd) elastic(spec api.Replicas, least, most, extra int) {
 	slo, idle := api.Duration(500*time.Millisecond), api.Duration(time.Minute)
 	cr.share("f", most, func(s *api.Service) { s.Replicas, s.SLO, s.Idle = spec, &slo, &idle })
-	sh := *cr.m.given["app.f"]
+	sh := *cr.m.Given["app.f"]
 	sh.Min, sh.Extra, sh.Revision = least, extra, 1
-	cr.m.given["app.f"] = &sh
-	cr.store(keyShare+"app.f", &sh)
+	cr.m.Given["app.f"] = &sh
+	cr.store(state.KeyShare+"app.f", &sh)
 	cr.m.effect()
 }
 
@@ -81,7 +82,7 @@ func (cr *crowd) wake() {
 
 // awake are the instances that answer.
 func (cr *crowd) awake() (ids []wire.InstanceID) {
-	for id, i := range cr.m.insts {
+	for id, i := range cr.m.Insts {
 		if i.State == wire.Running && i.Ready && !i.Draining {
 			ids = append(ids, id)
 		}
@@ -99,11 +100,11 @@ func (cr *crowd) must(n int) {
 
 func (cr *crowd) mustSleep() {
 	cr.t.Helper()
-	i := cr.m.insts["app.f.0"]
-	if len(cr.m.insts) != 1 || i == nil || !asleep(i) {
-		cr.t.Fatalf("not one that sleeps: %d, %+v", len(cr.m.insts), i)
+	i := cr.m.Insts["app.f.0"]
+	if len(cr.m.Insts) != 1 || i == nil || !state.Asleep(i) {
+		cr.t.Fatalf("not one that sleeps: %d, %+v", len(cr.m.Insts), i)
 	}
-	if e := cr.m.routes["app.f"].Endpoints; len(e) != 1 || !e[0].Asleep {
+	if e := cr.m.Routes["app.f"].Endpoints; len(e) != 1 || !e[0].Asleep {
 		cr.t.Errorf("its route: %+v", e)
 	}
 	if !cr.c.calm() {
@@ -171,8 +172,8 @@ func TestDemandDecidesHowManyRun(t *testing.T) {
 	cr.tick(time.Second)
 	cr.tick(time.Second)
 	n := 0
-	for _, i := range cr.m.insts {
-		if !asleep(i) {
+	for _, i := range cr.m.Insts {
+		if !state.Asleep(i) {
 			t.Errorf("%+v", i)
 		}
 		n++
@@ -192,7 +193,7 @@ func TestMinStays(t *testing.T) {
 	cr.rate = 0
 	cr.epochs(80)
 	cr.must(2)
-	for _, o := range cr.m.orders {
+	for _, o := range cr.m.Orders {
 		if o.Sleep != nil {
 			t.Errorf("%s may sleep", o.ID)
 		}
@@ -208,7 +209,7 @@ func TestAsManyAsThereIsRoomFor(t *testing.T) {
 	cr.rate = 1000
 	cr.epochs(8)
 	cr.must(10)
-	for _, i := range cr.m.insts {
+	for _, i := range cr.m.Insts {
 		if i.State == wire.Requested {
 			t.Errorf("%s was given back", i.ID)
 		}
@@ -277,7 +278,7 @@ func TestExtraRunsForOthers(t *testing.T) {
 	if s := cr.m.shortages(); len(s) != 1 || s[0].Unmet != 4 || s[0].Full == "" {
 		t.Errorf("room is lacking, and the root is told %+v", s)
 	}
-	for _, i := range cr.m.insts {
+	for _, i := range cr.m.Insts {
 		if i.State == wire.Requested {
 			t.Errorf("%s was given back", i.ID)
 		}
@@ -319,17 +320,17 @@ func TestAWorkerIsLostWithOneThatSleeps(t *testing.T) {
 	cr.tick(time.Second)
 	cr.tick(time.Second)
 	cr.mustSleep()
-	was := cr.m.insts["app.f.0"].Worker
+	was := cr.m.Insts["app.f.0"].Worker
 	cr.fakes[was].alive = false
 	cr.ticks(30, time.Second)
-	i := cr.m.insts["app.f.0"]
-	if i.Worker == was || !asleep(i) {
+	i := cr.m.Insts["app.f.0"]
+	if i.Worker == was || !state.Asleep(i) {
 		t.Fatalf("%+v", i)
 	}
 	cr.fakes[was].alive = true
 	cr.ticks(5, time.Second)
-	if i := cr.m.insts["app.f.0"]; i.Worker == was || !asleep(i) || len(cr.m.orders) != 1 {
-		t.Fatalf("after the return: %+v, %d orders", i, len(cr.m.orders))
+	if i := cr.m.Insts["app.f.0"]; i.Worker == was || !state.Asleep(i) || len(cr.m.Orders) != 1 {
+		t.Fatalf("after the return: %+v, %d orders", i, len(cr.m.Orders))
 	}
 }
 
@@ -337,13 +338,13 @@ func TestWhatWakesWithoutRoomGoesElsewhere(t *testing.T) {
 	cr := newCrowd(t, api.Replicas{Min: 0, Max: 3}, "w1", "w2")
 	cr.tick(time.Second)
 	cr.tick(time.Second)
-	was := cr.m.insts["app.f.0"].Worker
+	was := cr.m.Insts["app.f.0"].Worker
 	st := cr.fakes[was].has["app.f.0"]
 	st.Phase, st.Asleep, st.Why = wire.PhaseRefused, false, "needs 100m cpu, 0 free"
 	cr.fakes[was].has["app.f.0"] = st
 	cr.tick(time.Second)
 	cr.tick(time.Second)
-	if i := cr.m.insts["app.f.0"]; i.Worker == was || i.Worker == "" || !asleep(i) {
+	if i := cr.m.Insts["app.f.0"]; i.Worker == was || i.Worker == "" || !state.Asleep(i) {
 		t.Fatalf("%+v", i)
 	}
 }
@@ -361,14 +362,14 @@ func TestDemandOfAStranger(t *testing.T) {
 	}
 	cr.tick(time.Second)
 	cr.epochs(3) // of nonsense comes nothing worse than as many as may be
-	if n := len(cr.m.insts); n > 3 {
+	if n := len(cr.m.Insts); n > 3 {
 		t.Errorf("%d instances", n)
 	}
 }
 
 func TestOnlyTheDescriptorGivesAnElasticNumber(t *testing.T) {
 	cr := newCrowd(t, api.Replicas{Min: 0, Max: 3}, "w1")
-	p := wire.ScalesItself("app", "f", cr.m.given["app.f"].Spec.Replicas)
+	p := wire.ScalesItself("app", "f", cr.m.Given["app.f"].Spec.Replicas)
 	if p.Status != 409 || !strings.Contains(p.Remedy, "verge explain scale app.f") {
 		t.Errorf("%+v", p)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/bus/records"
+	"github.com/verge-edge/verge/internal/cluster/state"
 	"github.com/verge-edge/verge/internal/policy/place"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -17,11 +18,11 @@ import (
 // with its ready instances of this cluster and those that the root told of.
 func (t *tx) route() {
 	want := t.ofRoot(nil)
-	for _, i := range t.instances() {
+	for _, i := range t.Instances() {
 		t.endpoint(want[i.App+"."+i.Service], i)
 	}
 	t.tellRoutes(want)
-	for key := range t.m.routes {
+	for key := range t.m.Routes {
 		if want[key] == nil {
 			t.tellRoute(key, nil)
 		}
@@ -42,7 +43,7 @@ func (t *tx) routeOf(services map[[2]string]bool) {
 	if len(want) == 0 {
 		return
 	}
-	for _, i := range records.Merged(t.m.insts, t.insts) {
+	for _, i := range records.Merged(t.m.Insts, t.Insts) {
 		if services[[2]string{i.App, i.Service}] {
 			t.endpoint(want[i.App+"."+i.Service], i)
 		}
@@ -54,21 +55,21 @@ func (t *tx) routeOf(services map[[2]string]bool) {
 // the root told of.
 func (t *tx) ofRoot(keys map[string]bool) map[string]*wire.Route {
 	want := map[string]*wire.Route{}
-	for key, f := range t.m.far {
+	for key, f := range t.m.Far {
 		if keys != nil && !keys[key] || len(f.Ports) == 0 { // where it is, for near.go
 			continue
 		}
 		r := *f
 		r.Endpoints, r.Where = nil, nil
 		for _, e := range f.Endpoints {
-			if e.Cluster != t.m.name { // about our own we know better
+			if e.Cluster != t.m.Name { // about our own we know better
 				r.Endpoints = append(r.Endpoints, e)
 			}
 		}
 		want[key] = &r
 	}
 	taken, upgrades := t.m.rootHosts(), t.m.countsForUpgrade()
-	for key, s := range t.m.shares {
+	for key, s := range t.m.Shares {
 		if len(s.Spec.Ports) == 0 || keys != nil && !keys[key] {
 			continue
 		}
@@ -81,7 +82,7 @@ func (t *tx) ofRoot(keys map[string]bool) map[string]*wire.Route {
 		r.Ports, r.Requests = s.Spec.Ports, wire.RequestsOf(s.Spec)
 		r.Requests.Counted = t.m.scheduler(s) == place.NearestDemand || watched(s) && t.rollOf(key).open() || upgrades && judged(s)
 		r.Export = s.Spec.Export
-		if t.m.given[key] == nil {
+		if t.m.Given[key] == nil {
 			r.Ports = t.m.withoutHosts(s, taken)
 		}
 	}
@@ -91,7 +92,7 @@ func (t *tx) ofRoot(keys map[string]bool) map[string]*wire.Route {
 // endpoint adds an instance to the route of its service, nil for none, where it may
 // answer.
 func (t *tx) endpoint(r *wire.Route, i *wire.Instance) {
-	w, lost := t.m.serves(i)
+	w, lost := t.m.Serves(i)
 	if r == nil || w == nil {
 		return
 	}
@@ -99,8 +100,8 @@ func (t *tx) endpoint(r *wire.Route, i *wire.Instance) {
 	trial, share := t.trial(i)
 	r.Endpoints = append(r.Endpoints, wire.Endpoint{
 		Serves: serves, ServesBy: by,
-		Instance: i.ID, Cluster: t.m.name, Worker: w.Info.Name, Address: w.Info.Address, Suspect: w.suspect || lost,
-		Addrs: t.addrs(i, w), Relay: t.relayOf(w), CPU: w.Info.Capacity.CPU, Asleep: asleep(i), StartUp: i.StartUp,
+		Instance: i.ID, Cluster: t.m.Name, Worker: w.Info.Name, Address: w.Info.Address, Suspect: w.Suspect || lost,
+		Addrs: t.addrs(i, w), Relay: t.relayOf(w), CPU: w.Info.Capacity.CPU, Asleep: state.Asleep(i), StartUp: i.StartUp,
 		Trial: trial, TrialShare: share,
 	})
 }
@@ -109,11 +110,11 @@ func (t *tx) endpoint(r *wire.Route, i *wire.Instance) {
 func (t *tx) tellRoutes(want map[string]*wire.Route) {
 	t.lacks(want)
 	for key, r := range want {
-		r.Sort(t.m.name)
-		t.sayBeyond(r, t.m.routes[key])
-		if old := t.m.routes[key]; old == nil || !records.Same(old, r) {
+		r.Sort(t.m.Name)
+		t.sayBeyond(r, t.m.Routes[key])
+		if old := t.m.Routes[key]; old == nil || !records.Same(old, r) {
 			t.tellRoute(key, r)
-		} else if t.m.names[key] == nil {
+		} else if t.m.Names[key] == nil {
 			t.tellRoute(key, old) // of a version that gave all to all
 		}
 	}
@@ -124,9 +125,9 @@ func (t *tx) sayBeyond(r, old *wire.Route) {
 	was := old != nil && old.Beyond > 0
 	switch {
 	case r.Beyond > 0 && !was:
-		t.event("service/"+r.Key(), "it has more instances than a route has room for: requests come to %d, and to %d not", len(r.Endpoints), r.Beyond)
+		t.Event("service/"+r.Key(), "it has more instances than a route has room for: requests come to %d, and to %d not", len(r.Endpoints), r.Beyond)
 	case r.Beyond == 0 && was:
-		t.event("service/"+r.Key(), "requests come to all of its instances again")
+		t.Event("service/"+r.Key(), "requests come to all of its instances again")
 	}
 }
 
@@ -134,7 +135,7 @@ func (t *tx) sayBeyond(r, old *wire.Route) {
 // here, else as the root says.
 func (t *tx) lacks(want map[string]*wire.Route) {
 	for key, r := range want {
-		s := t.m.shares[key]
+		s := t.m.Shares[key]
 		switch {
 		case len(r.Endpoints) > 0:
 			r.Lacks = ""
@@ -143,7 +144,7 @@ func (t *tx) lacks(want map[string]*wire.Route) {
 			continue
 		}
 		for _, o := range ordinals(s) {
-			i := t.inst(instanceID(s.App, s.Service, o))
+			i := t.Inst(instanceID(s.App, s.Service, o))
 			if i == nil {
 				continue
 			}
@@ -167,46 +168,27 @@ func lacking(i *wire.Instance) string {
 	return ""
 }
 
-// serves is the worker on which requests for an instance may be answered, nil if
-// there is none. lost: it is a lost placement that nobody has replaced yet. It may
-// run all the same, and a try is better than a certain refusal. A worker whose key was
-// revoked answers nobody.
-func (m *Model) serves(i *wire.Instance) (w *worker, lost bool) {
-	switch {
-	case i.Draining:
-		return nil, false
-	case i.State == wire.Running && i.Ready, asleep(i):
-		w = m.workers[i.Worker]
-	case i.Shadow != nil && i.State != wire.Terminated:
-		w, lost = m.workers[i.Shadow.Worker], true
-	}
-	if w != nil && !w.Revoked.IsZero() {
-		return nil, false
-	}
-	return w, lost
-}
-
 // reportUp derives what the root is told about each instance.
 func (t *tx) reportUp() {
-	for _, i := range t.instances() {
+	for _, i := range t.Instances() {
 		t.report(i)
 	}
-	for id := range t.m.ups {
-		if t.inst(id) == nil {
-			t.ups[id] = nil
+	for id := range t.m.Ups {
+		if t.Inst(id) == nil {
+			t.Ups[id] = nil
 		}
 	}
 }
 
 // report derives what the root is told about an instance.
 func (t *tx) report(i *wire.Instance) {
-	old := t.m.ups[i.ID]
+	old := t.m.Ups[i.ID]
 	up := t.reported(i, old)
 	if old != nil && records.Identical(old, &up) { // as most are, which takes no memory
 		return
 	}
 	if next := up; old == nil || !records.Same(old, &next) {
-		t.ups[next.ID] = &next
+		t.Ups[next.ID] = &next
 	}
 }
 
@@ -219,23 +201,23 @@ func (t *tx) reported(i *wire.Instance, old *wire.Reported) wire.Reported {
 	up.Unkept = t.unkept[i.ID]
 	up.Failed = t.failedFor(i, t.shareFor(i))
 	up.Avoid, up.Shadow, up.Moving, up.Leaving, up.FailedProgram, up.Places = nil, nil, nil, nil, "", nil
-	if w, _ := m.serves(i); w != nil {
+	if w, _ := m.Serves(i); w != nil {
 		up.Trial, up.TrialShare = t.trial(i)
-		up.Address, up.Peer = w.Info.Address, m.peer(w.Info.Name)
+		up.Address, up.Peer = w.Info.Address, m.Peer(w.Info.Name)
 		if m.net.relayOnly {
 			up.Address = ""
 		}
 		if up.Addrs, up.Relay = t.addrs(i, w), t.relayOf(w); old != nil && slices.Equal(old.Addrs, up.Addrs) {
 			up.Addrs = old.Addrs
 		}
-		if s := m.shares[i.App+"."+i.Service]; s != nil && s.Spec.Policy.Name == api.PolicyWeighted {
+		if s := m.Shares[i.App+"."+i.Service]; s != nil && s.Spec.Policy.Name == api.PolicyWeighted {
 			up.CPU = w.Info.Capacity.CPU // others are not told without need what machines there are
 		}
-		if s := m.shares[i.App+"."+i.Service]; s != nil && sharesByWeight(s.Spec.Policy) {
+		if s := m.Shares[i.App+"."+i.Service]; s != nil && sharesByWeight(s.Spec.Policy) {
 			up.Serves, up.ServesBy = t.rated(i.App + "." + i.Service).on(w)
 		}
 	}
-	if m.details {
+	if m.Details {
 		return up
 	}
 	if up.Volumes != nil {
@@ -279,8 +261,8 @@ func (m *model) aggregate(reflects wire.Rev, areas []string) wire.Aggregate {
 		}
 	}
 	agg := place.Aggregate(views)
-	agg.V, agg.Areas, agg.Instances, agg.Reflects, agg.Details = wire.Version, areas, len(m.insts), reflects, m.details
-	agg.Site, agg.SealKey, agg.Cordoned = m.site, m.vault.public(), cordoned
+	agg.V, agg.Areas, agg.Instances, agg.Reflects, agg.Details = wire.Version, areas, len(m.Insts), reflects, m.Details
+	agg.Site, agg.SealKey, agg.Cordoned = m.Site, m.vault.public(), cordoned
 	agg.Plugins = slices.Sorted(maps.Keys(m.plugins))
 	agg.Runtimes = slices.Sorted(maps.Keys(runtimes))
 	place.Describe(views, &agg)
@@ -296,7 +278,7 @@ func (m *model) aggregate(reflects wire.Rev, areas []string) wire.Aggregate {
 
 // behind counts the workers that do not trust the authorities that trust names.
 func (m *model) behind(trust string) (n int) {
-	for _, w := range m.workers {
+	for _, w := range m.Workers {
 		if w.Revoked.IsZero() && w.Info.Trust != trust {
 			n++
 		}

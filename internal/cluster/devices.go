@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/cluster/state"
 	"github.com/verge-edge/verge/internal/policy/place"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -15,14 +16,14 @@ import (
 // held counts what the orders have of each worker's devices, those too that are about
 // to be taken back: the device is free when its instance is gone.
 func (t *tx) held(use map[string]*usage) {
-	for key, o := range t.m.orders {
-		if next, ok := t.orders[key]; ok {
+	for key, o := range t.m.Orders {
+		if next, ok := t.Orders[key]; ok {
 			o = next
 		}
 		hold(use, key, o)
 	}
-	for key, o := range t.orders {
-		if _, old := t.m.orders[key]; !old {
+	for key, o := range t.Orders {
+		if _, old := t.m.Orders[key]; !old {
 			hold(use, key, o)
 		}
 	}
@@ -48,7 +49,7 @@ func (u *usage) hold(list []wire.Held, sign api.Units) {
 }
 
 // devices of a worker, none of which is taken.
-func (w *worker) devices() []place.Device {
+func devices(w *state.Worker) []place.Device {
 	if len(w.Info.Devices) == 0 {
 		return nil
 	}
@@ -70,13 +71,13 @@ func (u *usage) taken(devices []place.Device) {
 // lacking there. What an earlier order of it has there counts as free, and stays with
 // it where it still does.
 func (t *tx) devicesFor(i *wire.Instance, s *wire.Share) ([]wire.Held, string) {
-	w, u := t.m.workers[i.Worker], t.used()[i.Worker]
+	w, u := t.m.Workers[i.Worker], t.used()[i.Worker]
 	if w == nil || u == nil || !place.AsksDevices(s.Spec) {
 		return nil, ""
 	}
-	devices := w.devices()
+	devices := devices(w)
 	u.taken(devices)
-	if o := t.ordered(i.Worker + "." + i.ID); o != nil {
+	if o := t.Ordered(i.Worker + "." + i.ID); o != nil {
 		for k := range devices {
 			for _, h := range o.Devices {
 				if h.ID == devices[k].ID {
@@ -99,14 +100,14 @@ func (t *tx) devicesFor(i *wire.Instance, s *wire.Share) ([]wire.Held, string) {
 func (t *tx) giveDevices(i *wire.Instance, s *wire.Share) []wire.Held {
 	held, _ := t.devicesFor(i, s)
 	var had []wire.Held
-	if o := t.ordered(i.Worker + "." + i.ID); o != nil {
+	if o := t.Ordered(i.Worker + "." + i.ID); o != nil {
 		had = o.Devices
 	}
 	// Without a usage it is counted when somebody asks.
 	if u := t.use[i.Worker]; u != nil && len(had)+len(held) > 0 {
 		u.hold(had, -1)
 		u.hold(held, 1)
-		t.rehold(i.Worker, t.m.workers[i.Worker], u)
+		t.rehold(i.Worker, t.m.Workers[i.Worker], u)
 	}
 	return held
 }

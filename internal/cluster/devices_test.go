@@ -38,7 +38,7 @@ func gpus(u api.Units, model ...string) func(*api.Service) {
 // held writes what the instances of a service have, as "w1 gpu0 0.5".
 func (s *sim) held(svc string) map[string]int {
 	out := map[string]int{}
-	for key, o := range s.m.orders {
+	for key, o := range s.m.Orders {
 		if o.Service != svc {
 			continue
 		}
@@ -153,7 +153,7 @@ func TestALostDeviceMovesItsInstance(t *testing.T) {
 		t.Fatalf("%+v\n%s", i, s.dump())
 	}
 	told := func() string {
-		if up := s.m.ups[i.ID]; up != nil {
+		if up := s.m.Ups[i.ID]; up != nil {
 			return up.Unkept
 		}
 		return ""

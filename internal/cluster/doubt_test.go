@@ -23,7 +23,7 @@ func twoWorkers(t *testing.T, c *core) (fakes map[string]*fake, pass func(d time
 		s.m, s.now = c.m, now
 		for _, name := range reporting {
 			fakes[name].act(s, name)
-			c.m.workers[name].lambda = time.Second
+			c.m.Workers[name].HeartbeatInterval = time.Second
 		}
 		if _, err := c.pass(t.Context(), now, true); err != nil {
 			t.Fatal(err)
@@ -45,9 +45,9 @@ func TestACutOffClusterReplacesNothing(t *testing.T) {
 			fakes, pass := twoWorkers(t, c)
 			states := func(want wire.State) {
 				t.Helper()
-				for id, i := range c.m.insts {
-					if i.State != want || len(c.m.insts) != 2 {
-						t.Fatalf("%d instances, %s is %s on %q: %+v", len(c.m.insts), id, i.State, i.Worker, i.History)
+				for id, i := range c.m.Insts {
+					if i.State != want || len(c.m.Insts) != 2 {
+						t.Fatalf("%d instances, %s is %s on %q: %+v", len(c.m.Insts), id, i.State, i.Worker, i.History)
 					}
 				}
 			}
@@ -103,21 +103,21 @@ func TestACutOffClusterDoubtsItselfAtTheFirstSilence(t *testing.T) {
 		pass(700*time.Millisecond, "w1")
 		pass(300*time.Millisecond, "w2")
 	}
-	w1, w2 := c.m.workers["w1"], c.m.workers["w2"]
+	w1, w2 := c.m.Workers["w1"], c.m.Workers["w2"]
 	for range 30 {
-		if pass(100 * time.Millisecond); w1.suspect {
+		if pass(100 * time.Millisecond); w1.Suspect {
 			break
 		}
-		if c.m.alone {
+		if c.m.Alone {
 			t.Fatal("it doubts itself before anybody is missed")
 		}
 	}
-	if !w1.suspect || w2.suspect || !c.m.alone {
-		t.Fatalf("suspect: %t and %t; the cluster doubts itself: %t", w1.suspect, w2.suspect, c.m.alone)
+	if !w1.Suspect || w2.Suspect || !c.m.Alone {
+		t.Fatalf("suspect: %t and %t; the cluster doubts itself: %t", w1.Suspect, w2.Suspect, c.m.Alone)
 	}
 	pass(100*time.Millisecond, "w2")
-	if w1.suspect || c.m.alone {
-		t.Errorf("somebody is heard again: the other is suspect: %t, the cluster doubts itself: %t", w1.suspect, c.m.alone)
+	if w1.Suspect || c.m.Alone {
+		t.Errorf("somebody is heard again: the other is suspect: %t, the cluster doubts itself: %t", w1.Suspect, c.m.Alone)
 	}
 
 	// One that is silent alone is missed.
@@ -125,8 +125,8 @@ func TestACutOffClusterDoubtsItselfAtTheFirstSilence(t *testing.T) {
 	for range 60 {
 		pass(500*time.Millisecond, "w2")
 	}
-	if !w1.suspect || c.m.alone {
-		t.Errorf("one of two is silent: suspect: %t, the cluster doubts itself: %t", w1.suspect, c.m.alone)
+	if !w1.Suspect || c.m.Alone {
+		t.Errorf("one of two is silent: suspect: %t, the cluster doubts itself: %t", w1.Suspect, c.m.Alone)
 	}
 }
 
@@ -149,23 +149,23 @@ func TestConnectionsThatCloseAfterTheDoubtBeganProveNothing(t *testing.T) {
 				pass(time.Second, "w1", "w2")
 			}
 			atOnce := api.Duration(0)
-			c.m.shares["app.web"].Spec.ReplaceAfter = &atOnce
+			c.m.Shares["app.web"].Spec.ReplaceAfter = &atOnce
 			for range 10 {
-				if pass(time.Second); c.m.alone {
+				if pass(time.Second); c.m.Alone {
 					break
 				}
 			}
-			if !c.m.alone {
+			if !c.m.Alone {
 				t.Fatal("it does not doubt itself")
 			}
 			began := c.isolation.Since()
-			for _, w := range c.m.workers {
-				w.connected, w.closed = false, began.Add(tc.after)
+			for _, w := range c.m.Workers {
+				w.Connected, w.Closed = false, began.Add(tc.after)
 			}
 			c.upAt = began.Add(50 * time.Millisecond)
 			pass(time.Second)
 			pass(time.Second)
-			for id, i := range c.m.insts {
+			for id, i := range c.m.Insts {
 				if i.State != tc.want {
 					t.Errorf("%s is %s, want %s: %+v", id, i.State, tc.want, i.History)
 				}

@@ -12,6 +12,7 @@ import (
 	"github.com/verge-edge/verge/internal/access"
 	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/bus/records"
+	"github.com/verge-edge/verge/internal/cluster/state"
 	"github.com/verge-edge/verge/internal/hooks"
 	"github.com/verge-edge/verge/internal/loop"
 	"github.com/verge-edge/verge/internal/rest"
@@ -52,7 +53,7 @@ func (c *core) mayEdit(ctx context.Context, app string, now time.Time) error {
 	if err := c.reload(ctx, now); err != nil {
 		return unstored(err)
 	}
-	if c.m.unasked(theRoot) {
+	if c.m.Unasked(state.TheRoot) {
 		return wire.Problemf(409, "recovering", "wait until the root has been heard, or go on without it: verge recovery finish root",
 			"the cluster was restored and does not know yet what is wanted here", "a change now could be made of what is long over")
 	}
@@ -87,13 +88,13 @@ func (c *core) rehearseEdit(ctx context.Context, app string, now time.Time) (*ed
 }
 
 func (c *core) newEdit(ctx context.Context, m *model, app string, now time.Time) *edit {
-	return &edit{c: c, m: m, by: rest.Caller(ctx), now: now.Round(0), locals: map[string]*local{}, changes: m.changes(), app: app, ns: m.namespace(app)}
+	return &edit{c: c, m: m, by: rest.Caller(ctx), now: now.Round(0), locals: map[string]*local{}, changes: m.changes(), app: app, ns: m.Namespace(app)}
 }
 
 // want notes a wish about a service. It reports whether that changes anything.
 func (e *edit) want(service string, w wish, rootKnows bool) (changed bool) {
 	m, key := e.m, e.app+"."+service
-	given, old := m.given[key], m.locals[key]
+	given, old := m.Given[key], m.locals[key]
 	next := &local{
 		V: wire.Version, Namespace: e.ns, App: e.app, Service: service, Gone: w.gone, Replicas: w.replicas, Most: w.most, Spec: w.spec, By: e.by, At: e.now,
 		Base: base{Known: rootKnows},
@@ -153,8 +154,8 @@ func (e *edit) tx() (*tx, error) {
 		return nil, wire.Problemf(409, "too-many-changes", "take some back (verge local), or make them at the root", "too many services were changed here",
 			"%d, at most %d", after, maxLocals)
 	}
-	localsTable.Put(t.rows, "", &e.changes)
-	t.tally(e.app, wire.Tally{Changes: uint64(len(e.locals))})
+	localsTable.Put(t.Rows, "", &e.changes)
+	t.Tally(e.app, wire.Tally{Changes: uint64(len(e.locals))})
 	groups, err := t.Encode()
 	if err != nil {
 		return nil, err
@@ -181,7 +182,7 @@ func (e *edit) commit(ctx context.Context) error {
 	}
 	c.place()
 	for _, s := range e.said {
-		c.events.Add(e.now, c.m.tier(), "application/"+e.app, fmt.Sprintf("%s, by %s (local)", s, e.by))
+		c.events.Add(e.now, c.m.Tier(), "application/"+e.app, fmt.Sprintf("%s, by %s (local)", s, e.by))
 	}
 	for _, key := range records.SortedKeys(e.locals) {
 		if l := e.locals[key]; l != nil {
@@ -276,7 +277,7 @@ func (e *edit) apply(who access.Who, spec *api.Application, res *wire.ApplyResul
 	for _, name := range spec.ServiceNames() {
 		s := spec.Services[name]
 		key := spec.Application + "." + name
-		given := m.given[key]
+		given := m.Given[key]
 		w := wish{replicas: s.Replicas.Min, spec: s}
 		if s.Replicas.Elastic() {
 			w.most = s.Replicas.Max
@@ -290,8 +291,8 @@ func (e *edit) apply(who access.Who, spec *api.Application, res *wire.ApplyResul
 			}
 		}
 	}
-	for _, key := range records.SortedKeys(m.shares) {
-		if s := m.shares[key]; s.App == spec.Application && spec.Services[s.Service] == nil {
+	for _, key := range records.SortedKeys(m.Shares) {
+		if s := m.Shares[key]; s.App == spec.Application && spec.Services[s.Service] == nil {
 			e.want(s.Service, wish{gone: true}, known)
 		}
 	}
@@ -316,7 +317,7 @@ func (m *model) rights(spec *api.Application) error {
 	namespace := wire.NamespaceOf(spec)
 	standing := m.standingOf(namespace)
 	return wire.ForbiddenRights(namespace, standing, spec, func(svc string) *api.Service {
-		if s := m.shares[spec.Application+"."+svc]; s != nil && groupOf(s) == namespace {
+		if s := m.Shares[spec.Application+"."+svc]; s != nil && groupOf(s) == namespace {
 			return s.Spec
 		}
 		return nil
@@ -325,8 +326,8 @@ func (m *model) rights(spec *api.Application) error {
 
 // standingOf is what the root has last said of a namespace.
 func (m *model) standingOf(namespace string) (standing wire.Standing) {
-	for _, key := range records.SortedKeys(m.given) {
-		if s := m.given[key]; groupOf(s) == namespace && (s.Standing.Allow != "" || standing == wire.Standing{}) {
+	for _, key := range records.SortedKeys(m.Given) {
+		if s := m.Given[key]; groupOf(s) == namespace && (s.Standing.Allow != "" || standing == wire.Standing{}) {
 			standing = s.Standing
 		}
 	}
@@ -339,7 +340,7 @@ func (m *model) standingOf(namespace string) (standing wire.Standing) {
 // revision of the application after the edit, before it is made.
 func (e *edit) revision() uint64 {
 	var most uint64
-	for key, s := range e.m.shares {
+	for key, s := range e.m.Shares {
 		if _, edited := e.locals[key]; s.App == e.app && !edited {
 			most = max(most, s.Revision)
 		}
@@ -347,7 +348,7 @@ func (e *edit) revision() uint64 {
 	for key, l := range e.locals {
 		if l != nil {
 			most = max(most, l.revision())
-		} else if g := e.m.given[key]; g != nil {
+		} else if g := e.m.Given[key]; g != nil {
 			most = max(most, g.Revision)
 		}
 	}
@@ -356,7 +357,7 @@ func (e *edit) revision() uint64 {
 
 // localRevision of what counts here of an application; 0 for none.
 func (m *model) localRevision(app string) (most uint64) {
-	for _, s := range m.shares {
+	for _, s := range m.Shares {
 		if s.App == app {
 			most = max(most, s.Revision)
 		}
@@ -377,15 +378,15 @@ func (m *model) hostsFree(who access.Who, spec *api.Application) error {
 		}
 		taken.Add(key, cmp.Or(namespace, api.DefaultNamespace), ports)
 	}
-	for key, r := range m.far {
+	for key, r := range m.Far {
 		note(r.App, key, r.Namespace, r.Ports)
 	}
-	for key, s := range m.shares {
+	for key, s := range m.Shares {
 		note(s.App, key, s.Namespace, s.Spec.Ports)
 	}
 	namespace := wire.NamespaceOf(spec)
 	var had []api.Port
-	for _, s := range m.shares {
+	for _, s := range m.Shares {
 		if s.App == spec.Application && groupOf(s) == namespace {
 			had = append(had, s.Spec.Ports...)
 		}
@@ -403,8 +404,8 @@ func (c *core) deleteLocal(ctx context.Context, app string, now time.Time) error
 	}
 	found := false
 	known := c.m.rootKnows()[app]
-	for _, key := range records.SortedKeys(c.m.shares) {
-		if s := c.m.shares[key]; s.App == app {
+	for _, key := range records.SortedKeys(c.m.Shares) {
+		if s := c.m.Shares[key]; s.App == app {
 			found = true
 			e.want(s.Service, wish{gone: true}, known)
 		}
@@ -420,7 +421,7 @@ func (c *core) deleteLocal(ctx context.Context, app string, now time.Time) error
 
 // ending: nothing of the application is wanted here, and something still runs.
 func (m *model) ending(app string) bool {
-	for _, i := range m.insts {
+	for _, i := range m.Insts {
 		if i.App == app {
 			return true
 		}
@@ -444,7 +445,7 @@ func (c *core) scaleLocal(ctx context.Context, app, service string, replicas int
 	if err != nil {
 		return res, err
 	}
-	s := c.m.shares[app+"."+service]
+	s := c.m.Shares[app+"."+service]
 	if s == nil {
 		if c.m.localRevision(app) == 0 {
 			return res, c.noApp(app)
@@ -464,7 +465,7 @@ func (c *core) scaleLocal(ctx context.Context, app, service string, replicas int
 	if err := e.commit(ctx); err != nil {
 		return wire.ApplyResult{}, err
 	}
-	res.Change, res.Changes, res.Revision = "updated", 1, c.m.shares[app+"."+service].Revision
+	res.Change, res.Changes, res.Revision = "updated", 1, c.m.Shares[app+"."+service].Revision
 	return res, nil
 }
 
@@ -509,7 +510,7 @@ func (c *core) ackConflict(ctx context.Context, id string, now time.Time) error 
 	if err := c.keeper.Whole(ctx, t); err != nil {
 		return unstored(err)
 	}
-	c.events.Add(now, c.m.tier(), "application/"+x.Local.App, fmt.Sprintf("conflict %s about %s was acknowledged by %s", id, x.Local.Service, rest.Caller(ctx)))
+	c.events.Add(now, c.m.Tier(), "application/"+x.Local.App, fmt.Sprintf("conflict %s about %s was acknowledged by %s", id, x.Local.Service, rest.Caller(ctx)))
 	loop.Poke(c.wake)
 	return nil
 }

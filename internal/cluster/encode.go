@@ -2,18 +2,7 @@ package cluster
 
 import (
 	"time"
-
-	"github.com/verge-edge/verge/internal/bus"
 )
-
-// Encode implements keeper.Tx.
-func (t *Tx) Encode() ([][]bus.Op, error) {
-	groups, err := t.rows.Encode()
-	if err != nil {
-		t.sorted = nil // some may have been left
-	}
-	return groups, err
-}
 
 // unwritten tells, once, what could not be stored; nil: nothing is left of it. The mutex is
 // held.
@@ -26,7 +15,7 @@ func (c *core) unwritten(err error, now time.Time) {
 		return
 	}
 	if c.unstored = said; said != "" {
-		c.events.Add(now, c.m.tier(), "cluster/"+c.name, "what was decided cannot be stored, and is left as it was: "+said)
+		c.events.Add(now, c.m.Tier(), "cluster/"+c.name, "what was decided cannot be stored, and is left as it was: "+said)
 		c.log.Error("what was decided cannot be stored, and is left as it was", "error", err)
 	}
 }

@@ -43,7 +43,7 @@ func (c *core) exec(ctx context.Context, q wire.ExecAsk) (a wire.ExecAnswer, err
 func (c *core) hasWorker(name string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.m.workers[name] != nil
+	return c.m.Workers[name] != nil
 }
 
 // Changes implements rest.Backend.

@@ -9,6 +9,7 @@ import (
 	"github.com/verge-edge/verge/internal/access"
 	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/bus/exchange"
+	"github.com/verge-edge/verge/internal/cluster/state"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -17,9 +18,9 @@ import (
 func TestSessionsArePassedOn(t *testing.T) {
 	ctx := access.With(t.Context(), access.Who{Name: "user/ann"})
 	c := newTestCore(t, bus.NewMemStore())
-	c.m.workers["w1"] = &worker{workerRecord: workerRecord{Info: wire.WorkerInfo{Name: "w1"}}}
-	c.m.insts["app.web.0"] = &wire.Instance{ID: "app.web.0", Worker: "w1"}
-	c.m.insts["app.web.1"] = &wire.Instance{ID: "app.web.1"}
+	c.m.Workers["w1"] = &state.Worker{WorkerRecord: state.WorkerRecord{Info: wire.WorkerInfo{Name: "w1"}}}
+	c.m.Insts["app.web.0"] = &wire.Instance{ID: "app.web.0", Worker: "w1"}
+	c.m.Insts["app.web.1"] = &wire.Instance{ID: "app.web.1"}
 	b := backend{&Cluster{core: c}}
 	var asked wire.ExecAsk
 	stop, err := c.local.Subscribe(exchange.WorkerSubjects("w1").Ask, func(_ context.Context, m bus.Msg) {
@@ -80,7 +81,7 @@ func TestSessionsArePassedOn(t *testing.T) {
 			t.Errorf("%q: %v, want %s", id, err, want)
 		}
 	}
-	c.m.details = false
+	c.m.Details = false
 	_, err = c.answer(ctx, fromRoot)
 	if p := new(wire.Problem); !errors.As(err, &p) || p.Status != 403 {
 		t.Errorf("a root that is not told details gets %v", err)

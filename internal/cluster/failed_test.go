@@ -22,8 +22,8 @@ func TestWhatHasFailedIsSaid(t *testing.T) {
 		}
 		s.share("web", 1, program("bad", nil))
 		s.ticks(8, time.Second)
-		up := s.m.ups["app.web.0"]
-		if v := s.m.serviceView(s.m.shares["app.web"]); !strings.HasPrefix(v.Failed, "app.web.0: exited with 7") || up == nil || !strings.HasPrefix(up.Failed, "exited with 7") {
+		up := s.m.Ups["app.web.0"]
+		if v := s.m.serviceView(s.m.Shares["app.web"]); !strings.HasPrefix(v.Failed, "app.web.0: exited with 7") || up == nil || !strings.HasPrefix(up.Failed, "exited with 7") {
 			t.Errorf("%s: %+v, reported %+v", name, v, up)
 		}
 		for _, w := range workers {
@@ -31,7 +31,7 @@ func TestWhatHasFailedIsSaid(t *testing.T) {
 		}
 		s.share("web", 1, program("good", nil))
 		s.ticks(4, time.Second)
-		if v := s.m.serviceView(s.m.shares["app.web"]); v.Failed != "" || v.Ready != 1 {
+		if v := s.m.serviceView(s.m.Shares["app.web"]); v.Failed != "" || v.Ready != 1 {
 			t.Errorf("%s: another program: %+v", name, v)
 		}
 	}
@@ -42,7 +42,7 @@ func TestWhatHasFailedIsSaid(t *testing.T) {
 	}
 	s.share("web", 1, nil)
 	s.ticks(8, time.Second)
-	if v := s.m.serviceView(s.m.shares["app.web"]); v.Failed != "" {
+	if v := s.m.serviceView(s.m.Shares["app.web"]); v.Failed != "" {
 		t.Errorf("without room: %+v", v)
 	}
 	// What is not to be run again after an error.
@@ -52,7 +52,7 @@ func TestWhatHasFailedIsSaid(t *testing.T) {
 	}
 	s.share("web", 1, func(v *api.Service) { v.Restart.Policy = "never" })
 	s.ticks(4, time.Second)
-	if v := s.m.serviceView(s.m.shares["app.web"]); !strings.HasPrefix(v.Failed, "app.web.0: exited with 7") {
+	if v := s.m.serviceView(s.m.Shares["app.web"]); !strings.HasPrefix(v.Failed, "app.web.0: exited with 7") {
 		t.Errorf("with the policy never: %+v", v)
 	}
 }

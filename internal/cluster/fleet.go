@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/verge-edge/verge/internal/cluster/state"
 	"github.com/verge-edge/verge/internal/policy/place"
 )
 
@@ -27,14 +28,14 @@ func (t *tx) index() *place.Fleet {
 
 // fill puts the workers into an index, each as change makes it.
 func (t *tx) fill(f *place.Fleet, change func(*place.WorkerView)) {
-	for name, w := range t.m.workers {
-		v, u := w.view(name), t.used()[name]
+	for name, w := range t.m.Workers {
+		v, u := view(w, name), t.used()[name]
 		v.Used = u.used
 		u.taken(v.Devices)
 		change(&v)
 		f.Put(v)
 	}
-	for name := range t.m.workers {
+	for name := range t.m.Workers {
 		for key, n := range t.used()[name].same {
 			if n > 0 {
 				t.markUse(f, key, name, false)
@@ -65,11 +66,11 @@ func (t *tx) refit(name, app, service string) {
 }
 
 // rehold brings the index up to date with what of a worker's devices is taken.
-func (t *tx) rehold(name string, w *worker, u *usage) {
+func (t *tx) rehold(name string, w *state.Worker, u *usage) {
 	if w == nil || t.fleet == nil && t.room == nil {
 		return
 	}
-	devices := w.devices()
+	devices := devices(w)
 	u.taken(devices)
 	if t.fleet != nil {
 		t.fleet.Hold(name, devices)

@@ -80,7 +80,7 @@ func (m *model) flow(key, worker string, d *wire.ServiceDemand, span time.Durati
 	rate := f.at[worker].now(now) + finite(float64(d.Requests)/span.Seconds())*(1-math.Exp(-span.Seconds()/flowFades.Seconds()))
 	f.at[worker] = flow{rate, now}
 	for _, r := range d.Replicas {
-		if i := m.insts[r.Instance]; i == nil || i.App+"."+i.Service != key {
+		if i := m.Insts[r.Instance]; i == nil || i.App+"."+i.Service != key {
 			continue // of another cluster, or of nobody: a worker may say anything
 		}
 		r.RPS, r.Exec = finite(r.RPS), max(0, r.Exec)
@@ -98,12 +98,12 @@ func (t *tx) traffic(key, but string) *place.Traffic {
 	}
 	out, sum := &place.Traffic{Replicas: map[string]int{}}, 0.0
 	for _, name := range records.SortedKeys(f.at) {
-		w, rate := t.m.workers[name], f.at[name].now(t.now)
+		w, rate := t.m.Workers[name], f.at[name].now(t.Now)
 		if sum += rate; w == nil || rate <= 0 {
 			continue
 		}
 		out.Points = append(out.Points, place.Entry{Rate: rate, At: place.Target{
-			ID: name, Worker: name, Coord: w.coord, Location: w.Info.Location, Direct: t.m.near.direct(name, t.now),
+			ID: name, Worker: name, Coord: w.Coord, Location: w.Info.Location, Direct: t.m.near.direct(name, t.Now),
 		}})
 	}
 	if sum < flowLeast {
@@ -146,7 +146,7 @@ func (m *model) leads(key string) bool {
 	if s := m.delegated(key); s != nil {
 		return m.scheduler(s) == place.NearestDemand
 	}
-	f := m.far[key]
+	f := m.Far[key]
 	return f != nil && f.Requests.Counted
 }
 
@@ -155,7 +155,7 @@ func (m *model) told(now time.Time) (out []wire.Entering) {
 	for _, key := range records.SortedKeys(m.flows) {
 		rate := 0.0
 		for name, f := range m.flows[key].at {
-			if m.workers[name] != nil {
+			if m.Workers[name] != nil {
 				rate += f.now(now)
 			}
 		}
@@ -200,7 +200,7 @@ func (m *model) lookFlows(now time.Time) (move bool) {
 		}
 		if t == nil {
 			t = m.begin()
-			t.now = now
+			t.Now = now
 		}
 		id, why := t.misplaced(key, s)
 		switch {
@@ -244,7 +244,7 @@ func (t *tx) misplaced(key string, s *wire.Share) (id wire.InstanceID, why strin
 	}
 	on := map[string]*wire.Instance{}
 	for _, o := range ordinals(s) {
-		i := t.inst(instanceID(s.App, s.Service, o))
+		i := t.Inst(instanceID(s.App, s.Service, o))
 		if i == nil {
 			continue
 		}
@@ -293,7 +293,7 @@ func shortly(d time.Duration) time.Duration { return d.Round(10 * time.Microseco
 func (t *tx) follow(now time.Time) {
 	for _, key := range records.SortedKeys(t.m.flows) {
 		id := t.m.follows(key, now)
-		if i := t.inst(id); i != nil && !underWay(i) && i.State == wire.Running && i.Pinned == "" {
+		if i := t.Inst(id); i != nil && !underWay(i) && i.State == wire.Running && i.Pinned == "" {
 			t.broken[id] = t.m.flows[key].better.why
 		}
 	}

@@ -56,7 +56,7 @@ func (tr *travellers) ask(d time.Duration, rates map[string]int) {
 
 func (tr *travellers) on() map[string]int {
 	out := map[string]int{}
-	for _, i := range tr.m.insts {
+	for _, i := range tr.m.Insts {
 		out[i.Worker]++
 	}
 	return out
@@ -81,7 +81,7 @@ func TestDemandIsFollowed(t *testing.T) {
 		t.Errorf("followed after %s", took)
 	}
 	n := 0
-	for _, i := range tr.m.insts {
+	for _, i := range tr.m.Insts {
 		n += tr.moved(i.ID)
 	}
 	if n > 2 {
@@ -96,7 +96,7 @@ func TestReplicasAreWhereDemandIs(t *testing.T) {
 	if on := tr.on(); on["w1"] != 1 || on["w40"] != 1 {
 		t.Fatalf("they are on %v", on)
 	}
-	for _, i := range tr.m.insts {
+	for _, i := range tr.m.Insts {
 		if i.Incarnation > 3 {
 			t.Errorf("%s moved %d times", i.ID, i.Incarnation)
 		}

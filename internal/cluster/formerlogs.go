@@ -9,20 +9,10 @@ import (
 )
 
 const (
-	// maxPlaces are the former places that are remembered of an instance.
-	maxPlaces = 3
+
 	// maxDeparted are the instances of which places are remembered after they have left.
 	maxDeparted = 4096
 )
-
-// left is places with the one that i has, which it leaves, before them.
-func left(i *wire.Instance, places []wire.Placement) []wire.Placement {
-	was := wire.Placement{Worker: i.Worker, Incarnation: i.Incarnation}
-	if was.Worker == "" || slices.Contains(places, was) {
-		return places
-	}
-	return slices.Concat([]wire.Placement{was}, places[:min(len(places), maxPlaces-1)])
-}
 
 // departed remembers where the logs of instances are that have left the cluster: the root
 // has given them to another, or they are no more. It is a help for people and not stored.
@@ -53,7 +43,7 @@ func (c *core) formerPlaces(id wire.InstanceID) []wire.Placement {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var places []wire.Placement
-	if i := c.m.insts[id]; i != nil {
+	if i := c.m.Insts[id]; i != nil {
 		places = i.Places
 	}
 	for _, p := range c.departed.places[id] {

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/verge-edge/verge/internal/cluster/state"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -24,7 +25,7 @@ func TestFormerPlaces(t *testing.T) {
 	}
 	stored := &wire.Instance{ID: "shop.web.0", Worker: "w1", Incarnation: 1}
 	m := newModel("edge", true, time.Time{})
-	m.insts[stored.ID] = stored
+	m.Insts[stored.ID] = stored
 	c := &core{m: m}
 	for _, step := range []struct {
 		worker      string
@@ -40,19 +41,19 @@ func TestFormerPlaces(t *testing.T) {
 		{"w2", 6, places("w1@5", "w3@4", "w2@3")},
 	} {
 		tx := m.begin()
-		next := *m.insts[stored.ID]
+		next := *m.Insts[stored.ID]
 		next.Worker, next.Incarnation = step.worker, step.incarnation
-		tx.put(next)
-		if put := tx.insts[stored.ID]; put != nil {
-			m.insts[stored.ID] = put
+		tx.Put(next)
+		if put := tx.Insts[stored.ID]; put != nil {
+			m.Insts[stored.ID] = put
 		}
 		if got := c.formerPlaces(stored.ID); !slices.Equal(got, step.want) {
 			t.Errorf("on %q: %v, want %v", step.worker, got, step.want)
 		}
 	}
-	last := m.insts[stored.ID]
-	delete(m.insts, stored.ID)
-	c.departed.add(stored.ID, left(last, last.Places))
+	last := m.Insts[stored.ID]
+	delete(m.Insts, stored.ID)
+	c.departed.add(stored.ID, state.Left(last, last.Places))
 	if got, want := c.formerPlaces(stored.ID), places("w2@6", "w1@5", "w3@4"); !slices.Equal(got, want) {
 		t.Errorf("when it has left: %v, want %v", got, want)
 	}

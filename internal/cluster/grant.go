@@ -8,20 +8,6 @@ import (
 	"time"
 )
 
-// settle gives a record of before there were grants one: who was a gateway stays one.
-// The next write of the record stores it.
-func (r *workerRecord) settle() {
-	if r.Gateway == nil {
-		r.Gateway = &wire.GatewayGrant{Allowed: r.Info.Gateway != "" || r.Info.WantsCertificates()}
-	}
-}
-
-// isGateway says whether a worker is given the certificates of hosts: it has use of
-// them, and may have them.
-func (w *worker) isGateway() bool {
-	return w.Info.WantsCertificates() && w.Gateway.May() && w.Revoked.IsZero()
-}
-
 // AllowGateway implements rest.Backend.
 func (b backend) AllowGateway(ctx context.Context, cluster, name string) (wire.GatewayGrant, error) {
 	return b.setGateway(ctx, cluster, name, wire.GatewayGrant{Allowed: true})
@@ -48,7 +34,7 @@ func (c *core) grant(ctx context.Context, name string, g wire.GatewayGrant, by s
 	if err := c.reload(ctx, now); err != nil {
 		return g, cordonUnstored(err)
 	}
-	w := c.m.workers[name]
+	w := c.m.Workers[name]
 	if w == nil {
 		return g, c.noWorker(name)
 	}
@@ -59,7 +45,7 @@ func (c *core) grant(ctx context.Context, name string, g wire.GatewayGrant, by s
 		return g, nil
 	}
 	g.By, g.At = by, now.Round(0)
-	next := w.workerRecord
+	next := w.WorkerRecord
 	next.Gateway = &g
 	if err := c.keepWorker(ctx, name, next); err != nil {
 		return g, cordonUnstored(err)
@@ -71,7 +57,7 @@ func (c *core) grant(ctx context.Context, name string, g wire.GatewayGrant, by s
 	if by != "" {
 		what += ", by " + by
 	}
-	c.events.Add(now, c.m.tier(), "worker/"+c.name+"/"+name, what)
+	c.events.Add(now, c.m.Tier(), "worker/"+c.name+"/"+name, what)
 	c.log.Info("a worker "+what, "worker", name)
 	loop.Poke(c.wake)
 	loop.Poke(c.upChanged) // a cluster without gateways is given no certificates

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/internal/bus"
+	"github.com/verge-edge/verge/internal/cluster/state"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -15,11 +16,11 @@ import (
 func TestGatewaysOfBeforeGrantsKeepThem(t *testing.T) {
 	store := bus.NewMemStore()
 	record := func(name, gateway string, published *wire.GatewayInfo) {
-		data, err := json.Marshal(workerRecord{V: wire.Version, Info: wire.WorkerInfo{V: wire.Version, Name: name, Gateway: gateway, Published: published}})
+		data, err := json.Marshal(state.WorkerRecord{V: wire.Version, Info: wire.WorkerInfo{V: wire.Version, Name: name, Gateway: gateway, Published: published}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := store.Put(t.Context(), keyWorker+name, data); err != nil {
+		if _, err := store.Put(t.Context(), state.KeyWorker+name, data); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -31,7 +32,7 @@ func TestGatewaysOfBeforeGrantsKeepThem(t *testing.T) {
 	check := func(when string, c *core) {
 		t.Helper()
 		for name, may := range want {
-			if got := c.m.workers[name].Gateway.May(); got != may {
+			if got := c.m.Workers[name].Gateway.May(); got != may {
 				t.Errorf("%s: %s may be a gateway: %v", when, name, got)
 			}
 		}
@@ -52,7 +53,7 @@ func TestGatewaysOfBeforeGrantsKeepThem(t *testing.T) {
 func TestGrant(t *testing.T) {
 	store := bus.NewMemStore()
 	c := newTestCore(t, store)
-	c.m.workers["w1"] = newWorker(workerRecord{V: wire.Version, Info: wire.WorkerInfo{Name: "w1"}}, time.Now())
+	c.m.Workers["w1"] = state.NewWorker(state.WorkerRecord{V: wire.Version, Info: wire.WorkerInfo{Name: "w1"}}, time.Now())
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	info := wire.WorkerInfo{V: wire.Version, Published: &wire.GatewayInfo{TLS: ":8443"}}
 	if r := report(t, c, "w1", wire.Rev{}, 1, info); !r.NoGateway {
@@ -70,7 +71,7 @@ func TestGrant(t *testing.T) {
 	if r := report(t, c, "w1", wire.Rev{}, 2, info); r.NoGateway {
 		t.Error("it is told that it may not")
 	}
-	if !newTestCore(t, store).m.workers["w1"].Gateway.May() {
+	if !newTestCore(t, store).m.Workers["w1"].Gateway.May() {
 		t.Error("the grant is not stored")
 	}
 	var p *wire.Problem
@@ -80,7 +81,7 @@ func TestGrant(t *testing.T) {
 	if _, err := c.grant(t.Context(), "w1", wire.GatewayGrant{}, "admin/ann", now); err != nil {
 		t.Fatal(err)
 	}
-	if c.workers()[0].GatewayGrant != nil || newTestCore(t, store).m.workers["w1"].Gateway.May() {
+	if c.workers()[0].GatewayGrant != nil || newTestCore(t, store).m.Workers["w1"].Gateway.May() {
 		t.Error("it may still")
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/internal/bus/records"
+	"github.com/verge-edge/verge/internal/cluster/state"
 	"github.com/verge-edge/verge/internal/loop"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -49,7 +50,7 @@ func (c *core) heed(ctx context.Context, now time.Time, _ bool) (settled bool, e
 			loop.Poke(c.wake)
 		}
 	}()
-	if len(ids) == 0 || c.keeper.Stale() || c.held || c.m.mark() != nil {
+	if len(ids) == 0 || c.keeper.Stale() || c.held || c.m.Mark() != nil {
 		return true, nil
 	}
 	t, left := c.m.stepOf(ids, now)
@@ -77,7 +78,7 @@ func (m *model) stepOf(ids []wire.InstanceID, now time.Time) (t *tx, left bool) 
 	t = m.begin()
 	services := map[[2]string]bool{}
 	for _, id := range ids {
-		was := m.insts[id]
+		was := m.Insts[id]
 		if was == nil {
 			continue // an instance of the past: what its worker has of it, it is told to end
 		}
@@ -85,15 +86,15 @@ func (m *model) stepOf(ids []wire.InstanceID, now time.Time) (t *tx, left bool) 
 			left = true
 			continue
 		}
-		said := len(t.events)
+		said := len(t.Events)
 		t.observe(id, now)
-		is := t.inst(id)
+		is := t.Inst(id)
 		if is == was {
 			continue
 		}
 		if !t.plain(is) || is.State != wire.Running || is.Worker != was.Worker || is.Again() != was.Again() {
-			t.put(*was)
-			t.events, left = t.events[:said], true
+			t.Put(*was)
+			t.Events, left = t.Events[:said], true
 			continue
 		}
 		t.newsOf(was, is)
@@ -118,12 +119,12 @@ func (m *model) steady() bool {
 	if m.busyRolling() {
 		return false
 	}
-	for _, i := range m.insts {
+	for _, i := range m.Insts {
 		if i.State == wire.Terminated && i.Leaving == nil {
 			continue
 		}
-		s := m.shares[i.App+"."+i.Service]
-		if s == nil || i.Revision != s.Revision || i.Restarted < restartOf(s, i.Ordinal).N || i.Ordinal >= wire.LocalOrdinals || !asleep(i) && !t.plain(i) {
+		s := m.Shares[i.App+"."+i.Service]
+		if s == nil || i.Revision != s.Revision || i.Restarted < restartOf(s, i.Ordinal).N || i.Ordinal >= wire.LocalOrdinals || !state.Asleep(i) && !t.plain(i) {
 			return false
 		}
 	}

@@ -28,11 +28,11 @@ func TestHeedIsAPartOfAPass(t *testing.T) {
 			heeded := 0
 			for range 40 {
 				var ids []wire.InstanceID
-				for id, i := range s.m.insts {
+				for id, i := range s.m.Insts {
 					if random.IntN(3) > 0 {
 						continue
 					}
-					st := s.m.workers[i.Worker].status[id]
+					st := s.m.Workers[i.Worker].Status[id]
 					switch random.IntN(8) {
 					case 0:
 						st.Restarts++
@@ -43,24 +43,24 @@ func TestHeedIsAPartOfAPass(t *testing.T) {
 					default:
 						st.Phase, st.Ready = wire.PhaseRunning, random.IntN(2) == 0
 					}
-					s.m.workers[i.Worker].status[id] = st
+					s.m.Workers[i.Worker].Status[id] = st
 					ids = append(ids, id)
 				}
 				part, left := s.m.stepOf(ids, s.now)
 				whole := s.m.step(s.now)
-				for id, i := range part.insts {
+				for id, i := range part.Insts {
 					heeded++
-					if !records.Same(whole.insts[id], i) {
-						t.Fatalf("%s is heeded as %+v, a pass makes %+v of it", id, i, whole.insts[id])
+					if !records.Same(whole.Insts[id], i) {
+						t.Fatalf("%s is heeded as %+v, a pass makes %+v of it", id, i, whole.Insts[id])
 					}
-					if !records.Same(whole.ups[id], part.ups[id]) {
-						t.Fatalf("of %s the root is told %+v, by a pass %+v", id, part.ups[id], whole.ups[id])
+					if !records.Same(whole.Ups[id], part.Ups[id]) {
+						t.Fatalf("of %s the root is told %+v, by a pass %+v", id, part.Ups[id], whole.Ups[id])
 					}
 				}
 				if !left {
-					equalRecords(t, "instances", part.insts, whole.insts)
-					equalRecords(t, "routes", part.routes, whole.routes)
-					equalRecords(t, "for the root", part.ups, whole.ups)
+					equalRecords(t, "instances", part.Insts, whole.Insts)
+					equalRecords(t, "routes", part.Routes, whole.Routes)
+					equalRecords(t, "for the root", part.Ups, whole.Ups)
 				}
 				s.now = s.now.Add(time.Second)
 				s.ticks(3, time.Second)

@@ -17,16 +17,16 @@ const holdingsBytes = 384 << 10
 func (c *core) holdings(after string) (wire.Holdings, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	h := wire.Holdings{V: wire.Version, Have: c.m.have().Rev}
+	h := wire.Holdings{V: wire.Version, Have: c.m.Have().Rev}
 	if after == "" {
 		h.Lease = c.m.blocks()
 	}
 	size := 0
-	for _, key := range records.SortedKeys(c.m.given) {
+	for _, key := range records.SortedKeys(c.m.Given) {
 		if key <= after {
 			continue
 		}
-		b, err := json.Marshal(c.m.given[key])
+		b, err := json.Marshal(c.m.Given[key])
 		if err != nil {
 			return h, err
 		}
@@ -34,7 +34,7 @@ func (c *core) holdings(after string) (wire.Holdings, error) {
 			h.More = true
 			break
 		}
-		h.Shares = append(h.Shares, *c.m.given[key])
+		h.Shares = append(h.Shares, *c.m.Given[key])
 	}
 	return h, nil
 }

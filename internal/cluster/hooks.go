@@ -17,7 +17,7 @@ import (
 // not held.
 func (b backend) gate(ctx context.Context, operation, app string, edit bool, what string) (warnings []string, err error) {
 	b.mu.Lock()
-	namespace, revision := b.m.namespace(app), b.m.localRevision(app)
+	namespace, revision := b.m.Namespace(app), b.m.localRevision(app)
 	if asks := b.hooks.Asks(operation, namespace); !asks || namespace == "" {
 		b.mu.Unlock()
 		return nil, nil // which the operation itself says

@@ -17,6 +17,7 @@ import (
 	"github.com/verge-edge/verge/internal/access"
 	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/bus/exchange"
+	"github.com/verge-edge/verge/internal/cluster/state"
 	"github.com/verge-edge/verge/internal/hooks"
 	"github.com/verge-edge/verge/internal/people"
 	"github.com/verge-edge/verge/internal/pki"
@@ -140,25 +141,25 @@ func (h *hooked) pass() {
 func (h *hooked) heard(phase wire.Phase, more func(*wire.InstanceStatus)) {
 	h.t.Helper()
 	h.b.mu.Lock()
-	w, i := h.b.m.workers["w1"], h.b.m.insts["app.web.0"]
+	w, i := h.b.m.Workers["w1"], h.b.m.Insts["app.web.0"]
 	st := wire.InstanceStatus{V: wire.Version, ID: i.ID, Incarnation: i.Incarnation, Phase: phase}
 	if more != nil {
 		more(&st)
 	}
-	w.status[i.ID] = st
-	w.everHeard, w.connected, w.heard = true, true, time.Now()
+	w.Status[i.ID] = st
+	w.EverHeard, w.Connected, w.Heard = true, true, time.Now()
 	h.b.mu.Unlock()
 	h.pass()
 }
 
 func (h *hooked) worker() {
 	h.t.Helper()
-	rec := workerRecord{V: wire.Version, Info: wire.WorkerInfo{Name: "w1", Runtimes: []string{"process"}, Capacity: api.Resources{CPU: 1000, Memory: 1 << 30, Disk: 10 << 30}}}
+	rec := state.WorkerRecord{V: wire.Version, Info: wire.WorkerInfo{Name: "w1", Runtimes: []string{"process"}, Capacity: api.Resources{CPU: 1000, Memory: 1 << 30, Disk: 10 << 30}}}
 	data, err := json.Marshal(rec)
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	if _, err := h.store.Put(h.t.Context(), keyWorker+"w1", data); err != nil {
+	if _, err := h.store.Put(h.t.Context(), state.KeyWorker+"w1", data); err != nil {
 		h.t.Fatal(err)
 	}
 }
@@ -174,7 +175,7 @@ func TestAClustersHooksAreToldOnce(t *testing.T) {
 	if err := (*rootDesired)(h.b.core).Take(ctx, true, []wire.Change{share(t, 1)}, wire.Rev{Inc: "root", N: 7}, nil); err != nil {
 		t.Fatal(err)
 	}
-	h.b.m.workers["w1"].everHeard, h.b.m.workers["w1"].connected = true, true
+	h.b.m.Workers["w1"].EverHeard, h.b.m.Workers["w1"].Connected = true, true
 	h.pass()
 	h.heard(wire.PhaseRunning, func(st *wire.InstanceStatus) { st.Ready = true })
 	h.want("instance.running instance/app.web.0 Running: started")
@@ -228,7 +229,7 @@ func TestAClustersHooksAreToldOnce(t *testing.T) {
 	h.want("worker.back worker/edge/w1")
 
 	// An instance, a rollout and a job that are gone before anybody can note it.
-	for _, key := range []string{keyInstance + "app.web.0", keyInstance + "app.web.1"} {
+	for _, key := range []string{state.KeyInstance + "app.web.0", state.KeyInstance + "app.web.1"} {
 		if _, err := h.store.Delete(ctx, key); err != nil {
 			t.Fatal(err)
 		}
@@ -274,7 +275,7 @@ func TestAClustersGates(t *testing.T) {
 		}
 		h.want("before." + what)
 	}
-	if s := h.b.m.shares["app.web"]; h.store.Rev() != rev || s == nil || s.Min != 2 {
+	if s := h.b.m.Shares["app.web"]; h.store.Rev() != rev || s == nil || s.Min != 2 {
 		t.Errorf("something was changed: revision %d after %d, %+v", h.store.Rev(), rev, s)
 	}
 	if res, err := h.b.Apply(ctx, []byte(own), true); err != nil || res.Change != "created" {

@@ -23,7 +23,7 @@ const (
 // openHooks begins to tell the hooks of this cluster what happens, first of all what could
 // not be noted before the process ended. The mutex is not held.
 func (c *Cluster) openHooks(ctx context.Context) error {
-	tier := c.m.tier()
+	tier := c.m.Tier()
 	say := func(subject, what string) { c.events.Add(time.Now(), tier, subject, what) }
 	k, err := hooks.Open(ctx, hooks.Options{Store: c.store, Key: c.key, Now: c.clock.Now, Source: tier, Allow: c.opts.HooksAllow, Advertised: c.opts.Advertise, Say: say, Log: c.log})
 	if err != nil {
@@ -44,12 +44,12 @@ func (c *core) told() {
 		return
 	}
 	unseen := func(time.Time) bool { return false }
-	for _, id := range records.SortedKeys(c.m.insts) {
-		c.tellInstance(c.m.insts[id], unseen)
+	for _, id := range records.SortedKeys(c.m.Insts) {
+		c.tellInstance(c.m.Insts[id], unseen)
 	}
 	now := time.Now()
 	for subject, namespace := range k.Subjects(ofInstance) {
-		if id := strings.TrimPrefix(subject, ofInstance); c.m.insts[id] == nil {
+		if id := strings.TrimPrefix(subject, ofInstance); c.m.Insts[id] == nil {
 			c.tellGone(id, namespace, now)
 		}
 	}
@@ -85,11 +85,11 @@ func (c *core) tellOf(t *tx, now time.Time) {
 		return
 	}
 	seen := func(at time.Time) bool { return at.Equal(now) }
-	for _, id := range records.SortedKeys(t.insts) {
-		if i := t.insts[id]; i != nil {
+	for _, id := range records.SortedKeys(t.Insts) {
+		if i := t.Insts[id]; i != nil {
 			c.tellInstance(i, seen)
 		} else {
-			c.tellGone(id, t.gone[id], now)
+			c.tellGone(id, t.Gone[id], now)
 		}
 	}
 	for _, key := range records.SortedKeys(t.upRolls) {
@@ -124,7 +124,7 @@ func stepKind(h wire.Transition) string {
 // tellInstance notes all that has become of an instance. The mutex is held.
 func (c *core) tellInstance(i *wire.Instance, fresh func(at time.Time) bool) {
 	d := wire.HookData{
-		Subject: ofInstance + i.ID, Namespace: c.m.spaceOf(i), Application: i.App, Service: i.Service, Instance: i.ID, Cluster: c.name, Revision: i.Revision,
+		Subject: ofInstance + i.ID, Namespace: c.m.SpaceOf(i), Application: i.App, Service: i.Service, Instance: i.ID, Cluster: c.name, Revision: i.Revision,
 	}
 	c.hooks.Tell(hooks.Steps(d, i.History, stepKind, fresh)...)
 }
@@ -138,17 +138,6 @@ func (c *core) tellGone(id wire.InstanceID, namespace string, now time.Time) {
 	c.hooks.Tell(hooks.InstanceGone(wire.HookData{Subject: ofInstance + id, Namespace: namespace, Application: app, Service: service, Instance: id, Cluster: c.name}, now))
 }
 
-// spaceOf is the namespace of an instance, also where its share is gone already.
-func (m *Model) spaceOf(i *wire.Instance) string {
-	if ns := m.namespaceOf(i); ns != "" {
-		return ns
-	}
-	if o := m.orders[i.Worker+"."+i.ID]; o != nil {
-		return wire.OrderNamespace(o)
-	}
-	return m.namespace(i.App)
-}
-
 // tellRollout notes how far a rollout is, nil for one that is forgotten. The mutex is held.
 func (c *core) tellRollout(key string, r *wire.RolloutReport, fresh bool) {
 	d := wire.HookData{Subject: ofRollout + key, Cluster: c.name}
@@ -156,7 +145,7 @@ func (c *core) tellRollout(key string, r *wire.RolloutReport, fresh bool) {
 		c.hooks.Tell(hooks.Notice{Last: true, Data: d})
 		return
 	}
-	d.Namespace = c.m.namespace(r.App)
+	d.Namespace = c.m.Namespace(r.App)
 	if n, ok := hooks.RolloutOver(d, r, fresh); ok {
 		c.hooks.Tell(n)
 	}
@@ -170,7 +159,7 @@ func (c *core) tellJob(key string, r *wire.JobReport, fresh func(*wire.JobRun) b
 		c.hooks.Tell(hooks.Notice{Last: true, Data: d})
 		return
 	}
-	d.Namespace = c.m.namespace(r.App)
+	d.Namespace = c.m.Namespace(r.App)
 	c.hooks.Tell(hooks.RunsOver(d, r, fresh)...)
 }
 
@@ -190,7 +179,7 @@ const overWhile = "it does not count any more: what the root says does"
 func (c *core) localOver(key, namespace string, x *conflict, by, why string, now time.Time) {
 	app, service, _ := strings.Cut(key, ".")
 	if namespace == "" {
-		namespace = cmp.Or(c.hooks.NamespaceOf(ofLocal+key), c.m.namespace(app))
+		namespace = cmp.Or(c.hooks.NamespaceOf(ofLocal+key), c.m.Namespace(app))
 	}
 	n := hooks.Notice{Kind: wire.HookLocalChanged, At: now, Position: hooks.Ended, Fresh: true, Last: true, Data: wire.HookData{
 		Subject: ofLocal + key, Namespace: namespace, Application: app, Service: service, Cluster: c.name, By: by, What: service + ": " + why,

@@ -12,6 +12,7 @@ import (
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/bus/records"
+	"github.com/verge-edge/verge/internal/cluster/state"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -21,8 +22,8 @@ func newHostileCore(t *testing.T) *core {
 	t.Helper()
 	c := newTestCore(t, bus.NewMemStore())
 	for _, name := range []string{"bad", "good"} {
-		c.m.workers[name] = newWorker(workerRecord{V: wire.Version}, time.Now())
-		c.m.workers[name].Info.Name = name
+		c.m.Workers[name] = state.NewWorker(state.WorkerRecord{V: wire.Version}, time.Now())
+		c.m.Workers[name].Info.Name = name
 		info := wire.WorkerInfo{V: wire.Version, Runtimes: []string{"process"}, Address: name + ":1", Capacity: api.Resources{CPU: 1000, Memory: 1 << 30, Disk: 1 << 30}}
 		report(t, c, name, wire.Rev{}, 1, info)
 	}
@@ -35,7 +36,7 @@ func newHostileCore(t *testing.T) *core {
 	}
 	pass(t, c)
 	for _, id := range []string{"app.web.0", "app.web.1"} {
-		if i := c.m.insts[id]; i == nil || i.State != wire.Running {
+		if i := c.m.Insts[id]; i == nil || i.State != wire.Running {
 			t.Fatalf("%s is not running: %+v", id, i)
 		}
 	}
@@ -64,7 +65,7 @@ func pass(t *testing.T, c *core) {
 
 // runningOn is the status of the one instance that was placed on a worker.
 func runningOn(c *core, name string) wire.InstanceStatus {
-	for _, i := range c.m.insts {
+	for _, i := range c.m.Insts {
 		if i.Worker == name {
 			return wire.InstanceStatus{V: wire.Version, ID: i.ID, Incarnation: i.Incarnation, Revision: 1, Phase: wire.PhaseRunning, Ready: true}
 		}
@@ -112,7 +113,7 @@ func TestLongWordsAreCut(t *testing.T) {
 			t.Errorf("%s has %d bytes", e.Key, len(e.Value))
 		}
 	}
-	if i := c.m.insts[st.ID]; i.Worker != "good" {
+	if i := c.m.Insts[st.ID]; i.Worker != "good" {
 		t.Errorf("it is %s on %q, want it placed anew", i.State, i.Worker)
 	}
 }
@@ -125,7 +126,7 @@ func TestAWorkerThatSaysItHasMore(t *testing.T) {
 	info := wire.WorkerInfo{V: wire.Version, Runtimes: []string{"process"}, Address: "bad:1"}
 	say := func(n uint64, capacity api.Resources, statuses ...wire.InstanceStatus) (refused string) {
 		t.Helper()
-		c.m.workers["bad"].told = time.Time{}
+		c.m.Workers["bad"].Told = time.Time{}
 		info.Capacity = capacity
 		reply := report(t, c, "bad", wire.Rev{Inc: "bad", N: n - 1}, n, info, statuses...)
 		pass(t, c)
@@ -146,30 +147,30 @@ func TestAWorkerThatSaysItHasMore(t *testing.T) {
 		pass(t, c)
 	}
 	good := runningOn(c, "good").ID
-	had := c.m.workers["bad"].Info.Capacity
+	had := c.m.Workers["bad"].Info.Capacity
 	for _, odd := range []api.Resources{{CPU: -1}, {Memory: math.MinInt64}, {Disk: -1}, {CPU: math.MaxInt64}, {Memory: math.MaxInt64}} {
-		if refused := say(3, odd); !strings.Contains(refused, "what the worker says about itself") || c.m.workers["bad"].Info.Capacity != had {
+		if refused := say(3, odd); !strings.Contains(refused, "what the worker says about itself") || c.m.Workers["bad"].Info.Capacity != had {
 			t.Errorf("%+v is believed: %q", odd, refused)
 		}
 	}
 	say(3, api.Resources{})
 	want(3)
-	if i := c.m.insts["app.web.2"]; i.Worker != "good" {
+	if i := c.m.Insts["app.web.2"]; i.Worker != "good" {
 		t.Errorf("a worker that has nothing is given something: %+v", i)
 	}
 	if refused := say(4, api.Resources{CPU: 1 << 60, Memory: 1 << 60, Disk: 1 << 60}); refused != "" {
 		t.Fatal(refused)
 	}
 	want(4)
-	i := c.m.insts["app.web.3"]
+	i := c.m.Insts["app.web.3"]
 	if i.Worker != "bad" {
 		t.Fatalf("it is on %q", i.Worker)
 	}
 	say(5, info.Capacity, wire.InstanceStatus{V: wire.Version, ID: i.ID, Incarnation: i.Incarnation, Revision: 1, Phase: wire.PhaseRefused, Why: "needs 1 byte of memory, 0 are free"})
-	if i := c.m.insts["app.web.3"]; i.Worker != "good" || !slices.Contains(i.Avoid, "bad") {
+	if i := c.m.Insts["app.web.3"]; i.Worker != "good" || !slices.Contains(i.Avoid, "bad") {
 		t.Errorf("what it refused is on %q, and avoids %v", i.Worker, i.Avoid)
 	}
-	if i := c.m.insts[good]; i.Worker != "good" || i.State != wire.Running || i.Incarnation != 1 {
+	if i := c.m.Insts[good]; i.Worker != "good" || i.State != wire.Running || i.Incarnation != 1 {
 		t.Errorf("another's instance is now %+v", i)
 	}
 	agg := c.m.aggregate(wire.Rev{}, nil)
@@ -186,20 +187,20 @@ func TestAnotherNamespaceIsAnotherApplication(t *testing.T) {
 	s := newSim(t, "w1")
 	s.share("web", 1, nil)
 	s.ticks(3, time.Second)
-	next := *s.m.given["app.web"]
+	next := *s.m.Given["app.web"]
 	next.Namespace = "theirs"
-	s.m.given["app.web"] = &next
+	s.m.Given["app.web"] = &next
 	s.m.effect()
 	s.ticks(2, time.Second)
-	if o := s.m.orders["w1.app.web.0"]; o == nil || o.Namespace != "theirs" {
+	if o := s.m.Orders["w1.app.web.0"]; o == nil || o.Namespace != "theirs" {
 		t.Errorf("the worker is told %+v", o)
 	}
 	next.Namespace = api.DefaultNamespace
 	s.ticks(2, time.Second)
-	before := s.m.orders["w1.app.web.0"]
+	before := s.m.Orders["w1.app.web.0"]
 	next.Namespace = ""
 	s.ticks(2, time.Second)
-	if o := s.m.orders["w1.app.web.0"]; o != before {
+	if o := s.m.Orders["w1.app.web.0"]; o != before {
 		t.Errorf("the same namespace by another name: %+v", o)
 	}
 }
@@ -210,11 +211,11 @@ func TestAnotherProgramWithTheSameRevisionIsTakenOver(t *testing.T) {
 	s.share("web", 1, nil)
 	s.ticks(3, time.Second)
 	s.share("web", 1, func(v *api.Service) { v.Command = []string{"y"} })
-	s.m.given["app.web"].Revision = 1
+	s.m.Given["app.web"].Revision = 1
 	s.m.effect()
 	s.ticks(12, time.Second)
 	i := s.inst("app.web.0")
-	if o := s.m.orders["w1.app.web.0"]; o.Spec.Command[0] != "y" || i.State != wire.Running || i.Incarnation != 2 {
+	if o := s.m.Orders["w1.app.web.0"]; o.Spec.Command[0] != "y" || i.State != wire.Running || i.Incarnation != 2 {
 		t.Fatalf("it runs %v as incarnation %d", o.Spec.Command, i.Incarnation)
 	}
 }
@@ -241,31 +242,31 @@ func FuzzOnReport(f *testing.F) {
 		}
 		c := newHostileCore(t)
 		id := runningOn(c, "good").ID
-		before := [][]byte{encoded(t, c.m.insts[id]), encoded(t, c.m.workers["good"].Info), encoded(t, c.m.orders["good."+id])}
+		before := [][]byte{encoded(t, c.m.Insts[id]), encoded(t, c.m.Workers["good"].Info), encoded(t, c.m.Orders["good."+id])}
 		c.onReport(t.Context(), "bad", r)
 		pass(t, c)
 		if _, err := c.upStatus(true); err != nil {
 			t.Fatal(err)
 		}
-		after := [][]byte{encoded(t, c.m.insts[id]), encoded(t, c.m.workers["good"].Info), encoded(t, c.m.orders["good."+id])}
+		after := [][]byte{encoded(t, c.m.Insts[id]), encoded(t, c.m.Workers["good"].Info), encoded(t, c.m.Orders["good."+id])}
 		for n := range before {
 			if string(before[n]) != string(after[n]) {
 				t.Fatalf("the other worker's part changed from\n%s\nto\n%s", before[n], after[n])
 			}
 		}
 		found := false
-		for _, e := range c.m.routes["app.web"].Endpoints {
+		for _, e := range c.m.Routes["app.web"].Endpoints {
 			found = found || e.Instance == id && e.Worker == "good" && e.Address == "good:1"
 		}
 		if !found {
-			t.Fatalf("its endpoint is gone: %+v", c.m.routes["app.web"])
+			t.Fatalf("its endpoint is gone: %+v", c.m.Routes["app.web"])
 		}
 		// What is in memory is what is stored.
 		again := newModel(c.name, true, time.Now())
 		if err := again.read(t.Context(), c.store, time.Now()); err != nil {
 			t.Fatal(err)
 		}
-		if !records.Same(again.insts, c.m.insts) || !records.Same(again.orders, c.m.orders) || !records.Same(again.routes, c.m.routes) {
+		if !records.Same(again.Insts, c.m.Insts) || !records.Same(again.Orders, c.m.Orders) || !records.Same(again.Routes, c.m.Routes) {
 			t.Fatal("memory and store differ")
 		}
 	})

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/internal/bus"
+	"github.com/verge-edge/verge/internal/cluster/state"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -14,11 +15,11 @@ func manyWorkers(tb testing.TB, n int, now time.Time) *core {
 	c := newTestCore(tb, bus.NewMemStore())
 	for k := range n {
 		name := fmt.Sprintf("w%05d", k)
-		w := newWorker(workerRecord{V: wire.Version, Info: wire.WorkerInfo{V: wire.Version, Name: name}}, now)
-		w.everHeard, w.heard, w.lambda = true, now, time.Second
-		c.m.workers[name] = w
+		w := state.NewWorker(state.WorkerRecord{V: wire.Version, Info: wire.WorkerInfo{V: wire.Version, Name: name}}, now)
+		w.EverHeard, w.Heard, w.HeartbeatInterval = true, now, time.Second
+		c.m.Workers[name] = w
 		id := instanceID("app", "web", k)
-		c.m.insts[id] = &wire.Instance{V: wire.Version, ID: id, App: "app", Service: "web", Ordinal: k, Worker: name, State: wire.Running, Ready: true}
+		c.m.Insts[id] = &wire.Instance{V: wire.Version, ID: id, App: "app", Service: "web", Ordinal: k, Worker: name, State: wire.Running, Ready: true}
 	}
 	return c
 }
@@ -39,8 +40,8 @@ func BenchmarkManyLost(b *testing.B) {
 	for b.Loop() {
 		b.StopTimer()
 		c := manyWorkers(b, workers, now)
-		for _, w := range c.m.workers {
-			w.connected = false
+		for _, w := range c.m.Workers {
+			w.Connected = false
 		}
 		c.lastPass, c.planned = now.Add(time.Minute), time.Minute
 		b.StartTimer()

@@ -35,7 +35,7 @@ func (b backend) ImageSources(ctx context.Context, q wire.ImageAsk) (wire.ImageS
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, g := range q.Gone[:min(len(q.Gone), maxImagesGone)] {
-		b.events.Add(time.Now(), b.m.tier(), "worker/"+b.name+"/"+worker, fmt.Sprintf("image %.300q (%s) was removed: %.200q", g.Image, api.Bytes(max(0, g.Size)), g.Why))
+		b.events.Add(time.Now(), b.m.Tier(), "worker/"+b.name+"/"+worker, fmt.Sprintf("image %.300q (%s) was removed: %.200q", g.Image, api.Bytes(max(0, g.Size)), g.Why))
 	}
 	if q.Image == "" {
 		return reply, nil
@@ -51,8 +51,8 @@ func (b backend) ImageSources(ctx context.Context, q wire.ImageAsk) (wire.ImageS
 func (m *model) imageSources(worker, image string) []wire.ImageSource {
 	found := map[string]bool{} // whether it is pending there
 	mine := false
-	for _, i := range m.insts {
-		s := m.shares[i.App+"."+i.Service]
+	for _, i := range m.Insts {
+		s := m.Shares[i.App+"."+i.Service]
 		if i.Worker == "" || s == nil || s.Spec == nil || s.Spec.Image != image {
 			continue
 		}
@@ -70,8 +70,8 @@ func (m *model) imageSources(worker, image string) []wire.ImageSource {
 	}
 	var out []wire.ImageSource
 	for name, pending := range found {
-		w := m.workers[name]
-		if w == nil || w.Info.Address == "" || w.suspect || !w.connected || !w.Revoked.IsZero() || pending && name > worker {
+		w := m.Workers[name]
+		if w == nil || w.Info.Address == "" || w.Suspect || !w.Connected || !w.Revoked.IsZero() || pending && name > worker {
 			continue
 		}
 		out = append(out, wire.ImageSource{Worker: name, Address: w.Info.Address, Pending: pending})

@@ -8,6 +8,7 @@ import (
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/access"
 	"github.com/verge-edge/verge/internal/bus"
+	"github.com/verge-edge/verge/internal/cluster/state"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -15,18 +16,18 @@ import (
 // and nobody for who has no business with it.
 func TestImageSources(t *testing.T) {
 	m := newModel("edge", true, time.Time{})
-	m.shares["shop.web"] = &wire.Share{App: "shop", Service: "web", Spec: &api.Service{Image: "redis:7"}}
-	m.shares["bank.db"] = &wire.Share{App: "bank", Service: "db", Spec: &api.Service{Image: "postgres:16"}}
+	m.Shares["shop.web"] = &wire.Share{App: "shop", Service: "web", Spec: &api.Service{Image: "redis:7"}}
+	m.Shares["bank.db"] = &wire.Share{App: "bank", Service: "db", Spec: &api.Service{Image: "postgres:16"}}
 	for i := range 6 {
-		w := newWorker(workerRecord{Info: wire.WorkerInfo{Name: fmt.Sprintf("w%d", i), Address: fmt.Sprintf("10.0.0.%d:8474", i)}}, time.Now())
-		w.connected = true
-		m.workers[w.Info.Name] = w
+		w := state.NewWorker(state.WorkerRecord{Info: wire.WorkerInfo{Name: fmt.Sprintf("w%d", i), Address: fmt.Sprintf("10.0.0.%d:8474", i)}}, time.Now())
+		w.Connected = true
+		m.Workers[w.Info.Name] = w
 	}
-	m.workers["w4"].Info.Address = ""
+	m.Workers["w4"].Info.Address = ""
 	put := func(key string, ordinal int, worker string, state wire.State) {
 		id := fmt.Sprintf("%s.%d", key, ordinal)
 		app, service := key[:4], key[5:]
-		m.insts[id] = &wire.Instance{ID: id, App: app, Service: service, Worker: worker, State: state}
+		m.Insts[id] = &wire.Instance{ID: id, App: app, Service: service, Worker: worker, State: state}
 	}
 	put("shop.web", 0, "w0", wire.WorkerScheduled)
 	put("shop.web", 1, "w1", wire.WorkerScheduled)
@@ -51,7 +52,7 @@ func TestImageSources(t *testing.T) {
 			t.Errorf("%s: %s, want %s", asks, got, want)
 		}
 	}
-	m.workers["w3"].suspect = true
+	m.Workers["w3"].Suspect = true
 	if got := fmt.Sprint(m.imageSources("w0", "redis:7")); got != "[]" {
 		t.Errorf("with one that is suspect: %s", got)
 	}

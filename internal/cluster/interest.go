@@ -7,10 +7,9 @@ import (
 	"slices"
 	"strings"
 
-	"golang.org/x/time/rate"
-
 	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/bus/records"
+	"github.com/verge-edge/verge/internal/cluster/state"
 	"github.com/verge-edge/verge/internal/enroll"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -18,19 +17,11 @@ import (
 // Keys of what workers say that they use. A worker of which there is usesOnly is told
 // the endpoints of these services alone; of all others it is told all.
 const (
-	keyName = "name." // + app.service: wire.Route without endpoints, for the workers
 	keyUses = "uses." // + worker. + one of the following
 	// usesOnly is there as long as the worker says what it uses.
 	usesOnly    = "only"
 	usesApp     = "a." // + application
 	usesService = "s." // + app.service
-)
-
-// A worker may say so often, at once and each second, that it uses something else:
-// each time is a write.
-const (
-	usesPerSecond = 2
-	usesAtOnce    = 20
 )
 
 // usesMark is one thing that a worker uses; its key says what.
@@ -40,8 +31,6 @@ type usesMark struct{}
 type uses struct {
 	marks map[string]bool // usesApp and usesService with what follows
 }
-
-func newUsesLimit() *rate.Limiter { return rate.NewLimiter(usesPerSecond, usesAtOnce) }
 
 // has says whether the worker is told the endpoints of a service; nil says all.
 func (u *uses) has(key string) bool {
@@ -93,7 +82,7 @@ func marksOf(s *wire.Uses) (map[string]bool, error) {
 
 // takeUses stores what a worker says that it uses, where that is new. What cannot be
 // understood makes it one that is told all, as one that says nothing.
-func (c *core) takeUses(ctx context.Context, w *worker, s *wire.Uses) error {
+func (c *core) takeUses(ctx context.Context, w *state.Worker, s *wire.Uses) error {
 	name := w.Info.Name
 	marks, err := marksOf(s)
 	if err != nil {
@@ -101,7 +90,7 @@ func (c *core) takeUses(ctx context.Context, w *worker, s *wire.Uses) error {
 	}
 	old := c.m.uses[name]
 	t := c.m.begin()
-	set := func(mark string, to *usesMark) { usesTable.Put(t.rows, name+"."+mark, to) }
+	set := func(mark string, to *usesMark) { usesTable.Put(t.Rows, name+"."+mark, to) }
 	var had map[string]bool
 	if old != nil {
 		had = old.marks
@@ -122,10 +111,10 @@ func (c *core) takeUses(ctx context.Context, w *worker, s *wire.Uses) error {
 			set(mark, &usesMark{})
 		}
 	}
-	if t.rows.Len() == 0 {
+	if t.Rows.Len() == 0 {
 		return nil
 	}
-	if !w.says.Allow() {
+	if !w.Says.Allow() {
 		return errTooSoon
 	}
 	if _, _, err := c.keeper.Parts(ctx, t); err != nil {
@@ -145,28 +134,28 @@ func (t *tx) dropUses(name string) {
 	if u == nil {
 		return
 	}
-	usesTable.Put(t.rows, name+"."+usesOnly, nil)
+	usesTable.Put(t.Rows, name+"."+usesOnly, nil)
 	for mark := range u.marks {
-		usesTable.Put(t.rows, name+"."+mark, nil)
+		usesTable.Put(t.Rows, name+"."+mark, nil)
 	}
 }
 
 // tellRoute notes that a route is another, or (nil) none, and who is to know.
 func (t *tx) tellRoute(key string, r *wire.Route) {
-	t.routes[key] = r
+	t.Routes[key] = r
 	var name *wire.Route
 	if r != nil {
 		short := *r
 		short.Endpoints, short.Beyond, short.Unasked, short.Lacks = nil, 0, true, ""
 		name = &short
 	}
-	if old := t.m.names[key]; (old == nil) != (name == nil) || old != nil && !records.Same(old, name) {
-		t.names[key], t.all = name, true
+	if old := t.m.Names[key]; (old == nil) != (name == nil) || old != nil && !records.Same(old, name) {
+		t.Names[key], t.All = name, true
 		return
 	}
-	for worker := range t.m.workers {
+	for worker := range t.m.Workers {
 		if t.m.uses[worker].has(key) {
-			t.nudge[worker] = true
+			t.Nudge[worker] = true
 		}
 	}
 }
@@ -204,25 +193,25 @@ func (v routesOf) said(ctx context.Context) (marks map[string]bus.Entry, only bo
 func (v routesOf) Rev(prefixes ...string) uint64 {
 	ctx := context.Background() // it reads what is in memory
 	marks, only, err := v.said(ctx)
-	if err != nil || !slices.Contains(prefixes, keyRoute) {
+	if err != nil || !slices.Contains(prefixes, state.KeyRoute) {
 		return v.Store.Rev(prefixes...)
 	}
 	prefixes = append(slices.Clone(prefixes), v.prefix())
 	if !only {
 		return v.Store.Rev(prefixes...)
 	}
-	prefixes = slices.DeleteFunc(prefixes, func(p string) bool { return p == keyRoute })
-	prefixes = append(prefixes, keyName)
+	prefixes = slices.DeleteFunc(prefixes, func(p string) bool { return p == state.KeyRoute })
+	prefixes = append(prefixes, state.KeyName)
 	for mark := range marks {
 		if app, ok := strings.CutPrefix(mark, usesApp); ok {
-			prefixes = append(prefixes, keyRoute+app+".")
+			prefixes = append(prefixes, state.KeyRoute+app+".")
 		}
 	}
 	rev := v.Store.Rev(prefixes...)
 	for mark := range marks {
 		// One that was removed was so together with its name.
 		if key, ok := strings.CutPrefix(mark, usesService); ok {
-			if e, err := v.Store.Get(ctx, keyRoute+key); err == nil {
+			if e, err := v.Store.Get(ctx, state.KeyRoute+key); err == nil {
 				rev = max(rev, e.Rev)
 			}
 		}
@@ -236,16 +225,16 @@ func (v routesOf) List(ctx context.Context, prefix string) ([]bus.Entry, error) 
 	if err != nil {
 		return nil, err
 	}
-	if prefix != keyRoute || !only {
+	if prefix != state.KeyRoute || !only {
 		return v.Store.List(ctx, prefix)
 	}
-	names, err := v.Store.List(ctx, keyName)
+	names, err := v.Store.List(ctx, state.KeyName)
 	if err != nil {
 		return nil, err
 	}
 	out := newMerge(marks)
 	for _, e := range names {
-		if err := out.put(ctx, v.Store, strings.TrimPrefix(e.Key, keyName), 0); err != nil {
+		if err := out.put(ctx, v.Store, strings.TrimPrefix(e.Key, state.KeyName), 0); err != nil {
 			return nil, err
 		}
 	}
@@ -268,19 +257,19 @@ func (v routesOf) Changes(ctx context.Context, since uint64, prefixes ...string)
 	if !only {
 		return v.Store.Changes(ctx, since, prefixes...)
 	}
-	rest := slices.DeleteFunc(slices.Clone(prefixes), func(p string) bool { return p == keyRoute })
+	rest := slices.DeleteFunc(slices.Clone(prefixes), func(p string) bool { return p == state.KeyRoute })
 	base, ok, err := v.Store.Changes(ctx, since, rest...)
 	if err != nil || !ok {
 		return nil, false, err
 	}
-	routes, ok, err := v.Store.Changes(ctx, since, keyRoute, keyName)
+	routes, ok, err := v.Store.Changes(ctx, since, state.KeyRoute, state.KeyName)
 	if err != nil || !ok {
 		return nil, false, err
 	}
 	out := newMerge(marks)
 	for _, e := range routes {
-		key, isName := strings.CutPrefix(e.Key, keyName)
-		if key = strings.TrimPrefix(key, keyRoute); !isName && !out.uses(key) {
+		key, isName := strings.CutPrefix(e.Key, state.KeyName)
+		if key = strings.TrimPrefix(key, state.KeyRoute); !isName && !out.uses(key) {
 			continue
 		}
 		if err := out.put(ctx, v.Store, key, e.Rev); err != nil {
@@ -292,13 +281,13 @@ func (v routesOf) Changes(ctx context.Context, since uint64, prefixes ...string)
 		mark := strings.TrimPrefix(e.Key, v.prefix())
 		keys := []string{strings.TrimPrefix(mark, usesService)}
 		if app, ok := strings.CutPrefix(mark, usesApp); ok {
-			names, err := v.Store.List(ctx, keyName+app+".")
+			names, err := v.Store.List(ctx, state.KeyName+app+".")
 			if err != nil {
 				return nil, false, err
 			}
 			keys = keys[:0]
 			for _, n := range names {
-				keys = append(keys, strings.TrimPrefix(n.Key, keyName))
+				keys = append(keys, strings.TrimPrefix(n.Key, state.KeyName))
 			}
 		}
 		for _, key := range keys {
@@ -335,9 +324,9 @@ func (m *merge) put(ctx context.Context, s bus.Store, key string, rev uint64) er
 		m.entries[key] = old
 		return nil
 	}
-	at := keyName + key
+	at := state.KeyName + key
 	if m.of.has(key) {
-		at = keyRoute + key
+		at = state.KeyRoute + key
 	}
 	e, err := s.Get(ctx, at)
 	switch {
@@ -346,7 +335,7 @@ func (m *merge) put(ctx context.Context, s bus.Store, key string, rev uint64) er
 	case err != nil:
 		return err
 	}
-	e.Key, e.Rev = keyRoute+key, max(e.Rev, rev)
+	e.Key, e.Rev = state.KeyRoute+key, max(e.Rev, rev)
 	m.entries[key] = e
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/bus"
+	"github.com/verge-edge/verge/internal/cluster/state"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -92,10 +93,10 @@ func (l *listener) follow(full bool) bool {
 // holds checks that it has all routes, with the endpoints of what it uses alone.
 func (l *listener) holds() {
 	l.t.Helper()
-	if len(l.routes) != len(l.c.m.routes) {
-		l.t.Fatalf("%s has %d routes of %d", l.name, len(l.routes), len(l.c.m.routes))
+	if len(l.routes) != len(l.c.m.Routes) {
+		l.t.Fatalf("%s has %d routes of %d", l.name, len(l.routes), len(l.c.m.Routes))
 	}
-	for key, want := range l.c.m.routes {
+	for key, want := range l.c.m.Routes {
 		got, ok := l.routes[key]
 		told := l.old || l.uses.All || slices.Contains(l.uses.Apps, want.App) || slices.Contains(l.uses.Services, key)
 		if !ok || got.Unasked == told || told && len(got.Endpoints) != len(want.Endpoints) || !told && got.Endpoints != nil || len(got.Ports) != len(want.Ports) {
@@ -128,8 +129,8 @@ func coreWithWorkers(t *testing.T, names ...string) (*core, *bus.MemStore) {
 	t.Helper()
 	store := bus.NewMemStore()
 	for _, name := range names {
-		rec := workerRecord{V: wire.Version, KeyHash: "hash-" + name, Info: wire.WorkerInfo{V: wire.Version, Name: name}}
-		if _, err := store.Put(t.Context(), keyWorker+name, encoded(t, rec)); err != nil {
+		rec := state.WorkerRecord{V: wire.Version, KeyHash: "hash-" + name, Info: wire.WorkerInfo{V: wire.Version, Name: name}}
+		if _, err := store.Put(t.Context(), state.KeyWorker+name, encoded(t, rec)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -163,7 +164,7 @@ func TestAWorkerIsToldOfWhatItUses(t *testing.T) {
 			publish(t, c, uint64(2+n), map[string]int{key: 5})
 			for i, l := range all {
 				want := l == old || l == w1 && key == "other.api" || l == w10 && key == "shop.db"
-				if c.m.workers[l.name].current == want {
+				if c.m.Workers[l.name].Current == want {
 					t.Errorf("%s changed, and %s is nudged: %v", key, l.name, !want)
 				}
 				if news := l.follow(false); news != want || l.got-before[i] > 1 {

@@ -48,7 +48,7 @@ type jobRecord struct {
 
 // jobOf is the share of an instance of a job; nil of all others.
 func (m *model) jobOf(i *wire.Instance) *wire.Share {
-	if s := m.shares[i.App+"."+i.Service]; s != nil && s.Spec.Job != nil {
+	if s := m.Shares[i.App+"."+i.Service]; s != nil && s.Spec.Job != nil {
 		return s
 	}
 	return nil
@@ -76,12 +76,12 @@ func (t *tx) putJob(key string, r jobRecord) {
 // are gone.
 func (t *tx) beginJobs(now time.Time) {
 	for key := range t.m.jobs {
-		if s := t.m.shares[key]; s == nil || s.Spec.Job == nil {
+		if s := t.m.Shares[key]; s == nil || s.Spec.Job == nil {
 			t.jobs[key] = nil
 		}
 	}
-	for _, key := range records.SortedKeys(t.m.shares) {
-		s := t.m.shares[key]
+	for _, key := range records.SortedKeys(t.m.Shares) {
+		s := t.m.Shares[key]
 		if s.Spec.Job == nil {
 			continue
 		}
@@ -109,7 +109,7 @@ func (t *tx) nextOf(s *wire.Share, r *jobRecord, now time.Time) *wire.JobRun {
 	if t.asksDone(s, r, now) {
 		return nil
 	}
-	next := wire.JobRun{Program: t.program(s.Spec)}
+	next := wire.JobRun{Program: t.Program(s.Spec)}
 	if s.Restart != nil {
 		next.Restarted, next.Asked = s.Restart.N, wanted(*s.Restart)
 	}
@@ -137,14 +137,14 @@ func (t *tx) begin(s *wire.Share, r *jobRecord, next wire.JobRun, now time.Time)
 		r.Past = append(slices.Clone(r.Past), was)
 		r.Past = r.Past[max(0, len(r.Past)-most):]
 	}
-	next.N, next.Program, next.Began = r.Run.N+1, t.program(s.Spec), now.Round(0)
+	next.N, next.Program, next.Began = r.Run.N+1, t.Program(s.Spec), now.Round(0)
 	switch {
 	case !next.Scheduled.IsZero():
-		t.event("service/"+s.App+"."+s.Service, "run %d of the job begins, for %s", next.N, next.Scheduled.Format(time.RFC3339))
+		t.Event("service/"+s.App+"."+s.Service, "run %d of the job begins, for %s", next.N, next.Scheduled.Format(time.RFC3339))
 	case next.Asked != "":
-		t.event("service/"+s.App+"."+s.Service, "run %d of the job begins, asked for by %s", next.N, next.Asked)
+		t.Event("service/"+s.App+"."+s.Service, "run %d of the job begins, asked for by %s", next.N, next.Asked)
 	case next.N > 1:
-		t.event("service/"+s.App+"."+s.Service, "run %d of the job begins", next.N)
+		t.Event("service/"+s.App+"."+s.Service, "run %d of the job begins", next.N)
 	}
 	r.Run = next
 }
@@ -177,7 +177,7 @@ func (t *tx) fulfilJob(s *wire.Share, now time.Time) {
 		return
 	}
 	for _, o := range ordinals(s) {
-		old := t.inst(instanceID(s.App, s.Service, o))
+		old := t.Inst(instanceID(s.App, s.Service, o))
 		why := "taken over from the root"
 		switch mine := old != nil && old.Job != nil && old.Job.Run == rec.Run.N; {
 		case s.Spec.Cron != nil && !goesOn(&rec.Run) && !mine:
@@ -195,11 +195,11 @@ func (t *tx) fulfilJob(s *wire.Share, now time.Time) {
 			// It was no job before, or this cluster was restored from a backup.
 			next := *old
 			next.Job = &wire.JobTry{Index: indexOf(s, o), Run: rec.Run.N}
-			t.put(next)
-			if given := t.ordered(next.Worker + "." + next.ID); given != nil && given.Job == nil {
+			t.Put(next)
+			if given := t.Ordered(next.Worker + "." + next.ID); given != nil && given.Job == nil {
 				order := *given
 				order.Job = t.jobOrder(&next, s)
-				t.order(next.Worker, next.ID, &order)
+				t.Order(next.Worker, next.ID, &order)
 			}
 			continue
 		case old.Job != nil && old.Job.Run == rec.Run.N:
@@ -221,10 +221,10 @@ func (t *tx) fulfilJob(s *wire.Share, now time.Time) {
 			why = fmt.Sprintf("run %d of its job", rec.Run.N)
 		}
 		i := wire.Instance{
-			V: wire.Version, ID: instanceID(s.App, s.Service, o), App: s.App, Service: s.Service, Ordinal: o, Revision: s.Revision, Cluster: t.m.name,
+			V: wire.Version, ID: instanceID(s.App, s.Service, o), App: s.App, Service: s.Service, Ordinal: o, Revision: s.Revision, Cluster: t.m.Name,
 			Program: rec.Run.Program, Restarted: max(rec.Run.Restarted, jobMark(s, &rec, o).N),
 			State: wire.ClusterScheduled, Since: now.Round(0), Job: &wire.JobTry{Index: indexOf(s, o), Run: rec.Run.N},
-			History: []wire.Transition{{To: wire.ClusterScheduled, At: now.Round(0), Tier: t.m.tier(), Why: why}},
+			History: []wire.Transition{{To: wire.ClusterScheduled, At: now.Round(0), Tier: t.m.Tier(), Why: why}},
 		}
 		if old != nil {
 			i.Incarnation, i.Given, i.Pinned = old.Incarnation, old.Given, old.Pinned
@@ -233,7 +233,7 @@ func (t *tx) fulfilJob(s *wire.Share, now time.Time) {
 				i.Given = nextIncarnation(old) - 1
 			}
 		}
-		t.put(i)
+		t.Put(i)
 	}
 }
 
@@ -251,26 +251,26 @@ func jobMark(s *wire.Share, r *jobRecord, ordinal int) wire.Restart {
 
 // halt ends an instance of a job that is not to run any more, by its stop rule.
 func (t *tx) halt(id wire.InstanceID, why string, now time.Time) {
-	i := *t.inst(id)
+	i := *t.Inst(id)
 	drop(&i)
 	if i.Job != nil && i.Job.Over == "" && !hasCompleted(&i) {
 		try := *i.Job
 		try.Over = why
 		i.Job = &try
 	}
-	w := t.m.workers[i.Worker]
+	w := t.m.Workers[i.Worker]
 	switch {
-	case i.State == wire.Running && (w == nil || w.suspect):
+	case i.State == wire.Running && (w == nil || w.Suspect):
 		// Nobody is there to stop it. Its order goes, so that it stops on return.
 		i.Draining, i.Shadow = true, nil
-		i = t.advance(i, wire.Terminated, now, t.m.tier(), why+"; its worker is away and will stop it on return")
-	case i.State == wire.WorkerScheduled && (w == nil || w.suspect), i.State == wire.ClusterScheduled, i.State == wire.Requested:
+		i = t.Advance(i, wire.Terminated, now, t.m.Tier(), why+"; its worker is away and will stop it on return")
+	case i.State == wire.WorkerScheduled && (w == nil || w.Suspect), i.State == wire.ClusterScheduled, i.State == wire.Requested:
 		i.Shadow = nil
-		i = t.advance(i, wire.Terminated, now, t.m.tier(), why)
+		i = t.Advance(i, wire.Terminated, now, t.m.Tier(), why)
 	case i.State == wire.Running, i.State == wire.WorkerScheduled:
 		i.Draining = true // until its worker says that it has ended
 	}
-	t.put(i)
+	t.Put(i)
 }
 
 // halted: it is to end although its share still asks for it.
@@ -280,7 +280,7 @@ func halted(i *wire.Instance) bool { return i.Job != nil && i.Job.Over != "" }
 func (t *tx) indexes(s *wire.Share, run uint64) []job.Index {
 	var out []job.Index
 	for _, o := range ordinals(s) {
-		i := t.inst(instanceID(s.App, s.Service, o))
+		i := t.Inst(instanceID(s.App, s.Service, o))
 		if i == nil {
 			continue
 		}
@@ -309,8 +309,8 @@ func longest(s *api.Service) time.Duration {
 // judgeJobs ends the runs that are over, and says which indexes may start.
 func (t *tx) judgeJobs(now time.Time) {
 	t.turns = map[wire.InstanceID]bool{}
-	for _, key := range records.SortedKeys(t.m.shares) {
-		s := t.m.shares[key]
+	for _, key := range records.SortedKeys(t.m.Shares) {
+		s := t.m.Shares[key]
 		if s.Spec.Job == nil {
 			continue
 		}
@@ -324,7 +324,7 @@ func (t *tx) judgeJobs(now time.Time) {
 			rec.Run, _ = job.Judge(s.Spec.Job, rec.Run, all, s.Min, now)
 		}
 		if rec.Run.Outcome != was {
-			t.event("service/"+key, "the job is %s: %s", rec.Run.Outcome, rec.Run.Why)
+			t.Event("service/"+key, "the job is %s: %s", rec.Run.Outcome, rec.Run.Why)
 			t.tallyRun(s.App, rec.Run.Outcome)
 			t.putJob(key, rec)
 		}
@@ -338,7 +338,7 @@ func (t *tx) judgeJobs(now time.Time) {
 		}
 		for _, x := range all {
 			id := instanceID(s.App, s.Service, x.Ordinal)
-			i := t.inst(id)
+			i := t.Inst(id)
 			switch {
 			case rec.Run.Outcome != "" && (x.Phase == job.Waits || x.Phase == job.Runs) && i.Leaving == nil:
 				t.halt(id, rec.Run.Why, now)
@@ -350,7 +350,7 @@ func (t *tx) judgeJobs(now time.Time) {
 				if s.Spec.Job.Suspend {
 					next.Reason = "its job is suspended"
 				}
-				t.put(next)
+				t.Put(next)
 			}
 		}
 	}
@@ -361,7 +361,7 @@ func (t *tx) alive(i wire.Instance) {
 	try := *i.Job
 	try.Over = ""
 	i.Job, i.Draining = &try, false
-	t.put(i)
+	t.Put(i)
 }
 
 // mayStart says whether it is the turn of an instance of a job.
@@ -378,13 +378,13 @@ func (t *tx) afterAll(i wire.Instance, by string, st wire.InstanceStatus, now ti
 	if st.LastExit == nil || !life.Clean(*st.LastExit) {
 		return i
 	}
-	return t.advance(i, wire.Running, now, by, "its worker is back, and it had not been replaced")
+	return t.Advance(i, wire.Running, now, by, "its worker is back, and it had not been replaced")
 }
 
 // doneThere says whether an instance of a job has completed where it was lost, of which
 // a worker says st: whatever runs in its place is not needed.
 func (t *tx) doneThere(i *wire.Instance, st wire.InstanceStatus) bool {
-	o := t.m.orders[i.Shadow.Worker+"."+i.ID]
+	o := t.m.Orders[i.Shadow.Worker+"."+i.ID]
 	return t.m.jobOf(i) != nil && i.Job != nil && o != nil && o.Job != nil && o.Job.Run == i.Job.Run && !hasCompleted(i) &&
 		st.Incarnation == i.Shadow.Incarnation && st.Phase == wire.PhaseExited && st.LastExit != nil && life.Clean(*st.LastExit)
 }
@@ -432,7 +432,7 @@ func (t *tx) keeps(i *wire.Instance, now time.Time) bool {
 // not to run: a worker that has lost its disk would start it again.
 func (t *tx) keepOrder(i *wire.Instance, want map[string]bool, now time.Time) {
 	key := i.Worker + "." + i.ID
-	o := t.ordered(key)
+	o := t.Ordered(key)
 	if o == nil || !t.keeps(i, now) {
 		return
 	}
@@ -440,7 +440,7 @@ func (t *tx) keepOrder(i *wire.Instance, want map[string]bool, now time.Time) {
 	if !o.Stop && i.Shadow == nil {
 		stop := *o
 		stop.Stop = true
-		t.order(i.Worker, i.ID, &stop)
+		t.Order(i.Worker, i.ID, &stop)
 	}
 }
 
@@ -460,13 +460,13 @@ func (t *tx) jobOrder(i *wire.Instance, s *wire.Share) *wire.JobOrder {
 // the same program. Another program is another run, see beginJobs.
 func (t *tx) rollJob(s *wire.Share) {
 	for _, o := range ordinals(s) {
-		i := t.inst(instanceID(s.App, s.Service, o))
-		if i == nil || i.Revision == s.Revision || i.Program != t.program(s.Spec) {
+		i := t.Inst(instanceID(s.App, s.Service, o))
+		if i == nil || i.Revision == s.Revision || i.Program != t.Program(s.Spec) {
 			continue
 		}
 		next := *i
 		next.Revision = s.Revision
-		t.put(next)
+		t.Put(next)
 	}
 }
 
@@ -485,7 +485,7 @@ func (m *model) jobView(s *wire.Share) (v wire.JobView, message string) {
 	}
 	reason := ""
 	for _, x := range m.reads().indexes(s, rec.Run.N) {
-		i := m.insts[instanceID(s.App, s.Service, x.Ordinal)]
+		i := m.Insts[instanceID(s.App, s.Service, x.Ordinal)]
 		switch x.Phase {
 		case job.Completed:
 			v.Completed++

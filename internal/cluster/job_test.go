@@ -30,7 +30,7 @@ func (s *sim) job(n int, change func(*api.Service)) {
 func (s *sim) ends(after int, fails map[int]int) {
 	for _, f := range s.fakes {
 		f.ends = func(o *wire.Order) (*wire.Exit, int) {
-			if i := s.m.insts[o.ID]; i != nil && i.Job != nil && i.Job.Failed < fails[o.Job.Index] {
+			if i := s.m.Insts[o.ID]; i != nil && i.Job != nil && i.Job.Failed < fails[o.Job.Index] {
 				return &wire.Exit{Code: 3}, after
 			}
 			return &wire.Exit{}, after
@@ -39,7 +39,7 @@ func (s *sim) ends(after int, fails map[int]int) {
 }
 
 func (s *sim) completed() (n int) {
-	for _, i := range s.m.insts {
+	for _, i := range s.m.Insts {
 		if hasCompleted(i) {
 			n++
 		}
@@ -71,7 +71,7 @@ func TestJobCompletes(t *testing.T) {
 	}
 	for o := range 5 {
 		i := s.inst(fmt.Sprintf("app.task.%d", o))
-		if i.Job.Index != o || s.m.orders[i.Worker+"."+i.ID].Job.Index != o {
+		if i.Job.Index != o || s.m.Orders[i.Worker+"."+i.ID].Job.Index != o {
 			t.Errorf("%s has index %d", i.ID, i.Job.Index)
 		}
 	}
@@ -274,7 +274,7 @@ func TestJobsInTrouble(t *testing.T) {
 				}
 			}
 			active := 0
-			for id, i := range s.m.insts {
+			for id, i := range s.m.Insts {
 				if hasCompleted(i) {
 					done[id] = true
 				} else if hasProcess(i) {

@@ -14,8 +14,8 @@ import (
 // asksDone says whether nothing may become of a job yet, since the root is asked what of it
 // has completed after the backup that this cluster was restored from.
 func (t *tx) asksDone(s *wire.Share, rec *jobRecord, now time.Time) bool {
-	key, mark := s.App+"."+s.Service, t.m.mark()
-	given := t.m.given[key]
+	key, mark := s.App+"."+s.Service, t.m.Mark()
+	given := t.m.Given[key]
 	if mark != nil && given != nil && !rec.Recovered.Equal(mark.At) {
 		rec.Recovered, rec.Held = mark.At, now.Add(rootTells).Round(0)
 	}
@@ -33,7 +33,7 @@ func (t *tx) asksDone(s *wire.Share, rec *jobRecord, now time.Time) bool {
 	case left > 0 && left <= rootTells: // else the clock was set
 		return true
 	default:
-		t.event("service/"+key, "restored from a backup, and the root does not say what of the job has completed since that was made: what is not known to have is run")
+		t.Event("service/"+key, "restored from a backup, and the root does not say what of the job has completed since that was made: what is not known to have is run")
 	}
 	rec.Held = time.Time{}
 	return false
@@ -46,37 +46,37 @@ func (t *tx) takeDone(s *wire.Share, rec *jobRecord, done *wire.JobDone, now tim
 	if rec.Run.Program != done.Program || rec.Run.Restarted > done.Restarted {
 		return
 	}
-	n, given := 0, t.m.given[key]
+	n, given := 0, t.m.Given[key]
 	for _, o := range ordinals(s) {
 		if !slices.ContainsFunc(done.Ordinals, func(sp wire.Span) bool { return o >= sp.From && o < sp.To }) {
 			continue
 		}
 		id := instanceID(s.App, s.Service, o)
-		old := t.inst(id)
+		old := t.Inst(id)
 		if old != nil && (old.Job != nil && old.Job.Run == rec.Run.N && hasCompleted(old) || t.runsNow(old)) {
 			continue
 		}
 		i := wire.Instance{
-			V: wire.Version, ID: id, App: s.App, Service: s.Service, Ordinal: o, Revision: s.Revision, Cluster: t.m.name,
+			V: wire.Version, ID: id, App: s.App, Service: s.Service, Ordinal: o, Revision: s.Revision, Cluster: t.m.Name,
 			Program: rec.Run.Program, Restarted: max(rec.Run.Restarted, restartOf(given, o).N),
 			State: wire.ClusterScheduled, Since: now.Round(0), Job: &wire.JobTry{Index: indexOf(s, o), Run: rec.Run.N},
-			History: []wire.Transition{{To: wire.ClusterScheduled, At: now.Round(0), Tier: t.m.tier(), Why: "the root knows that it has completed, the backup does not"}},
+			History: []wire.Transition{{To: wire.ClusterScheduled, At: now.Round(0), Tier: t.m.Tier(), Why: "the root knows that it has completed, the backup does not"}},
 		}
 		if old != nil {
 			i.Incarnation, i.Given, i.Starts, i.Ran = old.Incarnation, old.Given, old.Starts, old.Ran
 		}
-		t.put(t.advance(i, wire.Terminated, now, t.m.tier(), completed))
+		t.Put(t.Advance(i, wire.Terminated, now, t.m.Tier(), completed))
 		n++
 	}
-	t.event("service/"+key, "restored from a backup: the root knows of %d indexes that have completed here since that was made", n)
+	t.Event("service/"+key, "restored from a backup: the root knows of %d indexes that have completed here since that was made", n)
 }
 
 // runsNow: its worker says that it runs.
 func (t *tx) runsNow(i *wire.Instance) bool {
-	w := t.m.workers[i.Worker]
-	if w == nil || !w.everHeard || !hasProcess(i) {
+	w := t.m.Workers[i.Worker]
+	if w == nil || !w.EverHeard || !hasProcess(i) {
 		return false
 	}
-	st, ok := w.status[i.ID]
+	st, ok := w.Status[i.ID]
 	return ok && st.Phase == wire.PhaseRunning && st.Incarnation == i.Incarnation
 }

@@ -17,7 +17,7 @@ import (
 // the root has the shares, and lets it hear them.
 func (s *sim) forget(disk map[string][]byte) {
 	s.t.Helper()
-	given := maps.Clone(s.m.given)
+	given := maps.Clone(s.m.Given)
 	s.restored(disk)
 	for _, f := range s.fakes {
 		for id, st := range f.has {
@@ -68,7 +68,7 @@ func TestAJobOfARestoredClusterRunsNothingTwice(t *testing.T) {
 			t.Fatal(s.dump())
 		}
 		s.forget(disk)
-		if v := s.m.serviceView(s.m.shares["app.task"]); s.starts() != starts || !strings.Contains(v.Message, "asks the root") {
+		if v := s.m.serviceView(s.m.Shares["app.task"]); s.starts() != starts || !strings.Contains(v.Message, "asks the root") {
 			t.Fatalf("%d were started before the root has answered; %q\n%s", s.starts()-starts, v.Message, s.dump())
 		}
 		s.done(ordinalsTo(known))
@@ -120,7 +120,7 @@ func TestAnAnswerAboutAnotherRun(t *testing.T) {
 	for what, change := range map[string]func(*sim, *wire.JobDone){
 		"program": func(_ *sim, d *wire.JobDone) { d.Program = "another" },
 		"asked for": func(s *sim, _ *wire.JobDone) {
-			s.m.given["app.task"].Restart = &wire.Restart{N: 7}
+			s.m.Given["app.task"].Restart = &wire.Restart{N: 7}
 		},
 	} {
 		s := newSim(t, "w1", "w2")

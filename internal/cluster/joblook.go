@@ -38,7 +38,7 @@ func (m *model) lookJobs(now time.Time) jobLook {
 	}
 	t := m.begin()
 	for key, rec := range m.jobs {
-		s := m.shares[key]
+		s := m.Shares[key]
 		if s == nil || s.Spec.Job == nil {
 			continue
 		}
@@ -60,11 +60,11 @@ func (m *model) lookJobs(now time.Time) jobLook {
 			due[o] = true
 		}
 		for _, x := range all {
-			i := t.inst(instanceID(s.App, s.Service, x.Ordinal))
+			i := t.Inst(instanceID(s.App, s.Service, x.Ordinal))
 			if x.Phase != job.Runs && !due[x.Ordinal] {
 				l.rest[i.ID] = true
 			}
-			if (i.State == wire.Terminated || halted(i)) && t.keeps(i, now) && t.ordered(i.Worker+"."+i.ID) != nil {
+			if (i.State == wire.Terminated || halted(i)) && t.keeps(i, now) && t.Ordered(i.Worker+"."+i.ID) != nil {
 				soonest(i.Since.Add(s.Spec.Job.Keep.Std()))
 			}
 		}

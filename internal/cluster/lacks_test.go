@@ -18,23 +18,23 @@ func TestARouteWithoutEndpointsSaysWhy(t *testing.T) {
 		v.Ports = []api.Port{{Name: "http", Protocol: "http"}}
 	})
 	s.ticks(5, time.Second)
-	r := s.m.routes["app.web"]
+	r := s.m.Routes["app.web"]
 	if r == nil || len(r.Endpoints) != 0 || r.Lacks != "there is no room for an instance, which needs 5 cpu" {
 		t.Fatalf("the route says %+v\n%s", r, s.dump())
 	}
-	if n := s.m.names["app.web"]; n == nil || n.Lacks != "" || !n.Unasked {
+	if n := s.m.Names["app.web"]; n == nil || n.Lacks != "" || !n.Unasked {
 		t.Errorf("to who does not use it %+v is told", n)
 	}
-	i := s.m.insts["app.web.0"]
+	i := s.m.Insts["app.web.0"]
 	if got := s.m.begin().trouble(i); !strings.Contains(got, "app.web.0") || !strings.Contains(got, "5 cpu") {
 		t.Errorf("the trouble of %+v is %q", i, got)
 	}
 	s.full(16000)
 	s.ticks(8, time.Second)
-	if r := s.m.routes["app.web"]; r == nil || len(r.Endpoints) != 1 || r.Lacks != "" {
+	if r := s.m.Routes["app.web"]; r == nil || len(r.Endpoints) != 1 || r.Lacks != "" {
 		t.Errorf("with room the route says %+v\n%s", r, s.dump())
 	}
-	if got := s.m.begin().trouble(s.m.insts["app.web.0"]); got != "" {
+	if got := s.m.begin().trouble(s.m.Insts["app.web.0"]); got != "" {
 		t.Errorf("it runs, and its trouble is %q", got)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"github.com/verge-edge/verge/internal/bus/records"
+	"github.com/verge-edge/verge/internal/cluster/state"
 	"github.com/verge-edge/verge/internal/enroll"
 	"github.com/verge-edge/verge/internal/hooks"
 	"github.com/verge-edge/verge/internal/loop"
@@ -12,7 +13,6 @@ import (
 	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/wire"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -53,10 +53,10 @@ func (c *core) isRegistered(r wire.LeaveRequest) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	what := fmt.Sprintf("worker %.63s of cluster %s", r.Name, c.name)
-	if g := c.m.gone[pki.KeyHash(r.PublicKey)]; g != nil {
+	if g := c.m.Gone[pki.KeyHash(r.PublicKey)]; g != nil {
 		return g.Problem(what, againWorker)
 	}
-	w := c.m.workers[r.Name]
+	w := c.m.Workers[r.Name]
 	if w == nil {
 		return enroll.Unknown(what, againWorker)
 	}
@@ -95,8 +95,8 @@ func (c *Cluster) reconcileGone(ctx context.Context) error {
 	defer c.mu.Unlock()
 	t := c.m.begin()
 	now := c.clock.Now()
-	for _, hash := range records.SortedKeys(c.m.gone) {
-		g := c.m.gone[hash]
+	for _, hash := range records.SortedKeys(c.m.Gone) {
+		g := c.m.Gone[hash]
 		switch {
 		case now.After(g.Until):
 			t.forgetGone(hash)
@@ -115,9 +115,9 @@ func (c *Cluster) reconcileGone(ctx context.Context) error {
 func (t *tx) forgetGone(hash string) { t.setGone(hash, nil, nil) }
 
 func (t *tx) setGone(hash string, g *enroll.Gone, r *wire.Revocation) {
-	goneTable.Put(t.rows, hash, g)
-	revokedTable.Put(t.rows, hash, r)
-	upRevokedTable.Put(t.rows, hash, r)
+	state.GoneTable.Put(t.Rows, hash, g)
+	state.RevokedTable.Put(t.Rows, hash, r)
+	state.UpRevokedTable.Put(t.Rows, hash, r)
 }
 
 func noWorker(cluster, name string) error {
@@ -132,7 +132,7 @@ func (c *core) removeWorker(ctx context.Context, name string, force bool, now ti
 	if err := c.reload(ctx, time.Now()); err != nil {
 		return nil, err
 	}
-	w := c.m.workers[name]
+	w := c.m.Workers[name]
 	if w == nil {
 		return nil, noWorker(c.name, name)
 	}
@@ -147,33 +147,33 @@ func (c *core) removeWorker(ctx context.Context, name string, force bool, now ti
 		return nil, fmt.Errorf("forgetting what worker %s used: %w", name, err)
 	}
 	delete(c.m.uses, name)
-	g := &enroll.Gone{V: wire.Version, Name: name, Removed: true, At: now, NatsKey: w.PublicKey, Until: w.expires().Add(pki.RenewGrace)}
+	g := &enroll.Gone{V: wire.Version, Name: name, Removed: true, At: now, NatsKey: w.PublicKey, Until: w.CertifiedUntil().Add(pki.RenewGrace)}
 	t = c.m.begin()
-	workerTable.Put(t.rows, name, nil)
+	state.WorkerTable.Put(t.Rows, name, nil)
 	if err := c.note(ctx, t, w.KeyHash, g); err != nil {
 		return nil, err
 	}
 	c.tellWorker(wire.HookWorkerRemoved, name, hooks.Ended, "removed", time.Now())
-	c.events.Add(time.Now(), c.m.tier(), "worker/"+c.name+"/"+name, "removed")
+	c.events.Add(time.Now(), c.m.Tier(), "worker/"+c.name+"/"+name, "removed")
 	c.log.Info("a worker was removed", "worker", name, "forced", force)
 	loop.Poke(c.wake)
 	return g, nil
 }
 
 // mayRemove says what would be lost.
-func (m *model) mayRemove(name string, w *worker) error {
-	again := "or remove it all the same, what it runs is placed elsewhere: verge remove worker/" + m.name + "/" + name + " --force"
+func (m *model) mayRemove(name string, w *state.Worker) error {
+	again := "or remove it all the same, what it runs is placed elsewhere: verge remove worker/" + m.Name + "/" + name + " --force"
 	n := 0
-	for _, i := range m.insts {
+	for _, i := range m.Insts {
 		if i.Worker == name && i.State != wire.Terminated && i.State != wire.Failed {
 			n++
 		}
 	}
 	switch {
 	case n > 0:
-		return wire.Problemf(409, "worker-in-use", "have them placed elsewhere first: verge drain worker/"+m.name+"/"+name+"; "+again, "the worker is in use", "%s has %s", name, wire.Count(n, "instance"))
-	case w.connected && !w.suspect && w.Cordon == nil:
-		return wire.Problemf(409, "worker-connected", "drain it (verge drain worker/"+m.name+"/"+name+") or stop it (verge worker stop) first; "+again, "the worker is connected", "%s may be given something to run at any moment", name)
+		return wire.Problemf(409, "worker-in-use", "have them placed elsewhere first: verge drain worker/"+m.Name+"/"+name+"; "+again, "the worker is in use", "%s has %s", name, wire.Count(n, "instance"))
+	case w.Connected && !w.Suspect && w.Cordon == nil:
+		return wire.Problemf(409, "worker-connected", "drain it (verge drain worker/"+m.Name+"/"+name+") or stop it (verge worker stop) first; "+again, "the worker is connected", "%s may be given something to run at any moment", name)
 	}
 	return nil
 }
@@ -186,7 +186,7 @@ func (c *core) revokeWorker(ctx context.Context, name string, now time.Time) (*e
 	if err := c.reload(ctx, time.Now()); err != nil {
 		return nil, err
 	}
-	w := c.m.workers[name]
+	w := c.m.Workers[name]
 	if w == nil {
 		return nil, noWorker(c.name, name)
 	}
@@ -194,16 +194,16 @@ func (c *core) revokeWorker(ctx context.Context, name string, now time.Time) (*e
 		return nil, wire.Problemf(409, "revoked-already", "let it join again ("+againWorker+"), or remove it: verge remove worker/"+c.name+"/"+name+" --force",
 			"the key was revoked before", "that of worker %s, at %s", name, w.Revoked.UTC().Format(time.RFC3339))
 	}
-	g := &enroll.Gone{V: wire.Version, Name: name, At: now, NatsKey: w.PublicKey, Until: w.expires().Add(pki.RenewGrace)}
-	rec := w.workerRecord
+	g := &enroll.Gone{V: wire.Version, Name: name, At: now, NatsKey: w.PublicKey, Until: w.CertifiedUntil().Add(pki.RenewGrace)}
+	rec := w.WorkerRecord
 	rec.Revoked = now
 	t := c.m.begin()
-	workerTable.Put(t.rows, name, &rec)
+	state.WorkerTable.Put(t.Rows, name, &rec)
 	if err := c.note(ctx, t, w.KeyHash, g); err != nil {
 		return nil, err
 	}
-	w.connected = false
-	c.events.Add(time.Now(), c.m.tier(), "worker/"+c.name+"/"+name, "its key was revoked")
+	w.Connected = false
+	c.events.Add(time.Now(), c.m.Tier(), "worker/"+c.name+"/"+name, "its key was revoked")
 	c.log.Info("the key of a worker was revoked", "worker", name)
 	loop.Poke(c.wake)
 	return g, nil
@@ -212,9 +212,9 @@ func (c *core) revokeWorker(ctx context.Context, name string, now time.Time) (*e
 // note stores, with what else t says of its holder, that a key is revoked, for this cluster,
 // its workers and the root. The mutex is held.
 func (c *core) note(ctx context.Context, t *tx, hash string, g *enroll.Gone) error {
-	if len(c.m.gone) >= maxGone {
-		full := slices.MinFunc(records.SortedKeys(c.m.gone), func(a, b string) int {
-			return cmp.Or(c.m.gone[a].Until.Compare(c.m.gone[b].Until), cmp.Compare(a, b))
+	if len(c.m.Gone) >= maxGone {
+		full := slices.MinFunc(records.SortedKeys(c.m.Gone), func(a, b string) int {
+			return cmp.Or(c.m.Gone[a].Until.Compare(c.m.Gone[b].Until), cmp.Compare(a, b))
 		})
 		t.forgetGone(full)
 	}
@@ -222,7 +222,7 @@ func (c *core) note(ctx context.Context, t *tx, hash string, g *enroll.Gone) err
 	if err := c.keeper.Whole(ctx, t); err != nil {
 		return wire.Problemf(507, "not-stored", "free some space or repair the disk of the cluster, then try again", "nothing was changed: it could not be stored", "%v", err)
 	}
-	c.revoked.Set(c.m.revoked())
+	c.revoked.Set(c.m.Revoked())
 	c.nudgeAll()
 	loop.Poke(c.upChanged)
 	return nil
@@ -231,19 +231,7 @@ func (c *core) note(ctx context.Context, t *tx, hash string, g *enroll.Gone) err
 // nudgeAll asks all workers for a report, with which they fetch what is new. The
 // mutex is held.
 func (c *core) nudgeAll() {
-	for name := range c.m.workers {
+	for name := range c.m.Workers {
 		c.nudge(name)
 	}
-}
-
-// revoked are all keys that do not count any more, as far as they are known here.
-func (m *Model) revoked() []string {
-	out := make([]string, 0, len(m.gone)+len(m.farGone))
-	for hash := range m.gone {
-		out = append(out, pki.RevokedBy(m.name, hash))
-	}
-	for key, r := range m.farGone {
-		out = append(out, pki.RevokedBy(r.Cluster, key[strings.LastIndexByte(key, '.')+1:]))
-	}
-	return out
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/internal/bus"
+	"github.com/verge-edge/verge/internal/cluster/state"
 	"github.com/verge-edge/verge/internal/pki"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -18,15 +19,15 @@ import (
 func withWorkers(t *testing.T, c *core, names ...string) {
 	t.Helper()
 	for _, name := range names {
-		rec := workerRecord{V: wire.Version, Info: wire.WorkerInfo{V: wire.Version, Name: name, Trust: "old"}, Joined: time.Now(), PublicKey: "U" + name, KeyHash: pki.KeyHash([]byte(name))}
+		rec := state.WorkerRecord{V: wire.Version, Info: wire.WorkerInfo{V: wire.Version, Name: name, Trust: "old"}, Joined: time.Now(), PublicKey: "U" + name, KeyHash: pki.KeyHash([]byte(name))}
 		b, err := json.Marshal(rec)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := c.store.Put(t.Context(), keyWorker+name, b); err != nil {
+		if _, err := c.store.Put(t.Context(), state.KeyWorker+name, b); err != nil {
 			t.Fatal(err)
 		}
-		c.m.workers[name] = newWorker(rec, time.Now())
+		c.m.Workers[name] = state.NewWorker(rec, time.Now())
 	}
 }
 
@@ -46,28 +47,28 @@ func TestRemovingAWorker(t *testing.T) {
 	hash := pki.KeyHash([]byte("w1"))
 	_, err := c.removeWorker(ctx, "w9", true, now)
 	wantCode(t, "one that is not there", err, "no-such-worker")
-	c.m.workers["w1"].connected = true
+	c.m.Workers["w1"].Connected = true
 	_, err = c.removeWorker(ctx, "w1", false, now)
 	wantCode(t, "one that is connected", err, "worker-connected")
-	c.m.workers["w1"].Cordon = &wire.Cordon{At: now}
-	c.m.insts["app.web.0"] = &wire.Instance{ID: "app.web.0", App: "app", Service: "web", Worker: "w1", State: wire.Running}
+	c.m.Workers["w1"].Cordon = &wire.Cordon{At: now}
+	c.m.Insts["app.web.0"] = &wire.Instance{ID: "app.web.0", App: "app", Service: "web", Worker: "w1", State: wire.Running}
 	_, err = c.removeWorker(ctx, "w1", false, now)
 	wantCode(t, "one in use", err, "worker-in-use")
-	delete(c.m.insts, "app.web.0")
+	delete(c.m.Insts, "app.web.0")
 
 	store.FailWrites(errors.New("disk full"))
 	_, err = c.removeWorker(ctx, "w1", false, now)
 	wantCode(t, "what cannot be stored", err, "not-stored")
-	if c.m.workers["w1"] == nil || len(c.m.gone) != 0 {
+	if c.m.Workers["w1"] == nil || len(c.m.Gone) != 0 {
 		t.Error("it is gone, although that is not stored")
 	}
 	store.FailWrites(nil)
-	c.m.workers["w1"].connected = false // stopped
+	c.m.Workers["w1"].Connected = false // stopped
 	g, err := c.removeWorker(ctx, "w1", false, now)
 	if err != nil || !g.Removed || g.NatsKey != "Uw1" || g.Until.Before(now.Add(pki.LeafTTL+pki.RenewGrace-time.Hour)) {
 		t.Fatalf("%+v, %v", g, err)
 	}
-	if c.m.workers["w1"] != nil || c.m.workers["w2"] == nil {
+	if c.m.Workers["w1"] != nil || c.m.Workers["w2"] == nil {
 		t.Error("the wrong one is gone")
 	}
 	if r := c.onReport(ctx, "w1", wire.Report{V: wire.Version}); r.Refused == "" {
@@ -75,10 +76,10 @@ func TestRemovingAWorker(t *testing.T) {
 	}
 	// The same after a restart; the workers and the root are told.
 	again := newTestCore(t, store)
-	if again.m.workers["w1"] != nil || again.m.gone[hash] == nil || !slices.Contains(again.m.revoked(), pki.RevokedBy("edge", hash)) {
+	if again.m.Workers["w1"] != nil || again.m.Gone[hash] == nil || !slices.Contains(again.m.Revoked(), pki.RevokedBy("edge", hash)) {
 		t.Error("a restart forgot it")
 	}
-	for _, prefix := range []string{keyRevoked, keyUp + upRevoked} {
+	for _, prefix := range []string{state.KeyRevoked, state.KeyUp + state.UpRevoked} {
 		if list, err := store.List(ctx, prefix); err != nil || len(list) != 1 || !strings.HasSuffix(list[0].Key, hash) || strings.Contains(string(list[0].Value), "w1") {
 			t.Errorf("%s: %v, %v", prefix, list, err)
 		}
@@ -95,7 +96,7 @@ func TestRevokingAKey(t *testing.T) {
 	}
 	_, err := c.revokeWorker(ctx, "w1", now)
 	wantCode(t, "twice", err, "revoked-already")
-	if w := newTestCore(t, store).m.workers["w1"]; w == nil || w.Revoked.IsZero() {
+	if w := newTestCore(t, store).m.Workers["w1"]; w == nil || w.Revoked.IsZero() {
 		t.Errorf("after a restart: %+v", w)
 	}
 	if _, err := c.removeWorker(ctx, "w1", true, now); err != nil {
@@ -113,19 +114,19 @@ func TestTheListOfRevokedKeysIsBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	first := pki.KeyHash([]byte("first"))
-	c.m.gone[first].Until = now
-	for n := len(c.m.gone); n < maxGone; n++ {
-		g := *c.m.gone[first]
+	c.m.Gone[first].Until = now
+	for n := len(c.m.Gone); n < maxGone; n++ {
+		g := *c.m.Gone[first]
 		g.Until = now.Add(time.Hour)
-		c.m.gone[pki.KeyHash([]byte{byte(n), byte(n >> 8)})] = &g
+		c.m.Gone[pki.KeyHash([]byte{byte(n), byte(n >> 8)})] = &g
 	}
 	if _, err := c.removeWorker(ctx, "last", true, now); err != nil {
 		t.Fatal(err)
 	}
-	if len(c.m.gone) != maxGone || c.m.gone[first] != nil {
-		t.Errorf("%d are kept, the first among them: %v", len(c.m.gone), c.m.gone[first] != nil)
+	if len(c.m.Gone) != maxGone || c.m.Gone[first] != nil {
+		t.Errorf("%d are kept, the first among them: %v", len(c.m.Gone), c.m.Gone[first] != nil)
 	}
-	if _, err := store.Get(ctx, keyRevoked+first); !errors.Is(err, bus.ErrNotFound) {
+	if _, err := store.Get(ctx, state.KeyRevoked+first); !errors.Is(err, bus.ErrNotFound) {
 		t.Errorf("the workers are still told of the first: %v", err)
 	}
 }
@@ -149,7 +150,7 @@ func TestRevokedKeysOfOthers(t *testing.T) {
 	}
 	want := []string{pki.RevokedBy("", "aa"), pki.RevokedBy("fog", "bb")}
 	for _, x := range []*core{c, newTestCore(t, store)} {
-		got := x.m.revoked()
+		got := x.m.Revoked()
 		slices.Sort(got)
 		if !slices.Equal(got, want) {
 			t.Errorf("revoked %v, want %v", got, want)
@@ -159,7 +160,7 @@ func TestRevokedKeysOfOthers(t *testing.T) {
 	if err := d.Take(ctx, false, []wire.Change{{Key: "revoked.fog.bb", Deleted: true}}, to, nil); err != nil {
 		t.Fatal(err)
 	}
-	if got := c.m.revoked(); !slices.Equal(got, want[:1]) {
+	if got := c.m.Revoked(); !slices.Equal(got, want[:1]) {
 		t.Errorf("after one was forgotten: %v", got)
 	}
 }
@@ -175,7 +176,7 @@ func TestWorkersAreAskedToFollowARotation(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c.m.workers["w1"].told = time.Time{}
+		c.m.Workers["w1"].Told = time.Time{}
 		return c.onReport(t.Context(), "w1", wire.Report{V: wire.Version, Status: b})
 	}
 	if !report("old", "key").Renew || c.m.behind("new") != 1 {
@@ -217,6 +218,6 @@ func TestAWorkerRenewsForItselfOnly(t *testing.T) {
 	wantCode(t, "one that was removed", ask("w1", "w1", "w1"), wire.CodeRemoved)
 	// Another node cannot join with a key that does not count, whatever its name.
 	withWorkers(t, c, "w3")
-	c.m.workers["w3"].Expires = time.Now().Add(-pki.RenewGrace - time.Hour)
+	c.m.Workers["w3"].Expires = time.Now().Add(-pki.RenewGrace - time.Hour)
 	wantCode(t, "one that was away for too long", ask("w3", "w3", "w3"), wire.CodeTooLate)
 }

@@ -21,7 +21,7 @@ const maxLeftVolumes = 10_000
 
 // leaveVolumes notes that the volumes of an instance on a worker do not count any more.
 func (t *tx) leaveVolumes(i *wire.Instance, s *wire.Share, worker, why, by string) {
-	l := wire.LeftVolumes{V: wire.Version, Worker: worker, Namespace: wire.ShareNamespace(s), Instance: i.ID, Why: why, Since: t.now.UTC().Round(0), By: by}
+	l := wire.LeftVolumes{V: wire.Version, Worker: worker, Namespace: wire.ShareNamespace(s), Instance: i.ID, Why: why, Since: t.Now.UTC().Round(0), By: by}
 	for _, v := range s.Spec.Volumes {
 		if v.Name != "" {
 			l.Volumes = append(l.Volumes, v.Name)
@@ -64,7 +64,7 @@ func (t *tx) leftWords(i *wire.Instance) (out string) {
 			l = t.m.leftVolumes[worker+"."+i.ID]
 		}
 		for _, v := range l.Volumes {
-			out += fmt.Sprintf("; worker %s has a volume of it that does not count (%s), and can take it once that is removed: verge volume rm %s/%s/%s", worker, l.Why, t.m.name, worker, wire.VolumeRef{Namespace: l.Namespace, Instance: l.Instance, Name: v})
+			out += fmt.Sprintf("; worker %s has a volume of it that does not count (%s), and can take it once that is removed: verge volume rm %s/%s/%s", worker, l.Why, t.m.Name, worker, wire.VolumeRef{Namespace: l.Namespace, Instance: l.Instance, Name: v})
 		}
 	}
 	return out
@@ -90,7 +90,7 @@ func (b backend) ForgetVolumes(ctx context.Context, cluster, worker string, r wi
 			return i, wire.Problemf(http.StatusConflict, "volume-busy", "cancel that first: verge volume move --cancel", title, "%s, since %s", volumeWords(i.Volumes, ""), i.Volumes.Since.Format(time.RFC3339))
 		case i.Pinned != worker:
 			return i, wire.Problemf(http.StatusConflict, "volume-unused", "verge describe instance/"+i.ID, title, "%s is on %q, and does not wait for worker %s", i.ID, cmp.Or(i.Pinned, "no worker"), worker)
-		case !t.m.away(worker):
+		case !t.m.Away(worker):
 			return i, wire.Problemf(http.StatusConflict, "worker-there", "move it instead: verge volume move … --to WORKER", title, "worker %s, which has it, is there", worker)
 		}
 		return t.giveUpVolumes(i, worker, rest.Caller(ctx), now), nil
@@ -101,9 +101,9 @@ func (b backend) ForgetVolumes(ctx context.Context, cluster, worker string, r wi
 func (t *tx) giveUpVolumes(i wire.Instance, worker, by string, now time.Time) wire.Instance {
 	why := fmt.Sprintf("given up by %s while worker %s was away", by, worker)
 	t.leaveVolumes(&i, t.shareFor(&i), worker, "they were "+why, by)
-	t.event("instance/"+i.ID, "its volumes on worker %s were %s; it begins elsewhere with empty ones", worker, why)
+	t.Event("instance/"+i.ID, "its volumes on worker %s were %s; it begins elsewhere with empty ones", worker, why)
 	if i.State == wire.Running || i.State == wire.WorkerScheduled {
-		i = t.advance(i, wire.Failed, now, t.m.tier(), "its volumes were "+why)
+		i = t.Advance(i, wire.Failed, now, t.m.Tier(), "its volumes were "+why)
 	}
 	// Without a shadow: where that worker comes back, what it runs is ended, and is not
 	// taken for the original.

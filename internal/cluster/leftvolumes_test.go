@@ -12,6 +12,7 @@ import (
 	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/bus/exchange"
 	"github.com/verge-edge/verge/internal/bus/records"
+	"github.com/verge-edge/verge/internal/cluster/state"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -19,10 +20,10 @@ import (
 func (s *sim) giveUp(id, worker string) {
 	s.t.Helper()
 	tx := s.m.begin()
-	tx.now = s.now
+	tx.Now = s.now
 	next := tx.giveUpVolumes(*s.inst(id), worker, "ann", s.now)
-	s.m.insts[id] = &next
-	s.store(keyInstance+id, next)
+	s.m.Insts[id] = &next
+	s.store(state.KeyInstance+id, next)
 	for key, l := range tx.leftVolumes {
 		s.store(keyLeftVolumes+key, l)
 	}
@@ -31,13 +32,13 @@ func (s *sim) giveUp(id, worker string) {
 
 // removeWorker forgets a worker with its orders, as verge remove worker does.
 func (s *sim) removeWorker(name string) {
-	delete(s.m.workers, name)
-	delete(s.disk, keyWorker+name)
+	delete(s.m.Workers, name)
+	delete(s.disk, state.KeyWorker+name)
 	delete(s.fakes, name)
-	for key := range s.m.orders {
+	for key := range s.m.Orders {
 		if strings.HasPrefix(key, name+".") {
-			delete(s.m.orders, key)
-			delete(s.disk, keyOrder+key)
+			delete(s.m.Orders, key)
+			delete(s.disk, state.KeyOrder+key)
 		}
 	}
 }
@@ -63,7 +64,7 @@ func TestRemovingWhatIsLeft(t *testing.T) {
 		}
 		c.m.leftVolumes[l.Key()] = l
 	}
-	c.m.workers["w1"] = &worker{workerRecord: workerRecord{Info: wire.WorkerInfo{Name: "w1"}}}
+	c.m.Workers["w1"] = &state.Worker{WorkerRecord: state.WorkerRecord{Info: wire.WorkerInfo{Name: "w1"}}}
 	there := map[string]bool{"a": true}
 	stop, err := c.local.Subscribe(exchange.WorkerSubjects("w1").Ask, func(_ context.Context, m bus.Msg) {
 		var q wire.Ask

@@ -87,7 +87,7 @@ const (
 // fate judges a local change. why says in words what the root says now, where that
 // is something else. rootKnows says which applications the root has.
 func (m *model) fate(l *local, rootKnows map[string]bool) (_ fate, why string) {
-	given := m.given[l.key()]
+	given := m.Given[l.key()]
 	switch {
 	case given == nil && l.Gone:
 		return agreed, ""
@@ -119,10 +119,10 @@ func (m *model) fate(l *local, rootKnows map[string]bool) (_ fate, why string) {
 // rootKnows are the applications that the root has told this cluster of.
 func (m *model) rootKnows() map[string]bool {
 	out := map[string]bool{}
-	for _, s := range m.given {
+	for _, s := range m.Given {
 		out[s.App] = true
 	}
-	for _, r := range m.far {
+	for _, r := range m.Far {
 		out[r.App] = true
 	}
 	return out
@@ -132,12 +132,12 @@ func (m *model) rootKnows() map[string]bool {
 // changed here: all of them, or those of the named services (app.service).
 func (m *model) effect(keys ...string) {
 	if len(keys) == 0 {
-		keys = slices.AppendSeq(slices.Collect(maps.Keys(m.given)), maps.Keys(m.locals))
-		keys = slices.AppendSeq(keys, maps.Keys(m.shares))
+		keys = slices.AppendSeq(slices.Collect(maps.Keys(m.Given)), maps.Keys(m.locals))
+		keys = slices.AppendSeq(keys, maps.Keys(m.Shares))
 	}
 	var known map[string]bool
 	for _, key := range keys {
-		s, l := m.given[key], m.locals[key]
+		s, l := m.Given[key], m.locals[key]
 		if l != nil {
 			if known == nil {
 				known = m.rootKnows()
@@ -147,9 +147,9 @@ func (m *model) effect(keys ...string) {
 			}
 		}
 		if s == nil {
-			delete(m.shares, key)
+			delete(m.Shares, key)
 		} else {
-			m.shares[key] = m.rolls[key].on(m.again[key].on(m.scaled[key].on(s)))
+			m.Shares[key] = m.rolls[key].on(m.again[key].on(m.scaled[key].on(s)))
 		}
 	}
 }
@@ -182,7 +182,7 @@ func (l *local) share(given *wire.Share) *wire.Share {
 // changed already (effect); this keeps the books, and tells people.
 func (t *tx) weigh(now time.Time) {
 	for key := range t.m.again {
-		if t.m.shares[key] == nil {
+		if t.m.Shares[key] == nil {
 			t.again[key] = nil // it is not here any more
 		}
 	}
@@ -196,15 +196,15 @@ func (t *tx) weigh(now time.Time) {
 		switch f {
 		case agreed:
 			t.locals[key] = nil
-			t.event("application/"+l.App, "%s: the root says now what %s had changed here (%s)", l.Service, l.By, t.m.words(l))
+			t.Event("application/"+l.App, "%s: the root says now what %s had changed here (%s)", l.Service, l.By, t.m.words(l))
 		case overruled:
 			c := &conflict{V: wire.Version, Local: *l, Root: why, Found: now.Round(0)}
-			if given := t.m.given[key]; given != nil {
+			if given := t.m.Given[key]; given != nil {
 				c.RootRevision = given.Revision
 			}
 			t.locals[key] = nil
 			t.conflicts[strconv.FormatUint(l.Number, 10)] = c
-			t.event("application/"+l.App, "conflict %d about %s: what %s changed here (%s) gives way to the root: %s", l.Number, l.Service, l.By, t.m.words(l), why)
+			t.Event("application/"+l.App, "conflict %d about %s: what %s changed here (%s) gives way to the root: %s", l.Number, l.Service, l.By, t.m.words(l), why)
 		}
 	}
 	t.boundConflicts()
@@ -221,7 +221,7 @@ func (t *tx) boundConflicts() {
 	ids := slices.SortedFunc(maps.Keys(all), func(a, b string) int { return int(all[a].Local.Number) - int(all[b].Local.Number) })
 	for _, id := range ids[:extra] {
 		t.conflicts[id] = nil
-		t.event("application/"+all[id].Local.App, "conflict %s is forgotten without having been acknowledged: there are %d newer ones", id, maxConflicts)
+		t.Event("application/"+all[id].Local.App, "conflict %s is forgotten without having been acknowledged: there are %d newer ones", id, maxConflicts)
 	}
 }
 
@@ -253,7 +253,7 @@ func instances(n int) string {
 // view is a local change as people and the root see it.
 func (m *model) localView(l *local) wire.LocalChange {
 	v := wire.LocalChange{
-		V: wire.Version, Cluster: m.name, Namespace: l.Namespace, App: l.App, Service: l.Service, Change: m.words(l), By: l.By, At: l.At,
+		V: wire.Version, Cluster: m.Name, Namespace: l.Namespace, App: l.App, Service: l.Service, Change: m.words(l), By: l.By, At: l.At,
 		Base: l.Base.Revision, Replicas: l.Replicas,
 	}
 	if n := m.net.numbers[l.App]; n != nil {
@@ -335,12 +335,12 @@ func diff[T any](have, want, changes map[string]*T) {
 // handingOver: i is of this site's own making and not wanted any more, but those
 // that take over from it are still on their way.
 func (t *tx) handingOver(i *wire.Instance, now time.Time) bool {
-	s := t.m.shares[i.App+"."+i.Service]
+	s := t.m.Shares[i.App+"."+i.Service]
 	if s == nil || i.Ordinal < wire.LocalOrdinals || i.State != wire.Running || !i.Ready {
 		return false
 	}
 	for _, o := range ordinals(s) {
-		n := t.inst(instanceID(s.App, s.Service, o))
+		n := t.Inst(instanceID(s.App, s.Service, o))
 		if n == nil {
 			continue
 		}
@@ -359,10 +359,10 @@ func (m *model) rootHosts() wire.Claims {
 		return nil
 	}
 	out := wire.Claims{}
-	for key, r := range m.far {
+	for key, r := range m.Far {
 		out.Add(key, cmp.Or(r.Namespace, api.DefaultNamespace), r.Ports)
 	}
-	for key, s := range m.given {
+	for key, s := range m.Given {
 		out.Add(key, groupOf(s), s.Spec.Ports)
 	}
 	return out
@@ -392,8 +392,8 @@ func (m *model) withoutHosts(s *wire.Share, taken wire.Claims) []api.Port {
 func (m *model) lostHosts() (problems []string) {
 	taken := m.rootHosts()
 	for _, key := range records.SortedKeys(m.locals) {
-		s := m.shares[key]
-		if s == nil || m.given[key] != nil {
+		s := m.Shares[key]
+		if s == nil || m.Given[key] != nil {
 			continue
 		}
 		for _, p := range s.Spec.Ports {

@@ -12,6 +12,7 @@ import (
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/api/descriptor"
 	"github.com/verge-edge/verge/internal/bus"
+	"github.com/verge-edge/verge/internal/cluster/state"
 	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -32,7 +33,7 @@ func newSite(t *testing.T) *site {
 	s := &site{c: c, store: store, sim: &sim{t: t, m: c.m, now: time.Now(), disk: map[string][]byte{}, fakes: map[string]*fake{}}}
 	for _, w := range []string{"w1", "w2"} {
 		s.addWorker(w)
-		if _, err := store.Put(t.Context(), keyWorker+w, s.disk[keyWorker+w]); err != nil {
+		if _, err := store.Put(t.Context(), state.KeyWorker+w, s.disk[state.KeyWorker+w]); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -110,7 +111,7 @@ func (s *site) marks() map[string]string {
 	out := map[string]string{}
 	for name, f := range s.fakes {
 		for id, st := range f.has {
-			if o := s.c.m.orders[name+"."+id]; o != nil && st.Phase == wire.PhaseRunning {
+			if o := s.c.m.Orders[name+"."+id]; o != nil && st.Phase == wire.PhaseRunning {
 				out[id] = o.Spec.Env["MARK"]
 			}
 		}
@@ -259,7 +260,7 @@ func TestHandingOverLosesNobody(t *testing.T) {
 	s := newSite(t)
 	s.give(web(1, "a"), 1)
 	s.scale(3)
-	spec := s.c.m.given["app.web"].Spec
+	spec := s.c.m.Given["app.web"].Spec
 	next := *spec
 	next.Replicas = api.Replicas{Min: 3, Max: 3}
 	sh := wire.Share{V: wire.Version, App: "app", Service: "web", Revision: 9, Min: 3, Max: 3, Spec: &next, Ordinals: []wire.Span{{To: 3}}}
@@ -479,17 +480,17 @@ func TestARootsHostCounts(t *testing.T) {
 	s := newSite(t)
 	s.apply([]byte(strings.Replace(string(web(1, "mine")), "application: app", "application: own", 1)))
 	s.give(web(1, "a"), 1)
-	if r := s.c.m.routes["own.web"]; r.Ports[0].Ingress != nil {
+	if r := s.c.m.Routes["own.web"]; r.Ports[0].Ingress != nil {
 		t.Error("two services publish one host")
 	}
-	if s.c.m.routes["app.web"].Ports[0].Ingress == nil || s.c.m.shares["own.web"].Spec.Ports[0].Ingress == nil {
+	if s.c.m.Routes["app.web"].Ports[0].Ingress == nil || s.c.m.Shares["own.web"].Spec.Ports[0].Ingress == nil {
 		t.Error("the wrong one lost it")
 	}
 	if p := s.c.m.lostHosts(); len(p) != 1 {
 		t.Errorf("problems: %v", p)
 	}
 	s.give(nil, 0)
-	if r := s.c.m.routes["own.web"]; r.Ports[0].Ingress == nil {
+	if r := s.c.m.Routes["own.web"]; r.Ports[0].Ingress == nil {
 		t.Error("it did not get the host back")
 	}
 }
@@ -539,7 +540,7 @@ func TestARestartAtTheSite(t *testing.T) {
 			t.Fatalf("%d starts, want %d\n%s", n, want, s.dump())
 		}
 		for _, id := range r.Instances {
-			if i := s.c.m.insts[id]; i.Restarted != r.N || !i.Ready {
+			if i := s.c.m.Insts[id]; i.Restarted != r.N || !i.Ready {
 				t.Errorf("%s: restarted %d, ready %v, want %d", id, i.Restarted, i.Ready, r.N)
 			}
 		}
@@ -614,7 +615,7 @@ func TestAnyOrderOfChangesEndsWell(t *testing.T) {
 			s.settle()
 		}
 		want := map[string]string{}
-		if sh := s.c.m.shares["app.web"]; sh != nil {
+		if sh := s.c.m.Shares["app.web"]; sh != nil {
 			for _, o := range ordinals(sh) {
 				want[instanceID("app", "web", o)] = sh.Spec.Env["MARK"]
 			}
@@ -707,11 +708,11 @@ func TestASiteKeepsToTheHostsOfNamespaces(t *testing.T) {
 func TestAWildcardYieldsToARootsHost(t *testing.T) {
 	s := newSite(t)
 	s.apply([]byte("application: own\nnamespace: mine\nservices: {web: {command: [x], ports: [{name: http, ingress: {host: '*.web.test'}}]}}\n"))
-	if s.c.m.routes["own.web"].Ports[0].Ingress == nil {
+	if s.c.m.Routes["own.web"].Ports[0].Ingress == nil {
 		t.Fatal("it is not published")
 	}
 	s.give(web(1, "a"), 1)
-	if s.c.m.routes["own.web"].Ports[0].Ingress != nil || s.c.m.routes["app.web"].Ports[0].Ingress == nil {
+	if s.c.m.Routes["own.web"].Ports[0].Ingress != nil || s.c.m.Routes["app.web"].Ports[0].Ingress == nil {
 		t.Error("the wildcard is published beside the other namespace's host")
 	}
 	if p := s.c.m.lostHosts(); len(p) != 1 || !strings.Contains(p[0], "own.web") {

@@ -22,22 +22,22 @@ func TestALostWorkerSaysWhatIsAffected(t *testing.T) {
 		pass(time.Second, "w1", "w2")
 	}
 	key, id := "", ""
-	for k := range c.m.shares {
+	for k := range c.m.Shares {
 		key = k
 	}
-	for i, inst := range c.m.insts {
+	for i, inst := range c.m.Insts {
 		if inst.Worker == "w2" {
 			id = i
 		}
 	}
-	if v := c.m.serviceView(c.m.shares[key]); v.Message != "" || v.Ready != 2 || id == "" {
+	if v := c.m.serviceView(c.m.Shares[key]); v.Message != "" || v.Ready != 2 || id == "" {
 		t.Fatalf("%+v, %q", v, id)
 	}
 	said, unreachable := []string{}, ""
 	for range 60 {
 		pass(time.Second, "w1")
-		if c.m.insts[id].Unreachable {
-			unreachable = c.m.serviceView(c.m.shares[key]).Message
+		if c.m.Insts[id].Unreachable {
+			unreachable = c.m.serviceView(c.m.Shares[key]).Message
 		}
 	}
 	if want := "1 of 2 ready; " + id + " is unreachable: worker w2 is not heard of"; unreachable != want {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/verge-edge/verge/internal/cluster/state"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -17,8 +18,8 @@ func tight(t *testing.T) *sim {
 	t.Helper()
 	s := newSim(t, "w1", "w2")
 	s.full(1000)
-	s.m.workers["w2"].Info.Capacity.CPU = 500
-	s.store(keyWorker+"w2", s.m.workers["w2"].workerRecord)
+	s.m.Workers["w2"].Info.Capacity.CPU = 500
+	s.store(state.KeyWorker+"w2", s.m.Workers["w2"].WorkerRecord)
 	s.share("filler", 1, rank(9, 450)) // best fit: on w2
 	s.ticks(4, time.Second)
 	s.share("low", 1, rank(0, 300))

@@ -24,8 +24,8 @@ func (c *core) samples() []obs.Sample {
 	var capacity, used [3]float64
 	use := c.m.reads().usage()
 	skew := 0.0
-	for name, w := range c.m.workers {
-		skew = max(skew, math.Abs(w.skew.Ahead().Seconds()))
+	for name, w := range c.m.Workers {
+		skew = max(skew, math.Abs(w.Skew.Ahead().Seconds()))
 		status := c.m.status(w)
 		workers[status]++
 		if status != "ready" {
@@ -42,7 +42,7 @@ func (c *core) samples() []obs.Sample {
 		}
 	}
 	states, ready, restarts := map[string]int{}, 0, 0
-	for _, i := range c.m.insts {
+	for _, i := range c.m.Insts {
 		states[string(i.State)]++
 		if i.Ready {
 			ready++
@@ -77,7 +77,7 @@ func (c *core) samples() []obs.Sample {
 // jobSamples are the runs of jobs, of all that were ever counted here.
 func (c *core) jobSamples() []obs.Sample {
 	var sum wire.Tally
-	for _, n := range c.m.tallies {
+	for _, n := range c.m.Tallies {
 		sum = sum.Plus(*n)
 	}
 	goOn := 0

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/internal/bus/records"
+	"github.com/verge-edge/verge/internal/cluster/state"
 	"github.com/verge-edge/verge/internal/policy/life"
 	"github.com/verge-edge/verge/internal/policy/place"
 	"github.com/verge-edge/verge/internal/wire"
@@ -49,9 +50,6 @@ func become(i *wire.Instance, n int) {
 // underWay says whether another incarnation of i is starting elsewhere.
 func underWay(i *wire.Instance) bool { return i.Moving != nil && i.Moving.Failed == "" }
 
-// draining says whether everything is to move off a worker.
-func (w *worker) draining() bool { return w != nil && w.Cordon != nil && w.Cordon.Drain }
-
 // drop ends a move that came to nothing or that nobody wants any more; its order is
 // swept away.
 func drop(i *wire.Instance) {
@@ -85,15 +83,15 @@ func (t *tx) observeMove(i wire.Instance, now time.Time) wire.Instance {
 		return i
 	}
 	m := i.Moving
-	w := t.m.workers[m.Worker]
+	w := t.m.Workers[m.Worker]
 	if w == nil {
 		failed(&i, "worker "+m.Worker+" was removed", false, now)
 		return t.promote(i, now)
 	}
-	st, known := w.status[i.ID]
+	st, known := w.Status[i.ID]
 	known = known && st.Incarnation == m.Incarnation
 	switch {
-	case w.suspect:
+	case w.Suspect:
 		failed(&i, "worker "+m.Worker+" is not heard of", false, now)
 	case known && st.Phase == wire.PhaseRefused:
 		failed(&i, "refused by worker "+m.Worker+": "+st.Why, true, now)
@@ -108,33 +106,33 @@ func (t *tx) observeMove(i wire.Instance, now time.Time) wire.Instance {
 // left says whether nothing of a former placement is left, or nobody is there who
 // could end it: without an order it ends when the worker is back.
 func (t *tx) left(i *wire.Instance, l *wire.Placement) bool {
-	w := t.m.workers[l.Worker]
-	if w == nil || w.suspect || l.Worker == i.Worker {
+	w := t.m.Workers[l.Worker]
+	if w == nil || w.Suspect || l.Worker == i.Worker {
 		return true
 	}
-	if !w.everHeard || w.inbox.Ack().Inc == "" {
+	if !w.EverHeard || w.Inbox.Ack().Inc == "" {
 		return false
 	}
-	st, known := w.status[i.ID]
+	st, known := w.Status[i.ID]
 	return !known || st.Incarnation != l.Incarnation || st.Phase != wire.PhaseRunning && st.Phase != wire.PhasePending
 }
 
 // takeOver makes the incarnation that has become ready elsewhere the instance. What
 // was it before goes on until the routers know.
-func (t *tx) takeOver(i wire.Instance, w *worker, st wire.InstanceStatus, now time.Time) wire.Instance {
+func (t *tx) takeOver(i wire.Instance, w *state.Worker, st wire.InstanceStatus, now time.Time) wire.Instance {
 	if i.State == wire.Terminated || i.Draining {
 		return i
 	}
-	was, old := t.m.workers[i.Worker], &wire.Placement{Worker: i.Worker, Incarnation: i.Incarnation, Started: now.Round(0), Restarted: i.Restarted}
+	was, old := t.m.Workers[i.Worker], &wire.Placement{Worker: i.Worker, Incarnation: i.Incarnation, Started: now.Round(0), Restarted: i.Restarted}
 	switch i.State {
 	case wire.Running, wire.Failed:
 		why := wire.WhyMoved + ", as its own is drained"
 		if i.Moving.For != "" {
 			why = movedFor + i.Moving.For
 		}
-		i = t.advance(i, wire.WorkerScheduled, now, t.m.tier(), why)
+		i = t.Advance(i, wire.WorkerScheduled, now, t.m.Tier(), why)
 	}
-	if was != nil && !was.suspect {
+	if was != nil && !was.Suspect {
 		i.Leaving = old
 	}
 	return t.heard(moved(i), w, st, now)
@@ -155,9 +153,9 @@ func (t *tx) promote(i wire.Instance, now time.Time) wire.Instance {
 	if i.State != wire.Failed || !underWay(&i) {
 		return i
 	}
-	i = moved(t.advance(i, wire.WorkerScheduled, now, t.m.tier(), "its replacement is on its way already"))
-	if w := t.m.workers[i.Worker]; w != nil {
-		if st, ok := w.status[i.ID]; ok && st.Incarnation == i.Incarnation {
+	i = moved(t.Advance(i, wire.WorkerScheduled, now, t.m.Tier(), "its replacement is on its way already"))
+	if w := t.m.Workers[i.Worker]; w != nil {
+		if st, ok := w.Status[i.ID]; ok && st.Incarnation == i.Incarnation {
 			return t.heard(i, w, st, now)
 		}
 	}
@@ -172,12 +170,12 @@ func (t *tx) moves(now time.Time) {
 	t.follow(now)
 	t.stays, t.waits, t.tried = map[wire.InstanceID]string{}, map[wire.InstanceID]bool{}, map[wire.InstanceID]bool{}
 	t.askedAway(now)
-	for _, key := range records.SortedKeys(t.m.shares) {
-		s := t.m.shares[key]
+	for _, key := range records.SortedKeys(t.m.Shares) {
+		s := t.m.Shares[key]
 		busy := 0
 		var list []*wire.Instance
 		for _, o := range ordinals(s) {
-			i := t.inst(instanceID(s.App, s.Service, o))
+			i := t.Inst(instanceID(s.App, s.Service, o))
 			if i == nil {
 				continue
 			}
@@ -190,7 +188,7 @@ func (t *tx) moves(now time.Time) {
 		}
 		for _, i := range list {
 			switch {
-			case busy >= movesAtOnce || t.m.alone:
+			case busy >= movesAtOnce || t.m.Alone:
 				t.waits[i.ID] = true
 			case t.beginMove(*i, t.shareFor(i), now):
 				busy++
@@ -205,7 +203,7 @@ func (t *tx) movable(i *wire.Instance) bool {
 	if t.m.jobOf(i) != nil {
 		return false // it would run twice; it ends by itself
 	}
-	away := t.m.workers[i.Worker].draining() || t.broken[i.ID] != "" || underWay(i) && i.Moving.For != ""
+	away := t.m.Workers[i.Worker].Draining() || t.broken[i.ID] != "" || underWay(i) && i.Moving.For != ""
 	return (i.State == wire.Running || i.State == wire.WorkerScheduled) && !i.Draining && away
 }
 
@@ -214,45 +212,45 @@ func (t *tx) movable(i *wire.Instance) bool {
 // of the program that the share asks for now.
 func (t *tx) aim(i wire.Instance, s *wire.Share) *wire.Instance {
 	if i.Moving == nil {
-		return t.inst(i.ID)
+		return t.Inst(i.ID)
 	}
 	m := *i.Moving
-	if m.Room && (m.Failed != "" || overdue(&m, t.now)) {
+	if m.Room && (m.Failed != "" || overdue(&m, t.Now)) {
 		t.tried[i.ID] = true // whoever waits for its room may end it now
 		if m.Failed == "" {
-			t.event("instance/"+i.ID, "not ready on worker %s in %s, to which it was to move", m.Worker, roomBy)
+			t.Event("instance/"+i.ID, "not ready on worker %s in %s, to which it was to move", m.Worker, roomBy)
 		}
 		drop(&i)
-		t.put(i)
+		t.Put(i)
 		t.recount()
-		return t.inst(i.ID)
+		return t.Inst(i.ID)
 	}
 	switch {
 	case !t.movable(&i):
 		drop(&i)
 	case m.Failed != "":
-		return t.inst(i.ID)
-	case t.m.workers[m.Worker].draining(), t.unfit(&i, m.Worker, s) != "":
+		return t.Inst(i.ID)
+	case t.m.Workers[m.Worker].Draining(), t.unfit(&i, m.Worker, s) != "":
 		drop(&i)
 	case m.Program != s.Spec.ProgramID() || m.Restarted < restartOf(s, i.Ordinal).N:
 		m.Incarnation = nextIncarnation(&i)
 		m.Revision, m.Restarted, m.Program = s.Revision, restartOf(s, i.Ordinal).N, s.Spec.ProgramID()
 		i.Moving = &m
-		t.put(i)
+		t.Put(i)
 		t.orderMove(&i, s)
-		return t.inst(i.ID)
+		return t.Inst(i.ID)
 	case m.Revision != s.Revision: // the same program with other terms
 		m.Revision = s.Revision
 		i.Moving = &m
-		t.put(i)
+		t.Put(i)
 		t.orderMove(&i, s)
-		return t.inst(i.ID)
+		return t.Inst(i.ID)
 	default:
-		return t.inst(i.ID)
+		return t.Inst(i.ID)
 	}
-	t.put(i)
+	t.Put(i)
 	t.recount()
-	return t.inst(i.ID)
+	return t.Inst(i.ID)
 }
 
 // beginMove starts an instance elsewhere, beside the one that runs. False where
@@ -267,7 +265,7 @@ func (t *tx) beginMove(i wire.Instance, s *wire.Share, now time.Time) bool {
 		}
 		if len(i.Avoid) > 0 && max(now.Sub(since), since.Sub(now)) >= forgiveAfter {
 			i.Avoid = nil // as in unplaced
-			t.put(i)
+			t.Put(i)
 		}
 		return false
 	}
@@ -284,15 +282,15 @@ func (t *tx) startMove(i wire.Instance, s *wire.Share, d place.Decision, why str
 		Revision: s.Revision, Restarted: restartOf(s, i.Ordinal).N, Program: s.Spec.ProgramID(),
 		For: why, Room: room,
 	}
-	t.put(i)
+	t.Put(i)
 	t.orderMove(&i, s)
-	t.whys[i.ID] = &place.Record{V: wire.Version, At: now, Decision: d}
+	t.Whys[i.ID] = &place.Record{V: wire.Version, At: now, Decision: d}
 	t.reserve(d.Chosen, &i, s)
 	if i.Moving.For != "" {
-		t.event("instance/"+i.ID, "moving from %s to %s: %s", i.Worker, d.Chosen, i.Moving.For)
+		t.Event("instance/"+i.ID, "moving from %s to %s: %s", i.Worker, d.Chosen, i.Moving.For)
 		return
 	}
-	t.event("instance/"+i.ID, "moving from %s to %s", i.Worker, d.Chosen)
+	t.Event("instance/"+i.ID, "moving from %s to %s", i.Worker, d.Chosen)
 }
 
 // whereTo asks for a worker to move an instance to; the reason says why there is
@@ -331,7 +329,7 @@ func (t *tx) sweepMove(i *wire.Instance, want map[string]bool, now time.Time) {
 		key := i.Moving.Worker + "." + i.ID
 		want[key] = true
 		s := t.shareFor(i)
-		if o := t.ordered(key); s != nil && (o == nil || o.Incarnation != i.Moving.Incarnation) {
+		if o := t.Ordered(key); s != nil && (o == nil || o.Incarnation != i.Moving.Incarnation) {
 			t.orderMove(i, s)
 		}
 	}
@@ -340,26 +338,18 @@ func (t *tx) sweepMove(i *wire.Instance, want map[string]bool, now time.Time) {
 	}
 	key := i.Leaving.Worker + "." + i.ID
 	want[key] = true
-	if o := t.ordered(key); o != nil && !o.Stop && t.mayLeave(i, now) {
+	if o := t.Ordered(key); o != nil && !o.Stop && t.mayLeave(i, now) {
 		stop := *o
 		stop.Stop = true
-		t.order(i.Leaving.Worker, i.ID, &stop)
+		t.Order(i.Leaving.Worker, i.ID, &stop)
 	}
-}
-
-// ordered is the order under a key as this tx leaves it; nil if there is none.
-func (t *Tx) ordered(key string) *wire.Order {
-	if o, ok := t.orders[key]; ok {
-		return o
-	}
-	return t.m.orders[key]
 }
 
 // mayLeave: the routers know that another has taken over, as far as that can be
 // known. Routers of other clusters get a moment; whoever asks the old one all the
 // same is told that it is draining.
 func (t *tx) mayLeave(i *wire.Instance, now time.Time) bool {
-	s := t.m.shares[i.App+"."+i.Service]
+	s := t.m.Shares[i.App+"."+i.Service]
 	if s == nil || len(s.Spec.Ports) == 0 || i.State != wire.Running {
 		return true
 	}
@@ -370,8 +360,8 @@ func (t *tx) mayLeave(i *wire.Instance, now time.Time) bool {
 	if after < leaveAfter {
 		return false
 	}
-	for _, w := range t.m.workers {
-		if !w.suspect && w.everHeard && !w.current {
+	for _, w := range t.m.Workers {
+		if !w.Suspect && w.EverHeard && !w.Current {
 			return false
 		}
 	}

@@ -21,7 +21,7 @@ func (s *sim) drain(name string) { s.cordon(name, &wire.Cordon{At: s.now, Drain:
 func (s *sim) moveStart() *wire.Instance {
 	s.t.Helper()
 	for range 5 {
-		for _, i := range s.m.begin().instances() {
+		for _, i := range s.m.begin().Instances() {
 			if underWay(i) {
 				return i
 			}
@@ -36,7 +36,7 @@ func (s *sim) moveStart() *wire.Instance {
 func (s *sim) clean() {
 	s.t.Helper()
 	orders := 0
-	for _, i := range s.m.insts {
+	for _, i := range s.m.Insts {
 		if i.Moving != nil || i.Leaving != nil {
 			s.t.Errorf("something is left of a move: %+v", i)
 		}
@@ -48,8 +48,8 @@ func (s *sim) clean() {
 	for _, f := range s.fakes {
 		has += len(f.has)
 	}
-	if len(s.m.orders) != orders || has != orders || len(s.m.leaving) != 0 {
-		s.t.Errorf("%d run, by %d orders, and workers have %d\n%s", orders, len(s.m.orders), has, s.dump())
+	if len(s.m.Orders) != orders || has != orders || len(s.m.Leaving) != 0 {
+		s.t.Errorf("%d run, by %d orders, and workers have %d\n%s", orders, len(s.m.Orders), has, s.dump())
 	}
 }
 
@@ -62,7 +62,7 @@ func (s *sim) whole(n, want int) {
 			s.t.Fatalf("only %d of %d answer\n%s", got, want, s.dump())
 		}
 		// One that routers are sent to must answer at that moment.
-		for _, e := range s.m.routes["app.web"].Endpoints {
+		for _, e := range s.m.Routes["app.web"].Endpoints {
 			if st := s.fakes[e.Worker].has[e.Instance]; st.Phase != wire.PhaseRunning || !st.Ready {
 				s.t.Fatalf("routes to %s on %s, which is %s\n%s", e.Instance, e.Worker, st.Phase, s.dump())
 			}
@@ -79,7 +79,7 @@ func TestADrainMovesMakeBeforeBreak(t *testing.T) {
 		s.share("web", 6, nil)
 		s.ticks(10, time.Second)
 		first := map[string]string{}
-		for id, i := range s.m.insts {
+		for id, i := range s.m.Insts {
 			first[id] = i.Worker
 		}
 		s.drain("w1")
@@ -92,7 +92,7 @@ func TestADrainMovesMakeBeforeBreak(t *testing.T) {
 		if n := len(s.fakes["w1"].has); n != 0 {
 			t.Fatalf("%d are left\n%s", n, s.dump())
 		}
-		for id, i := range s.m.insts {
+		for id, i := range s.m.Insts {
 			want := 1
 			if first[id] == "w1" {
 				want = 2
@@ -108,7 +108,7 @@ func TestADrainMovesMakeBeforeBreak(t *testing.T) {
 			t.Errorf("%d starts, want 6 and one for each of two that moved", got)
 		}
 		s.clean()
-		if !s.m.workers["w1"].draining() {
+		if !s.m.Workers["w1"].Draining() {
 			t.Error("the drain was forgotten")
 		}
 	}
@@ -142,23 +142,23 @@ func TestTheOldOneWaitsForTheRoutes(t *testing.T) {
 	for s.inst("app.web.0").Leaving == nil {
 		s.tick(200 * time.Millisecond)
 	}
-	stops := func() bool { o := s.m.orders["w1.app.web.0"]; return o == nil || o.Stop }
+	stops := func() bool { o := s.m.Orders["w1.app.web.0"]; return o == nil || o.Stop }
 	for range 20 {
-		for name, w := range s.m.workers {
-			w.current = name != "w3" // which does not fetch
+		for name, w := range s.m.Workers {
+			w.Current = name != "w3" // which does not fetch
 		}
 		s.now = s.now.Add(200 * time.Millisecond)
 		tx := s.m.step(s.now)
-		if o := tx.orders["w1.app.web.0"]; o != nil && o.Stop {
+		if o := tx.Orders["w1.app.web.0"]; o != nil && o.Stop {
 			t.Fatal("ended before w3 knew")
 		}
 	}
-	s.m.workers["w3"].current = true
-	if tx := s.m.step(s.now); tx.orders["w1.app.web.0"] == nil || !tx.orders["w1.app.web.0"].Stop {
+	s.m.Workers["w3"].Current = true
+	if tx := s.m.step(s.now); tx.Orders["w1.app.web.0"] == nil || !tx.Orders["w1.app.web.0"].Stop {
 		t.Error("not ended though all know")
 	}
-	s.m.workers["w3"].current = false
-	if tx := s.m.step(s.now.Add(leaveBy)); !tx.orders["w1.app.web.0"].Stop {
+	s.m.Workers["w3"].Current = false
+	if tx := s.m.step(s.now.Add(leaveBy)); !tx.Orders["w1.app.web.0"].Stop {
 		t.Error("waits for ever")
 	}
 	if stops() {
@@ -289,7 +289,7 @@ func TestAMoveThatIsOvertaken(t *testing.T) {
 			},
 			func(w world, i *wire.Instance) {
 				// Make before break, and the old program is not started once more.
-				if i.Worker != w.target || i.Revision != 2 || w.fakes[w.home].starts != 1 || w.m.orders[w.target+".app.web.0"].Spec.Env["A"] != "2" {
+				if i.Worker != w.target || i.Revision != 2 || w.fakes[w.home].starts != 1 || w.m.Orders[w.target+".app.web.0"].Spec.Env["A"] != "2" {
 					t.Errorf("another program: %s", w.dump())
 				}
 			}},
@@ -298,7 +298,7 @@ func TestAMoveThatIsOvertaken(t *testing.T) {
 				w.share("web", 1, func(v *api.Service) { v.ReplaceAfter, v.OnReturn = &short, "newest" })
 			},
 			func(w world, i *wire.Instance) {
-				if i.Worker != w.target || i.Revision != 2 || i.Incarnation != 2 || w.m.orders[w.target+".app.web.0"].Revision != 2 || w.starts() != 2 {
+				if i.Worker != w.target || i.Revision != 2 || i.Incarnation != 2 || w.m.Orders[w.target+".app.web.0"].Revision != 2 || w.starts() != 2 {
 					t.Errorf("other terms: %s", w.dump())
 				}
 			}},
@@ -319,7 +319,7 @@ func TestAMoveThatIsOvertaken(t *testing.T) {
 		"deleted": {8,
 			func(w world) { w.unshare("web") },
 			func(w world, i *wire.Instance) {
-				if i != nil || len(w.m.ups) != 0 {
+				if i != nil || len(w.m.Ups) != 0 {
 					t.Errorf("deleted: %s", w.dump())
 				}
 			}},
@@ -331,7 +331,7 @@ func TestAMoveThatIsOvertaken(t *testing.T) {
 				w.unshare("web")
 			},
 			func(w world, i *wire.Instance) {
-				if i != nil || len(w.m.ups) != 0 {
+				if i != nil || len(w.m.Ups) != 0 {
 					t.Errorf("deleted: %s", w.dump())
 				}
 			}},
@@ -372,7 +372,7 @@ func TestAMoveThatIsOvertaken(t *testing.T) {
 			for range 60 {
 				s.tick(500 * time.Millisecond)
 			}
-			tc.check(w, s.m.insts["app.web.0"])
+			tc.check(w, s.m.Insts["app.web.0"])
 			for _, f := range s.fakes {
 				f.alive, f.linked = true, true
 			}

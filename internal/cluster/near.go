@@ -100,7 +100,7 @@ func farKey(cluster, worker string) string { return cluster + "/" + worker }
 // nearServices are the shares that name something to be measured, in order.
 func (m *model) nearServices() []*wire.Share {
 	var out []*wire.Share
-	for _, s := range m.shares {
+	for _, s := range m.Shares {
 		if m.scheduler(s) == place.NearestDemand || measures(s) || len(s.Spec.DataHosts()) > 0 {
 			out = append(out, s)
 		}
@@ -128,7 +128,7 @@ type question struct {
 func (m *model) survey(now time.Time) (list []question, next time.Time) {
 	services := m.nearServices()
 	for name := range m.near.workers {
-		if m.workers[name] == nil {
+		if m.Workers[name] == nil {
 			delete(m.near.workers, name)
 			delete(m.near.pairs, name)
 		}
@@ -187,8 +187,8 @@ func (s *surveyed) due(every time.Duration) time.Time {
 // readyWorkers are those that are heard, by name.
 func (m *model) readyWorkers() []string {
 	var out []string
-	for name, w := range m.workers {
-		if !w.suspect && w.everHeard && w.Revoked.IsZero() {
+	for name, w := range m.Workers {
+		if !w.Suspect && w.EverHeard && w.Revoked.IsZero() {
 			out = append(out, name)
 		}
 	}
@@ -208,15 +208,15 @@ func (m *model) nearTargets(services []*wire.Share) []wire.MeasurePeer {
 				continue
 			}
 			seen[s.App+"."+service] = true
-			for _, i := range m.insts {
-				if w := m.workers[i.Worker]; i.App == s.App && i.Service == service && w != nil && !seen["/"+i.Worker] {
+			for _, i := range m.Insts {
+				if w := m.Workers[i.Worker]; i.App == s.App && i.Service == service && w != nil && !seen["/"+i.Worker] {
 					seen["/"+i.Worker] = true
-					out = append(out, wire.MeasurePeer{Cluster: m.name, Worker: i.Worker, Address: w.Info.Address})
+					out = append(out, wire.MeasurePeer{Cluster: m.Name, Worker: i.Worker, Address: w.Info.Address})
 				}
 			}
-			if f := m.far[s.App+"."+service]; f != nil {
+			if f := m.Far[s.App+"."+service]; f != nil {
 				for _, e := range f.Endpoints {
-					if e.Cluster != m.name && !seen[farKey(e.Cluster, e.Worker)] {
+					if e.Cluster != m.Name && !seen[farKey(e.Cluster, e.Worker)] {
 						seen[farKey(e.Cluster, e.Worker)] = true
 						out = append(out, wire.MeasurePeer{Cluster: e.Cluster, Worker: e.Worker, Address: e.Address})
 					}
@@ -243,10 +243,10 @@ func (m *model) peersFor(name string, n int, ready []string, first []wire.Measur
 	}
 	for k := range min(part, most) {
 		p := first[(k+round*part)%len(first)]
-		if p.Cluster == m.name && taken[p.Worker] {
+		if p.Cluster == m.Name && taken[p.Worker] {
 			continue
 		}
-		if p.Cluster == m.name {
+		if p.Cluster == m.Name {
 			taken[p.Worker] = true
 		}
 		out = append(out, p)
@@ -257,7 +257,7 @@ func (m *model) peersFor(name string, n int, ready []string, first []wire.Measur
 		at = (at + step) % len(ready)
 		if other := ready[at]; !taken[other] {
 			taken[other] = true
-			out = append(out, wire.MeasurePeer{Cluster: m.name, Worker: other, Address: m.workers[other].Info.Address})
+			out = append(out, wire.MeasurePeer{Cluster: m.Name, Worker: other, Address: m.Workers[other].Info.Address})
 		}
 	}
 	return out
@@ -266,7 +266,7 @@ func (m *model) peersFor(name string, n int, ready []string, first []wire.Measur
 // learnNear takes what a worker answered, or that it did not. It reports whether an
 // agreement is violated by it.
 func (m *model) learnNear(q question, r wire.Measured, err error, now time.Time) (violated bool) {
-	s, w := m.near.workers[q.worker], m.workers[q.worker]
+	s, w := m.near.workers[q.worker], m.Workers[q.worker]
 	if s == nil || w == nil {
 		return false
 	}
@@ -286,12 +286,12 @@ func (m *model) learnNear(q question, r wire.Measured, err error, now time.Time)
 		s.answers++
 	}
 	if own := r.Own; own.Valid() && own.Error < wire.UnknownError {
-		w.coord = &own
+		w.Coord = &own
 	}
 	for k, p := range q.ask.Peers {
 		if rtt := r.Peers[k].RTT.Std(); rtt >= coord.MinRTT && rtt <= coord.MaxRTT {
 			to := p.Worker
-			if p.Cluster != m.name {
+			if p.Cluster != m.Name {
 				to = farKey(p.Cluster, p.Worker)
 			}
 			m.near.note(to, q.worker, paired{rtt, now})
@@ -358,7 +358,7 @@ func (m *model) surveyedEnough() string {
 // lookNear notes since when services wait, and when they were moved.
 func (m *model) lookNear(now time.Time) {
 	waits, any := map[string]bool{}, false
-	for _, s := range m.shares {
+	for _, s := range m.Shares {
 		any = any || asksNear(s.Spec) || m.scheduler(s) == place.NearestDemand
 	}
 	if !any { // what many have need not be looked at
@@ -366,9 +366,9 @@ func (m *model) lookNear(now time.Time) {
 		return
 	}
 	m.lookMoves(now)
-	for _, i := range m.insts {
+	for _, i := range m.Insts {
 		key := i.App + "." + i.Service
-		if s := m.shares[key]; s != nil && asksNear(s.Spec) && (i.State == wire.ClusterScheduled || i.State == wire.Failed || i.State == wire.Requested) {
+		if s := m.Shares[key]; s != nil && asksNear(s.Spec) && (i.State == wire.ClusterScheduled || i.State == wire.Failed || i.State == wire.Requested) {
 			waits[key] = true
 			if m.near.since[key].IsZero() {
 				m.near.since[key] = now
@@ -382,7 +382,7 @@ func (m *model) lookNear(now time.Time) {
 // none waits.
 func (m *model) untilDecided(now time.Time) (least time.Duration) {
 	for key, since := range m.near.since {
-		if s := m.shares[key]; s != nil {
+		if s := m.Shares[key]; s != nil {
 			if d := m.decideWithin(s) - now.Sub(since); d > 0 && (least == 0 || d < least) {
 				least = d
 			}
@@ -457,7 +457,7 @@ func (t *tx) breaksCycle(s *wire.Share, service string) bool {
 			return
 		}
 		seen[at] = true
-		next := t.m.shares[s.App+"."+at]
+		next := t.m.Shares[s.App+"."+at]
 		if next == nil {
 			return
 		}
@@ -481,18 +481,18 @@ func (t *tx) breaksCycle(s *wire.Share, service string) bool {
 func (t *tx) nearTargets(app, service string, now time.Time) []place.Target {
 	var out []place.Target
 	seen := map[string]bool{}
-	for _, i := range t.instances() {
-		w := t.m.workers[i.Worker]
-		if i.App != app || i.Service != service || w == nil || w.suspect || seen[i.Worker] || i.Draining || i.State != wire.Running && i.State != wire.WorkerScheduled {
+	for _, i := range t.Instances() {
+		w := t.m.Workers[i.Worker]
+		if i.App != app || i.Service != service || w == nil || w.Suspect || seen[i.Worker] || i.Draining || i.State != wire.Running && i.State != wire.WorkerScheduled {
 			continue
 		}
 		seen[i.Worker] = true
-		out = append(out, place.Target{ID: i.ID, Worker: i.Worker, Coord: w.coord, Location: w.Info.Location, Direct: t.m.near.direct(i.Worker, now)})
+		out = append(out, place.Target{ID: i.ID, Worker: i.Worker, Coord: w.Coord, Location: w.Info.Location, Direct: t.m.near.direct(i.Worker, now)})
 	}
-	if f := t.m.far[app+"."+service]; f != nil {
+	if f := t.m.Far[app+"."+service]; f != nil {
 		comparable := len(f.Where) > 0 && t.m.near.outside() > 0
 		for _, e := range f.Endpoints {
-			if key := farKey(e.Cluster, e.Worker); e.Cluster != t.m.name && !seen[key] {
+			if key := farKey(e.Cluster, e.Worker); e.Cluster != t.m.Name && !seen[key] {
 				seen[key] = true
 				var where *wire.Where
 				if w, told := f.Where[e.Cluster]; told {

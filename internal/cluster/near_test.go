@@ -136,7 +136,7 @@ func TestAnInstanceIsPlacedNearAService(t *testing.T) {
 		if on := s.on("api"); on["w20"] != 1 || on["w25"] != 1 {
 			t.Errorf("%s first: api is on %v, want w20 and w25", first, on)
 		}
-		d := s.m.begin().thresholds(s.m.shares["app.api"], s.now)
+		d := s.m.begin().thresholds(s.m.Shares["app.api"], s.now)
 		if len(d) != 1 || len(d[0].Targets) != 1 || d[0].Targets[0].Worker != "w20" || d[0].Unknown != "" {
 			t.Errorf("%+v", d)
 		}
@@ -327,7 +327,7 @@ func TestPlacedNearAHostOfData(t *testing.T) {
 		if n := s.running("web"); n != 4 {
 			t.Errorf("%s: %d run", scheduler, n)
 		}
-		for _, i := range s.m.insts {
+		for _, i := range s.m.Insts {
 			if w := s.m.near.windows[i.ID]; w != nil {
 				t.Errorf("%s: %s is judged by what is a wish", scheduler, i.ID)
 			}

@@ -32,7 +32,7 @@ func (s *sim) elsewhere(at api.Point, km float64, more func(*wire.Where)) {
 	if more != nil {
 		more(&w)
 	}
-	s.m.far["app.db"] = &wire.Route{
+	s.m.Far["app.db"] = &wire.Route{
 		V: wire.Version, App: "app", Service: "db", Where: map[string]wire.Where{"munich": w},
 		Endpoints: []wire.Endpoint{{Instance: "app.db.0", Cluster: "munich", Worker: "w-1", Address: "192.0.2.1:8474"}},
 	}
@@ -54,12 +54,12 @@ func TestDistanceToAServiceOfAnotherCluster(t *testing.T) {
 		t.Errorf("%s on %q: %q", i.State, i.Worker, i.Reason)
 	}
 	// The workers are not told where clusters are, nor of what has no ports.
-	if r := s.m.routes["app.db"]; r != nil {
+	if r := s.m.Routes["app.db"]; r != nil {
 		t.Errorf("workers are told %+v", r)
 	}
-	s.m.far["app.db"].Ports = []api.Port{{Name: "http", Protocol: "http"}}
+	s.m.Far["app.db"].Ports = []api.Port{{Name: "http", Protocol: "http"}}
 	e.live(1, time.Second)
-	if r := s.m.routes["app.db"]; r == nil || len(r.Endpoints) != 1 || r.Where != nil {
+	if r := s.m.Routes["app.db"]; r == nil || len(r.Endpoints) != 1 || r.Where != nil {
 		t.Errorf("workers are told %+v", r)
 	}
 
@@ -90,8 +90,8 @@ func TestAnAgreementWithAServiceOfAnotherCluster(t *testing.T) {
 	e.live(10, time.Second)
 	s.elsewhere(munich, 80, nil)
 	e.live(120, time.Second)
-	if i := s.inst("app.api.0"); i.Worker != "w0" || s.moved(i.ID) != 0 || s.m.ups[i.ID].Unkept != "" {
-		t.Errorf("on %q after %d moves: %q", i.Worker, s.moved(i.ID), s.m.ups[i.ID].Unkept)
+	if i := s.inst("app.api.0"); i.Worker != "w0" || s.moved(i.ID) != 0 || s.m.Ups[i.ID].Unkept != "" {
+		t.Errorf("on %q after %d moves: %q", i.Worker, s.moved(i.ID), s.m.Ups[i.ID].Unkept)
 	}
 	s.elsewhere(berlin, 30, nil)
 	e.live(30, time.Second)

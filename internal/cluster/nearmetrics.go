@@ -11,7 +11,7 @@ type nearCounts struct {
 // nearSamples are figures of what must be near. The mutex is held.
 func (m *model) nearSamples() []obs.Sample {
 	unkept := 0
-	for _, up := range m.ups {
+	for _, up := range m.Ups {
 		if up.Unkept != "" {
 			unkept++
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/bus/records"
+	"github.com/verge-edge/verge/internal/cluster/state"
 	"github.com/verge-edge/verge/internal/pki"
 	"github.com/verge-edge/verge/internal/policy/lease"
 	"github.com/verge-edge/verge/internal/wire"
@@ -78,17 +79,17 @@ type netChanges struct {
 }
 
 // blocks of addresses that the root gave; nil: none yet.
-func (m *model) blocks() *wire.ClusterLease { return blocksTable.One(m.db) }
+func (m *model) blocks() *wire.ClusterLease { return blocksTable.One(m.DB) }
 
 func (m *model) netLeft() netLeft {
-	if l := netLeftTable.One(m.db); l != nil {
+	if l := netLeftTable.One(m.DB); l != nil {
 		return *l
 	}
 	return netLeft{}
 }
 
 func (t *tx) netLeft() netLeft {
-	if l := netLeftTable.Get(t.rows, ""); l != nil {
+	if l := netLeftTable.Get(t.Rows, ""); l != nil {
 		return *l
 	}
 	return netLeft{}
@@ -97,7 +98,7 @@ func (t *tx) netLeft() netLeft {
 func (t *tx) setLeft(l netLeft) {
 	l.V = wire.Version
 	if old := t.netLeft(); !records.Same(l, old) {
-		netLeftTable.Put(t.rows, "", &l)
+		netLeftTable.Put(t.Rows, "", &l)
 	}
 }
 
@@ -120,26 +121,26 @@ func (t *tx) leases(now time.Time) {
 	have := map[string]*wire.Lease{}
 	var names []string
 	for _, name := range records.SortedKeys(m.net.leases) {
-		l, w := t.lease(name), m.workers[name]
+		l, w := t.lease(name), m.Workers[name]
 		if w != nil && (l.Key == "" || l.Key == w.KeyHash) {
 			have[name] = &l.Lease
 			continue
 		}
 		// It was removed, or another node has its name.
 		until := now.Add(pki.LeafTTL + pki.RenewGrace)
-		if g := m.gone[l.Key]; g != nil {
+		if g := m.Gone[l.Key]; g != nil {
 			until = g.Until
 		}
 		numbers, subnets := lease.Parts(&l.Lease)
 		left.Rests = append(slices.Clone(left.Rests), lease.Rests("worker "+name, 0, numbers, subnets, now.Round(0), until)...)
 		t.net.leases[name], t.net.told[name] = nil, nil
 	}
-	if mark := m.mark(); mark != nil && !left.Fenced.Equal(mark.At) {
+	if mark := m.Mark(); mark != nil && !left.Fenced.Equal(mark.At) {
 		left.Rests = append(slices.Clone(left.Rests), lease.Fence(m.blocks(), have, left.Rests, now.Round(0), now.Round(0).Add(pki.LeafTTL+pki.RenewGrace))...)
 		left.Fenced = mark.At
 	}
-	for name, w := range m.workers {
-		if !w.Revoked.IsZero() && have[name] == nil || m.unasked(name) && have[name] == nil {
+	for name, w := range m.Workers {
+		if !w.Revoked.IsZero() && have[name] == nil || m.Unasked(name) && have[name] == nil {
 			continue // it may have one, which it says when it is heard
 		}
 		names = append(names, name)
@@ -152,13 +153,13 @@ func (t *tx) leases(now time.Time) {
 	}
 	t.setLeft(left)
 	for name, l := range lease.Assign(m.blocks(), have, left.Rests, names, now) {
-		t.setLease(name, *l, m.workers[name])
+		t.setLease(name, *l, m.Workers[name])
 	}
 	t.tellNetwork()
 }
 
 // setLease gives a worker a lease; another one than it had is not signed yet.
-func (t *tx) setLease(name string, l wire.Lease, w *worker) {
+func (t *tx) setLease(name string, l wire.Lease, w *state.Worker) {
 	t.net.leases[name] = &workerLease{Lease: l, Key: w.KeyHash}
 }
 
@@ -189,7 +190,7 @@ func take(blocks *wire.ClusterLease, have map[string]*wire.Lease, rests []lease.
 func (t *tx) tellNetwork() {
 	m := t.m
 	all := m.relays()
-	for name := range m.workers {
+	for name := range m.Workers {
 		l := t.lease(name)
 		if l == nil {
 			continue
@@ -197,7 +198,7 @@ func (t *tx) tellNetwork() {
 		own := m.relayName(name)
 		relays := slices.DeleteFunc(slices.Clone(all), func(r wire.Relay) bool { return r.Name == own })
 		old := m.net.told[name]
-		signed := old != nil && l.By == m.net.signs && l.As == m.peer(name)
+		signed := old != nil && l.By == m.net.signs && l.As == m.Peer(name)
 		if signed && records.Same(old.Relays, relays) {
 			continue
 		}
@@ -206,11 +207,11 @@ func (t *tx) tellNetwork() {
 			next.Lease, next.Away = old.Lease, old.Away
 		} else {
 			signs := *l
-			signs.By, signs.As = m.net.signs, m.peer(name)
+			signs.By, signs.As = m.net.signs, m.Peer(name)
 			t.net.leases[name] = &signs
 		}
 		t.net.told[name] = next
-		t.nudge[name] = true
+		t.Nudge[name] = true
 	}
 }
 
@@ -225,7 +226,7 @@ func (c *core) signLeases(t *tx) {
 		if l := t.lease(name); l != nil && c.sign != nil {
 			if n.Lease, err = c.sign(l.Lease); err == nil {
 				away := l.Lease
-				away.Worker = c.m.peer(name)
+				away.Worker = c.m.Peer(name)
 				n.Away, err = c.sign(away)
 			}
 		}
@@ -251,8 +252,8 @@ func (m *model) relays() []wire.Relay {
 // them.
 func (m *model) ownRelays() []wire.Relay {
 	var out []wire.Relay
-	for _, name := range records.SortedKeys(m.workers) {
-		w := m.workers[name]
+	for _, name := range records.SortedKeys(m.Workers) {
+		w := m.Workers[name]
 		if w.Info.Network == nil || w.Info.Network.Relay == nil || !w.Revoked.IsZero() || len(out) == wire.MaxClusterRelays {
 			continue
 		}
@@ -264,7 +265,7 @@ func (m *model) ownRelays() []wire.Relay {
 	return out
 }
 
-func (m *model) relayName(worker string) string { return m.name + "/" + m.peer(worker) }
+func (m *model) relayName(worker string) string { return m.Name + "/" + m.Peer(worker) }
 
 // shownNetwork is what a worker says of the network, with relays of this cluster under
 // the names that people know.
@@ -272,10 +273,10 @@ func (m *model) shownNetwork(n *wire.NetworkInfo) *wire.NetworkInfo {
 	if n == nil || n.Via == "" {
 		return n
 	}
-	for name := range m.workers {
+	for name := range m.Workers {
 		if n.Via == m.relayName(name) {
 			said := *n
-			said.Via = m.name + "/" + name
+			said.Via = m.Name + "/" + name
 			return &said
 		}
 	}
@@ -284,7 +285,7 @@ func (m *model) shownNetwork(n *wire.NetworkInfo) *wire.NetworkInfo {
 
 // relayOf is the relay through which a worker is reached, "" if none: the one that
 // it says, or the first where it has no address at which others reach it.
-func (t *tx) relayOf(w *worker) string {
+func (t *tx) relayOf(w *state.Worker) string {
 	m, n := t.m, w.Info.Network
 	if n == nil || n.Mode != wire.NetworkOverlay {
 		return ""
@@ -301,7 +302,7 @@ func (t *tx) relayOf(w *worker) string {
 
 // need is what the root is told.
 func (m *model) need() *wire.NetworkNeed {
-	n := lease.Need(m.blocks(), m.netLeft().Rests, len(m.workers), time.Time{})
+	n := lease.Need(m.blocks(), m.netLeft().Rests, len(m.Workers), time.Time{})
 	n.Relays = m.ownRelays()
 	return n
 }
@@ -325,7 +326,7 @@ func (m *model) networkView() *wire.NetworkView {
 // asked yet.
 func (m *model) withoutIPv4() string {
 	n := 0
-	for name := range m.workers {
+	for name := range m.Workers {
 		if l := m.net.leases[name]; l != nil && !l.IPv4.IsValid() {
 			n++
 		}
@@ -339,12 +340,12 @@ func (m *model) withoutIPv4() string {
 // givenNumbers are those that the root has given, by application and namespace.
 func (m *model) givenNumbers() map[[2]string]uint32 {
 	out := map[[2]string]uint32{}
-	for _, r := range m.far {
+	for _, r := range m.Far {
 		if r.AppNumber != 0 {
 			out[[2]string{r.App, cmp.Or(r.Namespace, api.DefaultNamespace)}] = r.AppNumber
 		}
 	}
-	for _, s := range m.given {
+	for _, s := range m.Given {
 		if s.AppNumber != 0 {
 			out[[2]string{s.App, cmp.Or(s.Namespace, api.DefaultNamespace)}] = s.AppNumber
 		}
@@ -368,7 +369,7 @@ func (t *tx) appNumber(app, namespace string) uint32 {
 	if n := t.siteNumber(app); n != nil && same(n.Namespace) {
 		return n.Number
 	}
-	if m.mark() != nil {
+	if m.Mark() != nil {
 		return 0 // a worker that has not been heard yet may know one
 	}
 	used := t.usedNumbers()
@@ -414,16 +415,16 @@ func (t *tx) adoptNumber(s *wire.Share, st wire.InstanceStatus) uint32 {
 // usedNumbers are all that something here may still have.
 func (t *tx) usedNumbers() map[uint32]bool {
 	used := map[uint32]bool{}
-	for _, s := range t.m.given {
+	for _, s := range t.m.Given {
 		used[s.AppNumber] = true
 	}
-	for _, r := range t.m.far {
+	for _, r := range t.m.Far {
 		used[r.AppNumber] = true
 	}
-	for _, o := range t.m.orders {
+	for _, o := range t.m.Orders {
 		used[o.AppNumber] = true
 	}
-	for _, o := range t.orders {
+	for _, o := range t.Orders {
 		if o != nil {
 			used[o.AppNumber] = true
 		}
@@ -440,10 +441,10 @@ func (t *tx) dropNumbers() {
 		return
 	}
 	alive := map[string]bool{}
-	for _, s := range t.m.shares {
+	for _, s := range t.m.Shares {
 		alive[s.App] = true
 	}
-	for _, o := range t.m.orders {
+	for _, o := range t.m.Orders {
 		alive[o.App] = true
 	}
 	for app := range t.m.net.numbers {
@@ -456,35 +457,35 @@ func (t *tx) dropNumbers() {
 // orderNumber is the number that an order says: what its incarnation began with,
 // since the addresses of what runs do not change.
 func (t *tx) orderNumber(i *wire.Instance, s *wire.Share) uint32 {
-	if o := t.ordered(i.Worker + "." + i.ID); o != nil && o.Incarnation == i.Incarnation {
+	if o := t.Ordered(i.Worker + "." + i.ID); o != nil && o.Incarnation == i.Incarnation {
 		return o.AppNumber
 	}
 	return t.appNumber(s.App, s.Namespace)
 }
 
 // addrs of an instance on a worker, as far as they are that worker's to give.
-func (t *tx) addrs(i *wire.Instance, w *worker) []netip.Addr {
+func (t *tx) addrs(i *wire.Instance, w *state.Worker) []netip.Addr {
 	l := t.lease(w.Info.Name)
 	if l == nil {
 		return nil
 	}
-	o := t.ordered(w.Info.Name + "." + i.ID)
+	o := t.Ordered(w.Info.Name + "." + i.ID)
 	if o == nil {
 		return nil
 	}
-	if st, ok := w.status[i.ID]; ok {
+	if st, ok := w.Status[i.ID]; ok {
 		if st.Incarnation != o.Incarnation {
 			return nil
 		}
 		return lease.Mine(&l.Lease, o.AppNumber, st.Addrs)
 	}
-	if w.everHeard && w.inbox.Ack().Inc != "" {
+	if w.EverHeard && w.Inbox.Ack().Inc != "" {
 		return nil
 	}
 	// This process has not heard of it yet: what it said to the one before.
-	if r := t.m.routes[i.App+"."+i.Service]; r != nil {
+	if r := t.m.Routes[i.App+"."+i.Service]; r != nil {
 		for _, e := range r.Endpoints {
-			if e.Instance == i.ID && e.Worker == w.Info.Name && e.Cluster == t.m.name {
+			if e.Instance == i.ID && e.Worker == w.Info.Name && e.Cluster == t.m.Name {
 				return e.Addrs
 			}
 		}

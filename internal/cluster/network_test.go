@@ -10,6 +10,7 @@ import (
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/bus"
+	"github.com/verge-edge/verge/internal/cluster/state"
 	"github.com/verge-edge/verge/internal/enroll"
 	"github.com/verge-edge/verge/internal/policy/lease"
 	"github.com/verge-edge/verge/internal/wire"
@@ -20,8 +21,8 @@ import (
 func TestWorkersAreToldTheirSignedLease(t *testing.T) {
 	c := newTestCore(t, bus.NewMemStore())
 	now := time.Now()
-	c.m.peer = func(worker string) string { return "opaque-" + worker }
-	c.m.workers["w1"] = newWorker(workerRecord{V: wire.Version, Info: wire.WorkerInfo{Name: "w1"}, KeyHash: "k1"}, now)
+	c.m.Peer = func(worker string) string { return "opaque-" + worker }
+	c.m.Workers["w1"] = state.NewWorker(state.WorkerRecord{V: wire.Version, Info: wire.WorkerInfo{Name: "w1"}, KeyHash: "k1"}, now)
 	blocks := wire.ClusterLease{
 		V: wire.Version, Cluster: "edge", Index: 1, Prefix: lease.NewNetwork([5]byte{1}, lease.DefaultPool, lease.DefaultServices).Prefix,
 		Pool: lease.DefaultPool, Services: lease.DefaultServices, Numbers: []wire.Block{{From: 9, N: 9}}, Subnets: []wire.Block{{From: 1, N: 2}},
@@ -87,7 +88,7 @@ func TestWorkersAreToldTheirSignedLease(t *testing.T) {
 	}
 	rev := c.desiredOf("w1").Rev()
 	var away wire.Lease
-	if err := json.Unmarshal(second.Away.Body, &away); err != nil || away.Worker == "w1" || away.Worker != c.m.peer("w1") || away.Number != l.Number || string(second.Away.Sig) != "second" {
+	if err := json.Unmarshal(second.Away.Body, &away); err != nil || away.Worker == "w1" || away.Worker != c.m.Peer("w1") || away.Number != l.Number || string(second.Away.Sig) != "second" {
 		t.Errorf("others are shown %s %q, %v", second.Away.Body, second.Away.Sig, err)
 	}
 	if again := told(); c.desiredOf("w1").Rev() != rev || string(again.Lease.Sig) != "second" {
@@ -105,14 +106,14 @@ func TestWhatARemovedWorkerHadRests(t *testing.T) {
 	one, two := *s.fakes["w1"].lease, *s.fakes["w2"].lease
 	until := s.now.Add(time.Hour)
 	for name, key := range map[string]string{"w1": "k1", "w2": "k2"} {
-		w, l := s.m.workers[name], *s.m.net.leases[name]
+		w, l := s.m.Workers[name], *s.m.net.leases[name]
 		w.KeyHash, l.Key = key, key
 		s.m.net.leases[name] = &l
 	}
-	s.m.gone["k1"] = &enroll.Gone{Until: until}
-	delete(s.m.workers, "w1")
+	s.m.Gone["k1"] = &enroll.Gone{Until: until}
+	delete(s.m.Workers, "w1")
 	delete(s.fakes, "w1")
-	s.m.workers["w2"].KeyHash = "k3" // another node has its name now
+	s.m.Workers["w2"].KeyHash = "k3" // another node has its name now
 	s.fakes["w2"].lease = nil
 	delete(s.m.net.told, "w2")
 	s.addWorker("w3")
@@ -139,7 +140,7 @@ func TestWhatARemovedWorkerHadRests(t *testing.T) {
 func TestARestoredClusterKeepsLeases(t *testing.T) {
 	s := newSim(t, "w1")
 	s.ticks(2, time.Second)
-	given, disk := maps.Clone(s.m.given), maps.Clone(s.disk)
+	given, disk := maps.Clone(s.m.Given), maps.Clone(s.disk)
 	for _, l := range []string{keyLease + "w1", keyNet + "w1" + netOf} {
 		delete(disk, l) // it had none yet
 	}
@@ -167,7 +168,7 @@ func TestARestoredClusterKeepsLeases(t *testing.T) {
 	more.Numbers = append(slices.Clone(more.Numbers), wire.Block{From: 900, N: 9})
 	s.grant(more)
 	s.fakes["lost"] = gone // still there, on the data path
-	s.m.workers["lost"] = newWorker(workerRecord{Info: wire.WorkerInfo{Name: "lost"}, Revoked: s.now}, s.now)
+	s.m.Workers["lost"] = state.NewWorker(state.WorkerRecord{Info: wire.WorkerInfo{Name: "lost"}, Revoked: s.now}, s.now)
 	s.ticks(3, time.Second)
 	if got := s.fakes["new"].lease; got == nil || got.Number < 900 || got.Number == lost.Number {
 		t.Errorf("the new worker has %+v", got)
@@ -180,29 +181,29 @@ func TestNumbersOfApplications(t *testing.T) {
 	s := newSim(t, "w1", "w2")
 	s.share("web", 1, nil) // without a number: as if it began here
 	s.ticks(4, time.Second)
-	n := s.m.routes["app.web"].AppNumber
-	if !lease.SiteOwns(3, n) || s.m.orders[s.inst("app.web.0").Worker+".app.web.0"].AppNumber != n {
+	n := s.m.Routes["app.web"].AppNumber
+	if !lease.SiteOwns(3, n) || s.m.Orders[s.inst("app.web.0").Worker+".app.web.0"].AppNumber != n {
 		t.Fatalf("it has number %d", n)
 	}
 	s.restart()
 	s.ticks(3, time.Second)
-	if got := s.m.routes["app.web"].AppNumber; got != n {
+	if got := s.m.Routes["app.web"].AppNumber; got != n {
 		t.Errorf("after a restart it has %d", got)
 	}
 	// The root takes it over under another number.
-	sh := *s.m.given["app.web"]
+	sh := *s.m.Given["app.web"]
 	sh.AppNumber = 77
-	s.m.given["app.web"] = &sh
+	s.m.Given["app.web"] = &sh
 	s.m.effect()
 	s.ticks(2, time.Second)
 	i := s.inst("app.web.0")
-	if got := s.m.orders[i.Worker+".app.web.0"].AppNumber; got != n {
+	if got := s.m.Orders[i.Worker+".app.web.0"].AppNumber; got != n {
 		t.Errorf("what runs has number %d in its order", got)
 	}
 	s.again("web", -1)
 	s.ticks(10, time.Second)
 	i = s.inst("app.web.0")
-	if got := s.m.orders[i.Worker+".app.web.0"].AppNumber; got != 77 {
+	if got := s.m.Orders[i.Worker+".app.web.0"].AppNumber; got != 77 {
 		t.Errorf("started again it has number %d", got)
 	}
 	s.unshare("web")
@@ -215,7 +216,7 @@ func TestNumbersOfApplications(t *testing.T) {
 func TestRelaysComeNearestFirst(t *testing.T) {
 	s := newSim(t, "w1", "w2", "w3")
 	overlay := &wire.NetworkInfo{Mode: wire.NetworkOverlay}
-	s.m.workers["w1"].Info.Network, s.m.workers["w2"].Info.Network = overlay, &wire.NetworkInfo{Mode: wire.NetworkOverlay, Relay: &wire.Relay{Name: "me", Key: "k"}}
+	s.m.Workers["w1"].Info.Network, s.m.Workers["w2"].Info.Network = overlay, &wire.NetworkInfo{Mode: wire.NetworkOverlay, Relay: &wire.Relay{Name: "me", Key: "k"}}
 	s.m.blocks().Relays = []wire.Relay{{Name: "root"}, {Name: "fog/x"}}
 	s.ticks(2, time.Second)
 	names := func(worker string) (out []string) {
@@ -233,7 +234,7 @@ func TestRelaysComeNearestFirst(t *testing.T) {
 	if got := s.m.need().Relays; len(got) != 1 || got[0].Name != "edge/w2" || got[0].Key != "k" {
 		t.Errorf("the root is told of %+v", got)
 	}
-	w1 := s.m.workers["w1"]
+	w1 := s.m.Workers["w1"]
 	if got := s.m.begin().relayOf(w1); got != "" {
 		t.Errorf("a worker with an address is reached through %q", got)
 	}
@@ -245,7 +246,7 @@ func TestRelaysComeNearestFirst(t *testing.T) {
 	if got := s.m.begin().relayOf(w1); got != "root" {
 		t.Errorf("a worker that says root is reached through %q", got)
 	}
-	if got := s.m.begin().relayOf(s.m.workers["w3"]); got != "" {
+	if got := s.m.begin().relayOf(s.m.Workers["w3"]); got != "" {
 		t.Errorf("a worker without the overlay is reached through %q", got)
 	}
 }
@@ -256,11 +257,11 @@ func TestProcessorsAreToldToThoseWhoNeedThem(t *testing.T) {
 	for policy, said := range map[string]bool{api.PolicyClosest: false, api.PolicyWeighted: true} {
 		s.share("web", 1, func(v *api.Service) { v.Policy.Name = policy })
 		s.ticks(4, time.Second)
-		has := s.m.workers["w1"].Info.Capacity.CPU
-		if e := s.m.routes["app.web"].Endpoints[0]; has == 0 || e.CPU != has {
+		has := s.m.Workers["w1"].Info.Capacity.CPU
+		if e := s.m.Routes["app.web"].Endpoints[0]; has == 0 || e.CPU != has {
 			t.Errorf("%s: the route says %v, the worker has %v", policy, e.CPU, has)
 		}
-		if up := s.m.ups["app.web.0"]; (up.CPU == has) != said {
+		if up := s.m.Ups["app.web.0"]; (up.CPU == has) != said {
 			t.Errorf("%s: the root is told %v", policy, up.CPU)
 		}
 	}
@@ -269,19 +270,19 @@ func TestProcessorsAreToldToThoseWhoNeedThem(t *testing.T) {
 // With export: relay no worker's address leaves the cluster.
 func TestOnlyARelayIsNamed(t *testing.T) {
 	s := newSim(t, "w1")
-	s.m.workers["w1"].Info.Network = &wire.NetworkInfo{Mode: wire.NetworkOverlay}
+	s.m.Workers["w1"].Info.Network = &wire.NetworkInfo{Mode: wire.NetworkOverlay}
 	s.m.blocks().Relays = []wire.Relay{{Name: "root"}}
 	s.share("web", 1, nil)
 	s.ticks(4, time.Second)
-	if up := s.m.ups["app.web.0"]; up.Address == "" || up.Relay != "" || len(up.Addrs) != 2 {
+	if up := s.m.Ups["app.web.0"]; up.Address == "" || up.Relay != "" || len(up.Addrs) != 2 {
 		t.Fatalf("the root is told %+v", up)
 	}
 	s.m.net.relayOnly = true
 	s.ticks(2, time.Second)
-	if up := s.m.ups["app.web.0"]; up.Address != "" || up.Relay != "root" || len(up.Addrs) != 2 {
+	if up := s.m.Ups["app.web.0"]; up.Address != "" || up.Relay != "root" || len(up.Addrs) != 2 {
 		t.Errorf("the root is told address %q, relay %q, %v", up.Address, up.Relay, up.Addrs)
 	}
-	if e := s.m.routes["app.web"].Endpoints[0]; e.Address == "" {
+	if e := s.m.Routes["app.web"].Endpoints[0]; e.Address == "" {
 		t.Error("within the cluster the address is gone too")
 	}
 }

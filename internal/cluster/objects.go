@@ -24,11 +24,11 @@ func (c *Cluster) workerCaller(cs tls.ConnectionState, s pki.Subject) (rest.Prin
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if w := c.m.workers[s.Name]; w == nil || !w.Revoked.IsZero() {
+	if w := c.m.Workers[s.Name]; w == nil || !w.Revoked.IsZero() {
 		return rest.Principal{}, fmt.Errorf("%s is not known here", s)
 	}
 	runs, reads := map[string]bool{}, map[string]bool{wire.ProgramsNamespace: true} // what it is upgraded to is no secret
-	for key, o := range c.m.orders {
+	for key, o := range c.m.Orders {
 		if strings.HasPrefix(key, s.Name+".") && o.Spec != nil {
 			runs[wire.OrderNamespace(o)], reads[wire.OrderNamespace(o)] = true, true
 		}

@@ -12,7 +12,7 @@ import (
 func (b backend) Job(ctx context.Context, app, service string, q wire.JobRequest) (wire.JobResult, error) {
 	res := wire.JobResult{Name: app + "." + service}
 	b.mu.Lock()
-	s := b.m.shares[res.Name]
+	s := b.m.Shares[res.Name]
 	b.mu.Unlock()
 	switch {
 	case s == nil:

@@ -12,6 +12,7 @@ import (
 	"github.com/verge-edge/verge/client"
 	"github.com/verge-edge/verge/internal/access"
 	"github.com/verge-edge/verge/internal/bus"
+	"github.com/verge-edge/verge/internal/cluster/state"
 	"github.com/verge-edge/verge/internal/enroll"
 	"github.com/verge-edge/verge/internal/objects"
 	"github.com/verge-edge/verge/internal/people"
@@ -27,7 +28,7 @@ func served(t *testing.T) (b backend, admin client.Context) {
 	t.Helper()
 	ctx, store := t.Context(), bus.NewMemStore()
 	c := newTestCore(t, store)
-	c.name, c.m.name = "xsite", "xsite"
+	c.name, c.m.Name = "xsite", "xsite"
 	shelf, err := objects.Open(t.Context(), objects.Options{Store: c.store, Blobs: bus.NewMemBlobs(), Site: c.name})
 	if err != nil {
 		t.Fatal(err)
@@ -54,12 +55,12 @@ func served(t *testing.T) (b backend, admin client.Context) {
 	if err := (*rootDesired)(c).Take(ctx, true, changes, wire.Rev{Inc: "root", N: 1}, nil); err != nil {
 		t.Fatal(err)
 	}
-	c.m.workers["xmachine"] = newWorker(workerRecord{Info: wire.WorkerInfo{Name: "xmachine"}}, time.Now())
+	c.m.Workers["xmachine"] = state.NewWorker(state.WorkerRecord{Info: wire.WorkerInfo{Name: "xmachine"}}, time.Now())
 	if _, err := c.pass(ctx, time.Now(), true); err != nil {
 		t.Fatal(err)
 	}
-	c.events.Add(time.Now(), c.m.tier(), "worker/xsite/xmachine", "xtext")
-	c.events.Add(time.Now(), c.m.tier(), "instance/xapp.web.0", "xtext")
+	c.events.Add(time.Now(), c.m.Tier(), "worker/xsite/xmachine", "xtext")
+	c.events.Add(time.Now(), c.m.Tier(), "instance/xapp.web.0", "xtext")
 	_, _, admin = resttest.Serve(t, b, func(o *server.Options) { o.Site, o.Referrals = "xsite", referrals })
 	return b, admin
 }
@@ -86,7 +87,7 @@ func TestOutsidersLearnNothing(t *testing.T) {
 	there, nowhere := there, resttest.Place{App: "nothing", Namespace: "nowhere", Cluster: "noplace", Worker: "noone"}
 	there.Cluster = "noplace"
 	resttest.OutsidersLearnNothing(t, admin, tokens, there, nowhere, "xtext", "xfar")
-	if len(b.m.locals) != 0 || b.m.shares["xapp.web"] == nil {
+	if len(b.m.locals) != 0 || b.m.Shares["xapp.web"] == nil {
 		t.Error("something was changed")
 	}
 }

@@ -29,7 +29,7 @@ func checkIndex(tb testing.TB, t *tx) {
 		slices.SortFunc(out, func(a, b place.WorkerView) int { return cmp.Compare(a.ID, b.ID) })
 		return out
 	}
-	for key := range t.m.shares {
+	for key := range t.m.Shares {
 		if now, then := views(t.index(), key), views(was, key); !reflect.DeepEqual(now, then) {
 			tb.Fatalf("the index has for %s\n%+v\nis\n%+v", key, then, now)
 		}
@@ -47,8 +47,8 @@ func BenchmarkPlaceMany(b *testing.B) {
 			for w := range workers {
 				name := fmt.Sprintf("w%05d", w)
 				s.addWorker(name)
-				s.m.workers[name].everHeard = true
-				s.m.workers[name].Info.Capacity = api.Resources{CPU: 64000, Memory: 64 << 30, Disk: 640 << 30}
+				s.m.Workers[name].EverHeard = true
+				s.m.Workers[name].Info.Capacity = api.Resources{CPU: 64000, Memory: 64 << 30, Disk: 640 << 30}
 			}
 			for n := range services {
 				s.share(fmt.Sprintf("s%03d", n), instances/services, nil)
@@ -57,7 +57,7 @@ func BenchmarkPlaceMany(b *testing.B) {
 			for b.Loop() {
 				t := s.m.step(s.now)
 				placed := 0
-				for _, i := range t.insts {
+				for _, i := range t.Insts {
 					if i.Worker != "" {
 						placed++
 					}
@@ -65,7 +65,7 @@ func BenchmarkPlaceMany(b *testing.B) {
 				if placed != instances {
 					b.Fatalf("%d of %d have a worker", placed, instances)
 				}
-				for _, w := range t.whys {
+				for _, w := range t.Whys {
 					decided += w.Decision.TookNs
 				}
 				if _, err := t.Encode(); err != nil {

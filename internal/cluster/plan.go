@@ -11,6 +11,7 @@ import (
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/access"
 	"github.com/verge-edge/verge/internal/bus/records"
+	"github.com/verge-edge/verge/internal/cluster/state"
 	"github.com/verge-edge/verge/internal/policy/job"
 	"github.com/verge-edge/verge/internal/policy/place"
 	"github.com/verge-edge/verge/internal/policy/plan"
@@ -35,7 +36,7 @@ const (
 // what is forgotten here, and what is shared and modified after all.
 func (m *model) clone() *model {
 	c := *m
-	c.Model = m.Model.clone()
+	c.Model = m.Model.Clone()
 	c.attach()
 	// A plan goes by none of what instances and hooks answer: it changes all the time.
 	c.outcomes, c.waveWords, c.counts = nil, nil, nil
@@ -56,7 +57,7 @@ func (m *model) clone() *model {
 // the decisions. whole is false if it took too long.
 func (m *model) rehearse(ctx context.Context, by *consulting, now time.Time) (whys map[wire.InstanceID]*place.Record, whole bool) {
 	whys = map[wire.InstanceID]*place.Record{}
-	m.rehearsing = true
+	m.Rehearsing = true
 	for range maxScenes {
 		for range maxRounds {
 			t := m.step(now)
@@ -67,7 +68,7 @@ func (m *model) rehearse(ctx context.Context, by *consulting, now time.Time) (wh
 			if asked := by != nil && by.ask(ctx, m, t); len(groups) == 0 && !asked {
 				break
 			}
-			for id, w := range t.whys {
+			for id, w := range t.Whys {
 				if w != nil {
 					whys[id] = w
 				}
@@ -88,28 +89,28 @@ func (m *model) rehearse(ctx context.Context, by *consulting, now time.Time) (wh
 // perform lets the workers do what they are told: what is started runs and is ready
 // at once. What runs already stays as it is. It reports whether there was anything.
 func (m *model) perform() (changed bool) {
-	for name, w := range m.workers {
-		if w.suspect || !w.everHeard {
+	for name, w := range m.Workers {
+		if w.Suspect || !w.EverHeard {
 			continue
 		}
-		w.current = true
-		for id, st := range w.status {
-			switch o := m.orders[name+"."+id]; {
+		w.Current = true
+		for id, st := range w.Status {
+			switch o := m.Orders[name+"."+id]; {
 			case o == nil:
-				delete(w.status, id)
+				delete(w.Status, id)
 				changed = true
 			case o.Stop && (st.Phase == wire.PhaseRunning || st.Phase == wire.PhasePending):
 				st.Phase, st.Ready = wire.PhaseStopped, false
-				w.status[id], changed = st, true
+				w.Status[id], changed = st, true
 			}
 		}
 	}
-	for key, o := range m.orders {
-		w := m.workers[strings.TrimSuffix(key, "."+o.ID)]
-		if w == nil || w.suspect || !w.everHeard || o.Stop {
+	for key, o := range m.Orders {
+		w := m.Workers[strings.TrimSuffix(key, "."+o.ID)]
+		if w == nil || w.Suspect || !w.EverHeard || o.Stop {
 			continue
 		}
-		st, known := w.status[o.ID]
+		st, known := w.Status[o.ID]
 		switch {
 		case !known || st.Incarnation != o.Incarnation:
 			st = wire.InstanceStatus{V: wire.Version, ID: o.ID, Incarnation: o.Incarnation, Revision: o.Revision, Phase: wire.PhaseRunning, Ready: true}
@@ -121,7 +122,7 @@ func (m *model) perform() (changed bool) {
 		default:
 			continue
 		}
-		w.status[o.ID], changed = st, true
+		w.Status[o.ID], changed = st, true
 	}
 	return changed
 }
@@ -130,21 +131,21 @@ func (m *model) perform() (changed bool) {
 // that there were, m is how it ended. Workers are named where details is set.
 func (m *model) becomes(app string, before map[wire.InstanceID]*wire.Instance, whys map[wire.InstanceID]*place.Record, details bool, now time.Time) []wire.InstancePlan {
 	t := m.begin()
-	t.now = now
+	t.Now = now
 	where := func(i *wire.Instance) string {
 		if !details || i.Worker == "" {
-			return m.name
+			return m.Name
 		}
-		return m.name + "/" + i.Worker
+		return m.Name + "/" + i.Worker
 	}
 	var out []wire.InstancePlan
 	for _, id := range records.SortedKeys(before) {
 		a := before[id]
-		if b := m.insts[id]; a.App == app && !a.Draining && !standIn(a) && (b == nil || !t.wanted(b)) {
+		if b := m.Insts[id]; a.App == app && !a.Draining && !standIn(a) && (b == nil || !t.wanted(b)) {
 			out = append(out, wire.InstancePlan{ID: id, Service: a.Service, Action: wire.PlanStop, From: where(a), Why: "no longer wanted", State: wire.Terminated})
 		}
 	}
-	for _, b := range t.instances() {
+	for _, b := range t.Instances() {
 		if b.App != app || !t.wanted(b) || standIn(b) {
 			continue
 		}
@@ -162,7 +163,7 @@ func (m *model) becomes(app string, before map[wire.InstanceID]*wire.Instance, w
 			p.Action, p.To, p.Why = wire.PlanStart, where(b), lastWhy(b, wire.WorkerScheduled)
 		case a.Incarnation == b.Incarnation:
 			p.To = p.From
-			if s := m.shares[b.App+"."+b.Service]; s != nil && b.State == wire.Running && b.Revision != s.Revision {
+			if s := m.Shares[b.App+"."+b.Service]; s != nil && b.State == wire.Running && b.Revision != s.Revision {
 				p.Action = wire.PlanWait
 				p.Why = cmp.Or(p.Why, "it is brought to the new revision when its worker is heard of, and the others of its service are ready")
 			}
@@ -174,17 +175,17 @@ func (m *model) becomes(app string, before map[wire.InstanceID]*wire.Instance, w
 		if w := whys[b.ID]; details && w != nil && p.Action != wire.PlanKeep {
 			d := w.Decision
 			d.InputsOmitted, d.Workers = d.InputsOmitted+len(d.Workers), nil
-			p.Decisions = []wire.Explained{{Tier: m.tier(), At: w.At, Decision: d}}
+			p.Decisions = []wire.Explained{{Tier: m.Tier(), At: w.At, Decision: d}}
 		}
 		out = append(out, p)
 	}
-	for _, key := range records.SortedKeys(m.shares) {
-		s := m.shares[key]
+	for _, key := range records.SortedKeys(m.Shares) {
+		s := m.Shares[key]
 		if s.App != app || s.Spec.Cron == nil || s.Cron != nil && s.Cron.Elsewhere {
 			continue
 		}
 		for _, o := range ordinals(s) { // of which there is nothing before it is due
-			if id := instanceID(s.App, s.Service, o); t.inst(id) == nil {
+			if id := instanceID(s.App, s.Service, o); t.Inst(id) == nil {
 				out = append(out, wire.InstancePlan{ID: id, Service: s.Service, Action: wire.PlanLater, Why: t.due(s)})
 			}
 		}
@@ -222,7 +223,7 @@ func (t *tx) due(s *wire.Share) string {
 	if err != nil {
 		return err.Error()
 	}
-	at := rules.Schedule.Next(t.now)
+	at := rules.Schedule.Next(t.Now)
 	if at.IsZero() {
 		return "its schedule has no time to come"
 	}
@@ -247,10 +248,10 @@ func lastWhy(i *wire.Instance, to wire.State) string {
 // planNotes say what a plan does not know.
 func (m *model) planNotes(whole bool, now time.Time) (notes []string) {
 	if m.gathering(now) {
-		notes = append(notes, "cluster "+m.name+" has not heard from all its workers yet: what seems to have no place may have one then")
+		notes = append(notes, "cluster "+m.Name+" has not heard from all its workers yet: what seems to have no place may have one then")
 	}
 	if !whole {
-		notes = append(notes, "the plan of cluster "+m.name+" was cut off: it goes on in the same way")
+		notes = append(notes, "the plan of cluster "+m.Name+" was cut off: it goes on in the same way")
 	}
 	return notes
 }
@@ -274,26 +275,26 @@ func (c *core) planShares(ctx context.Context, q *wire.PlanAsk, measure time.Dur
 	c.planning.Lock()
 	defer c.planning.Unlock()
 	c.mu.Lock()
-	if c.m.unasked(theRoot) {
+	if c.m.Unasked(state.TheRoot) {
 		c.mu.Unlock()
 		return out, wire.Problemf(409, "recovering", "wait until it has recovered: verge recovery, at the cluster", "the cluster was restored and does not plan yet", "cluster %s hears its workers first", c.name)
 	}
-	m, details := c.m.clone(), c.m.details
+	m, details := c.m.clone(), c.m.Details
 	if c.ports != nil {
-		m.otherPorts = c.ports.others(m.name)
+		m.otherPorts = c.ports.others(m.Name)
 	}
 	by := c.consulting(m)
 	by.meter = c.measureFor(measure)
-	before := maps.Clone(c.m.insts)
+	before := maps.Clone(c.m.Insts)
 	c.mu.Unlock()
 	keys := records.SortedKeys(given)
-	for key, s := range m.given {
+	for key, s := range m.Given {
 		if s.App == q.App && given[key] == nil {
-			delete(m.given, key)
+			delete(m.Given, key)
 			keys = append(keys, key)
 		}
 	}
-	maps.Copy(m.given, given)
+	maps.Copy(m.Given, given)
 	m.effect(keys...)
 	conflicts := len(m.conflicts)
 	ctx, cancel := context.WithTimeout(ctx, rehearseFor+by.meter.span)
@@ -342,7 +343,7 @@ func (c *core) planLocal(ctx context.Context, source []byte, now time.Time) (wir
 	by := c.consulting(m)
 	by.meter = c.measureFor(planMeasureFor)
 	c.mu.Unlock()
-	out = wire.Plan{ApplyResult: res, Namespace: e.ns, Source: m.tier(), Services: plan.Services(was, m.written(spec.Application))}
+	out = wire.Plan{ApplyResult: res, Namespace: e.ns, Source: m.Tier(), Services: plan.Services(was, m.written(spec.Application))}
 	ctx, cancel := context.WithTimeout(ctx, 5*rehearseFor+by.meter.span)
 	defer cancel()
 	whys, whole := m.rehearse(ctx, by, now)
@@ -370,13 +371,13 @@ func (c *core) rehearseApply(ctx context.Context, spec *api.Application, res *wi
 		return nil, nil, nil, err
 	}
 	t.Done()
-	return e, maps.Clone(c.m.insts), was, nil
+	return e, maps.Clone(c.m.Insts), was, nil
 }
 
 // written is what counts here of an application, as a descriptor; nil: nothing.
 func (m *model) written(app string) *api.Application {
 	out := &api.Application{Application: app, Services: map[string]*api.Service{}}
-	for _, s := range m.shares {
+	for _, s := range m.Shares {
 		if s.App == app {
 			svc := *s.Spec
 			svc.Replicas = api.Replicas{Min: promised(s), Max: promised(s)}

@@ -20,7 +20,7 @@ func (s *site) everything() string {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	b, err := json.Marshal([]any{entries, s.store.Rev(), s.c.m.have(), s.c.lost.at, s.c.events.After(s.t.Context(), 0, 0)})
+	b, err := json.Marshal([]any{entries, s.store.Rev(), s.c.m.Have(), s.c.lost.at, s.c.events.After(s.t.Context(), 0, 0)})
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -69,7 +69,7 @@ func actions(list []wire.InstancePlan) string {
 // what runs, where and in which incarnation.
 func (s *site) running() map[string]string {
 	out := map[string]string{}
-	for id, i := range s.c.m.insts {
+	for id, i := range s.c.m.Insts {
 		if placed(i) {
 			out[id] = fmt.Sprint(i.Worker, i.Incarnation)
 		}
@@ -111,11 +111,11 @@ func TestAPlanIsWhatIsDone(t *testing.T) {
 			if !same[p.Action] {
 				t.Errorf("%s was to %s, and went from %q to %q", p.ID, p.Action, before, after)
 			}
-			if p.To != "" && p.To != "edge/"+s.c.m.insts[p.ID].Worker {
-				t.Errorf("%s was to be on %s, and is on %s", p.ID, p.To, s.c.m.insts[p.ID].Worker)
+			if p.To != "" && p.To != "edge/"+s.c.m.Insts[p.ID].Worker {
+				t.Errorf("%s was to be on %s, and is on %s", p.ID, p.To, s.c.m.Insts[p.ID].Worker)
 			}
-			if p.Action == wire.PlanWait && (p.Why == "" || !strings.Contains(s.c.m.insts[p.ID].Reason, p.Why)) {
-				t.Errorf("%s was to wait because %q, and waits because %q", p.ID, p.Why, s.c.m.insts[p.ID].Reason)
+			if p.Action == wire.PlanWait && (p.Why == "" || !strings.Contains(s.c.m.Insts[p.ID].Reason, p.Why)) {
+				t.Errorf("%s was to wait because %q, and waits because %q", p.ID, p.Why, s.c.m.Insts[p.ID].Reason)
 			}
 			if (p.Action == wire.PlanStart || p.Action == wire.PlanWait) && len(p.Decisions) != 1 {
 				t.Errorf("no decision about %s", p.ID)
@@ -130,7 +130,7 @@ func TestAPlanIsWhatIsDone(t *testing.T) {
 // A worker that is named differently or that may not be seen is not named.
 func TestAPlanKeepsDetailsToItself(t *testing.T) {
 	s := newSite(t)
-	s.c.m.details = false
+	s.c.m.Details = false
 	s.give(web(1, "a"), 1)
 	for _, p := range s.ask(web(2, "b"), 2).Instances {
 		if p.To != "edge" || p.From != "" && p.From != "edge" || len(p.Decisions) > 0 {
@@ -195,13 +195,13 @@ func TestAPlanAtTheSite(t *testing.T) {
 func TestAPlanWithAWorkerAway(t *testing.T) {
 	s := newSite(t)
 	s.give(web(2, "a"), 2)
-	away := s.c.m.insts["app.web.0"].Worker
+	away := s.c.m.Insts["app.web.0"].Worker
 	s.fakes[away].linked = false
 	s.now = s.now.Add(time.Second)
 	s.fakes[away].act(s.sim, away)
 	p := s.ask(web(2, "b"), 2)
 	for _, i := range p.Instances {
-		if s.c.m.insts[i.ID].Worker != away {
+		if s.c.m.Insts[i.ID].Worker != away {
 			continue
 		}
 		if i.Action != wire.PlanWait || i.Why == "" {

@@ -40,7 +40,7 @@ func (c *consulting) ask(ctx context.Context, m *model, t *tx) (answers bool) {
 	calls := batches(t.asks, c.plugins)
 	for _, name := range records.SortedKeys(calls) {
 		for _, asks := range calls[name] {
-			answers = c.call(ctx, m, c.plugins[name], asks, t.now) || answers
+			answers = c.call(ctx, m, c.plugins[name], asks, t.Now) || answers
 		}
 	}
 	return answers

@@ -44,8 +44,8 @@ func TestAPlanAsksThePlugin(t *testing.T) {
 		if len(p.Instances) != 2 || p.Instances[0].Action != wire.PlanStart || p.Instances[0].To != "edge/w2" || p.Instances[1].To != "edge/w1" || len(p.Notes) != 0 {
 			t.Errorf("%+v", p)
 		}
-		if len(c.m.counsels) != 0 || len(c.m.insts) != 0 {
-			t.Errorf("it left %v, %v", c.m.counsels, c.m.insts)
+		if len(c.m.counsels) != 0 || len(c.m.Insts) != 0 {
+			t.Errorf("it left %v, %v", c.m.counsels, c.m.Insts)
 		}
 	})
 }

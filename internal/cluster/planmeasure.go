@@ -66,7 +66,7 @@ func (p *planMeter) helps(ctx context.Context, m *model, now time.Time) bool {
 	}
 	p.decided = true
 	for _, key := range records.SortedKeys(waits) {
-		within := m.decideWithin(m.shares[key])
+		within := m.decideWithin(m.Shares[key])
 		m.near.since[key] = now.Add(-within)
 		p.note("%s %s; an apply decides after %s by what is known then", key, waits[key], within)
 	}
@@ -82,9 +82,9 @@ func (p *planMeter) note(format string, args ...any) {
 func (m *model) waitsNear(now time.Time) map[string]string {
 	t := m.begin()
 	out := map[string]string{}
-	for _, i := range t.instances() {
+	for _, i := range t.Instances() {
 		key := i.App + "." + i.Service
-		if s := m.shares[key]; s != nil && out[key] == "" && i.Worker == "" && t.wanted(i) && (i.State == wire.ClusterScheduled || i.State == wire.Failed || i.State == wire.Requested) {
+		if s := m.Shares[key]; s != nil && out[key] == "" && i.Worker == "" && t.wanted(i) && (i.State == wire.ClusterScheduled || i.State == wire.Failed || i.State == wire.Requested) {
 			if why := t.nearWait(s, now); why != "" {
 				out[key] = why
 			}

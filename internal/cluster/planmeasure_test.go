@@ -21,7 +21,7 @@ import (
 func (e *earth) plan(t *testing.T, span time.Duration) (map[wire.InstanceID]wire.InstancePlan, []string) {
 	t.Helper()
 	var mu sync.Mutex
-	meter := &planMeter{cluster: e.s.m.name, span: span, one: func(ctx context.Context, q question) (wire.Measured, error) {
+	meter := &planMeter{cluster: e.s.m.Name, span: span, one: func(ctx context.Context, q question) (wire.Measured, error) {
 		if e.silent[q.worker] {
 			<-ctx.Done()
 		}
@@ -29,13 +29,13 @@ func (e *earth) plan(t *testing.T, span time.Duration) (map[wire.InstanceID]wire
 		defer mu.Unlock()
 		return e.answer(q)
 	}}
-	m, before, had := e.s.m.clone(), maps.Clone(e.s.m.insts), len(e.s.m.near.pairs)
+	m, before, had := e.s.m.clone(), maps.Clone(e.s.m.Insts), len(e.s.m.near.pairs)
 	by := &consulting{meter: meter}
 	whys, whole := m.rehearse(t.Context(), by, e.s.now)
 	if !whole {
 		t.Fatal("it was cut off")
 	}
-	if len(e.s.m.near.pairs) != had || !maps.Equal(before, e.s.m.insts) {
+	if len(e.s.m.near.pairs) != had || !maps.Equal(before, e.s.m.Insts) {
 		t.Fatal("the plan has changed something")
 	}
 	out := map[wire.InstanceID]wire.InstancePlan{}
@@ -75,7 +75,7 @@ func TestAPlanMeasuresWhatIsNear(t *testing.T) {
 		}
 		e.live(12, time.Second)
 		for _, id := range []string{"app.api.0", "app.api.1", "app.edge.0"} {
-			if on := s.inst(id).Worker; plan[id].To != s.m.name+"/"+on {
+			if on := s.inst(id).Worker; plan[id].To != s.m.Name+"/"+on {
 				t.Errorf("%s is on %s, planned was %s", id, on, plan[id].To)
 			}
 		}

@@ -109,9 +109,9 @@ func (t *tx) advised(i *wire.Instance, s *wire.Share, r place.Request) place.Dec
 		if len(t.m.plugins) > 0 {
 			has = strings.Join(slices.Sorted(maps.Keys(t.m.plugins)), ", ")
 		}
-		return noDecision(r, fmt.Sprintf("cluster %s has no plugin %s (has %s)", t.m.name, r.Plugin, has))
+		return noDecision(r, fmt.Sprintf("cluster %s has no plugin %s (has %s)", t.m.Name, r.Plugin, has))
 	}
-	views, key, now := t.index().Views(i.App+"."+i.Service), requestKey(r), t.now
+	views, key, now := t.index().Views(i.App+"."+i.Service), requestKey(r), t.Now
 	c := t.counselOf(i.ID)
 	switch {
 	case c == nil || c.key != key || c.plugin != r.Plugin,
@@ -137,7 +137,7 @@ func (t *tx) advised(i *wire.Instance, s *wire.Share, r place.Request) place.Dec
 		d = place.Schedule(views, r)
 	}
 	if c.answer.Problem != "" && !c.told {
-		t.event("instance/"+i.ID, "plugin %s: %s; rom decides", r.Plugin, c.answer.Problem)
+		t.Event("instance/"+i.ID, "plugin %s: %s; rom decides", r.Plugin, c.answer.Problem)
 	}
 	if d.Chosen != "" {
 		t.counsels[i.ID] = nil
@@ -168,10 +168,10 @@ func (t *tx) resting(name, group string) string {
 		return ""
 	}
 	failed := fmt.Sprintf("it has failed %d times in a row (%s)", b.Failed, b.Why)
-	if t.now.Before(b.Until) {
+	if t.Now.Before(b.Until) {
 		return fmt.Sprintf("it was not asked: %s, and rests until %s", failed, b.Until.UTC().Format(time.TimeOnly))
 	}
-	another := !b.May(t.now)
+	another := !b.May(t.Now)
 	for key, a := range t.asks {
 		another = another || a.plugin == name && key != group
 	}

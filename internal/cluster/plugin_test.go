@@ -12,6 +12,7 @@ import (
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/bus"
+	"github.com/verge-edge/verge/internal/cluster/state"
 	"github.com/verge-edge/verge/internal/obs"
 	"github.com/verge-edge/verge/internal/plugin"
 	"github.com/verge-edge/verge/internal/policy/place"
@@ -32,17 +33,17 @@ func advisedCore(t *testing.T, o oracle, workers ...string) *core {
 	t.Helper()
 	c := newTestCore(t, bus.NewMemStore())
 	for _, name := range workers {
-		rec := workerRecord{V: wire.Version, Info: wire.WorkerInfo{
+		rec := state.WorkerRecord{V: wire.Version, Info: wire.WorkerInfo{
 			V: wire.Version, Name: name, Runtimes: []string{"process"}, Arch: "amd64", Capacity: api.Resources{CPU: 1000, Memory: 1 << 30, Disk: 1 << 30},
 		}}
-		w := newWorker(rec, time.Now())
-		w.everHeard, w.connected = true, true
-		c.m.workers[name] = w
+		w := state.NewWorker(rec, time.Now())
+		w.EverHeard, w.Connected = true, true
+		c.m.Workers[name] = w
 		b, err := json.Marshal(rec)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := c.store.Put(t.Context(), keyWorker+name, b); err != nil {
+		if _, err := c.store.Put(t.Context(), state.KeyWorker+name, b); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -72,7 +73,7 @@ func (c *core) delegate(t *testing.T, n int, change func(*api.Service), services
 		}
 		all = append(all, wire.Change{Key: "share.app." + svc, Value: b})
 	}
-	if err := (*rootDesired)(c).Take(t.Context(), true, all, wire.Rev{Inc: "root", N: c.m.have().N + 1}, nil); err != nil {
+	if err := (*rootDesired)(c).Take(t.Context(), true, all, wire.Rev{Inc: "root", N: c.m.Have().N + 1}, nil); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -103,8 +104,8 @@ func (c *core) passes(t *testing.T, d time.Duration) {
 func (c *core) heardAll() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, w := range c.m.workers {
-		w.heard = time.Now()
+	for _, w := range c.m.Workers {
+		w.Heard = time.Now()
 	}
 }
 
@@ -113,11 +114,11 @@ func (c *core) where(t *testing.T, id string) (worker string, d place.Decision) 
 	t.Helper()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	i := c.m.insts[id]
+	i := c.m.Insts[id]
 	if i == nil {
 		t.Fatalf("there is no %s", id)
 	}
-	if e, err := c.store.Get(t.Context(), keyWhy+id); err == nil {
+	if e, err := c.store.Get(t.Context(), state.KeyWhy+id); err == nil {
 		var r place.Record
 		if err := json.Unmarshal(e.Value, &r); err != nil {
 			t.Fatal(err)
@@ -191,7 +192,7 @@ func TestAPluginIsWaitedForWithoutBlocking(t *testing.T) {
 			}
 			synctest.Wait()
 		}
-		if i := c.m.insts["app.web.0"]; i.State != wire.ClusterScheduled || i.Reason != "asked plugin sage for a worker" || asked != 1 {
+		if i := c.m.Insts["app.web.0"]; i.State != wire.ClusterScheduled || i.Reason != "asked plugin sage for a worker" || asked != 1 {
 			t.Errorf("%s: %s, asked %d times", i.State, i.Reason, asked)
 		}
 		if c.m.clone().rehearse(t.Context(), nil, time.Now()); asked != 1 {
@@ -272,7 +273,7 @@ func TestAnOldAnswerNeverOvercommits(t *testing.T) {
 		if on["w1"] != 2 || on["w2"] != 2 || on[""] != 1 {
 			t.Errorf("%v after %d questions", on, asked)
 		}
-		if i := c.m.insts["app.web.4"]; i.State != wire.Requested || !strings.Contains(i.Reason, "full") && !strings.Contains(i.Reason, "cpu") {
+		if i := c.m.Insts["app.web.4"]; i.State != wire.Requested || !strings.Contains(i.Reason, "full") && !strings.Contains(i.Reason, "cpu") {
 			t.Errorf("the last is %s: %s", i.State, i.Reason)
 		}
 		before := asked
@@ -301,11 +302,11 @@ func TestAPluginMayRefuseAll(t *testing.T) {
 		}, "w1", "w2")
 		c.delegate(t, 1, nil, "web")
 		c.passes(t, 20*time.Second)
-		i := c.m.insts["app.web.0"]
+		i := c.m.Insts["app.web.0"]
 		if i.State != wire.Requested || i.Reason != "2 workers: 2 are rejected by plugin sage (dark); plugin sage: night shift" || asked != 1 {
 			t.Errorf("%s: %s; asked %d times", i.State, i.Reason, asked)
 		}
-		c.m.workers["w2"].Info.Labels = map[string]string{"day": "yes"}
+		c.m.Workers["w2"].Info.Labels = map[string]string{"day": "yes"}
 		c.passes(t, 5*time.Second)
 		if w, _ := c.where(t, "app.web.0"); w != "w2" || asked != 2 {
 			t.Errorf("on %q, asked %d times", w, asked)
@@ -372,7 +373,7 @@ func TestAHangingPluginIsBounded(t *testing.T) {
 			t.Errorf("%d questions were open at a time", most)
 		}
 		for _, svc := range []string{"a", "b", "c", "d", "e", "f", "g", "h"} {
-			i := c.m.insts["app."+svc+".0"]
+			i := c.m.Insts["app."+svc+".0"]
 			if i.Worker == "" || i.Since.Sub(begin) > 2*time.Second {
 				t.Errorf("%s is on %q after %s", svc, i.Worker, i.Since.Sub(begin))
 			}
@@ -398,8 +399,8 @@ func TestARestartAsksAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(next.stopAsking)
-		for _, w := range next.m.workers {
-			w.everHeard, w.connected = true, true
+		for _, w := range next.m.Workers {
+			w.EverHeard, w.Connected = true, true
 		}
 		next.register("sage", func(_ context.Context, q plugin.Question) (map[string]plugin.Verdict, error) {
 			return one(q, plugin.Verdict{Ranking: ranking("w2", 1.0)})
@@ -417,7 +418,7 @@ func TestAnUnknownPlugin(t *testing.T) {
 		c := advisedCore(t, nil, "w1")
 		c.delegate(t, 1, func(s *api.Service) { s.Plugin = "nobody" }, "web")
 		c.passes(t, 2*time.Second)
-		if i := c.m.insts["app.web.0"]; i.State != wire.Requested || i.Reason != "cluster edge has no plugin nobody (has sage)" {
+		if i := c.m.Insts["app.web.0"]; i.State != wire.Requested || i.Reason != "cluster edge has no plugin nobody (has sage)" {
 			t.Errorf("%s: %s", i.State, i.Reason)
 		}
 		if a := c.m.aggregate(wire.Rev{}, nil); len(a.Plugins) != 1 || a.Plugins[0] != "sage" {
@@ -450,7 +451,7 @@ func TestAPluginAsDefault(t *testing.T) {
 		c.m.byDefault = "plugin:gone"
 		c.delegate(t, 1, func(s *api.Service) { s.Scheduler, s.Plugin = "", "" }, "late")
 		c.passes(t, 2*time.Second)
-		if i := c.m.insts["app.late.0"]; i.Reason != "cluster edge has no plugin gone (has sage)" {
+		if i := c.m.Insts["app.late.0"]; i.Reason != "cluster edge has no plugin gone (has sage)" {
 			t.Errorf("%s: %s", i.State, i.Reason)
 		}
 	})

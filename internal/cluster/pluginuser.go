@@ -49,7 +49,7 @@ func (b backend) joinPlugin(ctx context.Context, r wire.JoinRequest, now time.Ti
 		return reply, wire.Problemf(403, "another-name", "make a token for it: verge token create --plugin NAME", "the join is refused", "the token is for plugin %s, this is %.63q", tok.Plugin, r.Name)
 	}
 	hash := pki.KeyHash(r.PublicKey)
-	if g := b.m.gone[hash]; g != nil {
+	if g := b.m.Gone[hash]; g != nil {
 		return reply, g.Problem("plugin "+r.Name+" of cluster "+b.name, againPlugin)
 	}
 	key := r.Name + "." + hash
@@ -69,7 +69,7 @@ func (b backend) joinPlugin(ctx context.Context, r wire.JoinRequest, now time.Ti
 		}
 		return wire.JoinReply{}, fmt.Errorf("registering the plugin: %w", err)
 	}
-	b.events.Add(time.Now(), b.m.tier(), "cluster/"+b.name, "a process joined as plugin "+r.Name)
+	b.events.Add(time.Now(), b.m.Tier(), "cluster/"+b.name, "a process joined as plugin "+r.Name)
 	b.log.Info("a plugin joined", "plugin", r.Name)
 	return reply, nil
 }
@@ -77,7 +77,7 @@ func (b backend) joinPlugin(ctx context.Context, r wire.JoinRequest, now time.Ti
 // keepMember stores what is known of a process of a plugin; nil deletes it. The mutex is held.
 func (c *core) keepMember(ctx context.Context, key string, m *member, also ...bus.Op) error {
 	t := c.m.begin()
-	memberTable.Put(t.rows, key, m)
+	memberTable.Put(t.Rows, key, m)
 	return c.keeper.Whole(ctx, t, also...)
 }
 
@@ -111,7 +111,7 @@ func (c *Cluster) renewPlugin(ctx context.Context, name string, r wire.RenewRequ
 	hash := pki.KeyHash(r.PublicKey)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if g := c.m.gone[hash]; g != nil {
+	if g := c.m.Gone[hash]; g != nil {
 		return wire.JoinReply{}, g.Problem(what, againPlugin)
 	}
 	key := name + "." + hash
@@ -142,7 +142,7 @@ func (c *Cluster) renewPlugin(ctx context.Context, name string, r wire.RenewRequ
 
 // holds says who has joined with one of two keys, but the member itself; "" if nobody.
 func (m *model) holds(hash, natsKey, itself string) string {
-	for name, w := range m.workers {
+	for name, w := range m.Workers {
 		if w.KeyHash == hash || w.PublicKey == natsKey {
 			return "worker " + name
 		}
@@ -189,7 +189,7 @@ func (c *core) revokePlugin(ctx context.Context, name string, now time.Time) (go
 		m := c.m.members[key]
 		g := &enroll.Gone{V: wire.Version, Name: name, Removed: true, At: now, NatsKey: m.NatsKey, Until: m.Expires.Add(pki.RenewGrace)}
 		t := c.m.begin()
-		memberTable.Put(t.rows, key, nil)
+		memberTable.Put(t.Rows, key, nil)
 		if err := c.note(ctx, t, m.KeyHash, g); err != nil {
 			return gone, err
 		}
@@ -198,7 +198,7 @@ func (c *core) revokePlugin(ctx context.Context, name string, now time.Time) (go
 	if len(gone) == 0 {
 		return nil, wire.Problemf(404, "no-such-plugin", "only plugins on the bus have keys, see verge events for those that joined", "there is no such plugin", "nobody has joined cluster %s as plugin %.63q", c.name, name)
 	}
-	c.events.Add(time.Now(), c.m.tier(), "cluster/"+c.name, fmt.Sprintf("the keys of plugin %s were revoked: %s", name, wire.Count(len(gone), "process")))
+	c.events.Add(time.Now(), c.m.Tier(), "cluster/"+c.name, fmt.Sprintf("the keys of plugin %s were revoked: %s", name, wire.Count(len(gone), "process")))
 	c.log.Info("the keys of a plugin were revoked", "plugin", name, "keys", len(gone))
 	return gone, nil
 }

@@ -40,7 +40,7 @@ func (c *core) pluginViews(now time.Time) []wire.PluginView {
 		}
 		views[name] = v
 	}
-	for _, s := range c.m.shares {
+	for _, s := range c.m.Shares {
 		if _, name := c.m.schedulerOf(s); views[name] != nil {
 			views[name].Services++
 		}

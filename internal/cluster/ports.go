@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/verge-edge/verge/internal/cluster/state"
 	"github.com/verge-edge/verge/internal/policy/place"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -36,7 +37,7 @@ func (t *tx) portIndex() *portIndex {
 	}
 	x := &portIndex{ports: map[string][]int{}, users: map[int][]string{}, on: map[[2]string]bool{}, held: map[string]portUses{}}
 	t.portsOf = x
-	for _, s := range t.m.shares {
+	for _, s := range t.m.Shares {
 		key := s.App + "." + s.Service
 		for i := range s.Spec.Ports {
 			if n := s.Spec.Ports[i].Number; n != 0 && !slices.Contains(x.ports[key], n) {
@@ -46,9 +47,9 @@ func (t *tx) portIndex() *portIndex {
 		}
 		slices.Sort(x.ports[key])
 	}
-	for _, name := range t.m.workerNames() {
-		w := t.m.workers[name]
-		if w.inOverlay() {
+	for _, name := range t.m.WorkerNames() {
+		w := t.m.Workers[name]
+		if inOverlay(w) {
 			continue
 		}
 		if onLoopback(&w.Info) {
@@ -64,9 +65,9 @@ func (t *tx) portIndex() *portIndex {
 // machineOf is the machine whose ports the instances of a worker share, false where each has
 // all for itself. Workers that are reached at a loopback address are on one machine, "".
 func (t *tx) machineOf(name string) (string, bool) {
-	w := t.m.workers[name]
+	w := t.m.Workers[name]
 	switch {
-	case w == nil || w.inOverlay():
+	case w == nil || inOverlay(w):
 		return "", false
 	case onLoopback(&w.Info):
 		return "", true
@@ -130,7 +131,7 @@ func (t *tx) meets(key, name string, out []string) []string {
 	return out
 }
 
-func (w *worker) inOverlay() bool {
+func inOverlay(w *state.Worker) bool {
 	return w.Info.Network != nil && w.Info.Network.Mode == wire.NetworkOverlay
 }
 
@@ -180,9 +181,9 @@ func (b *PortBook) others(cluster string) map[int]string {
 // this machine, and their services.
 func (m *model) portsHeld() map[int]string {
 	held := map[int]string{}
-	for _, i := range m.insts {
-		s, w := m.shares[i.App+"."+i.Service], m.workers[i.Worker]
-		if s == nil || w == nil || w.inOverlay() || !onLoopback(&w.Info) || i.State != wire.Running && i.State != wire.WorkerScheduled {
+	for _, i := range m.Insts {
+		s, w := m.Shares[i.App+"."+i.Service], m.Workers[i.Worker]
+		if s == nil || w == nil || inOverlay(w) || !onLoopback(&w.Info) || i.State != wire.Running && i.State != wire.WorkerScheduled {
 			continue
 		}
 		for p := range s.Spec.Ports {
@@ -196,8 +197,8 @@ func (m *model) portsHeld() map[int]string {
 
 // heldElsewhere are the ports of a service that other clusters hold on the machine of a worker.
 func (t *tx) heldElsewhere(key, name string) (out []string) {
-	w := t.m.workers[name]
-	if len(t.m.otherPorts) == 0 || w == nil || w.inOverlay() || !onLoopback(&w.Info) {
+	w := t.m.Workers[name]
+	if len(t.m.otherPorts) == 0 || w == nil || inOverlay(w) || !onLoopback(&w.Info) {
 		return nil
 	}
 	for _, n := range t.portIndex().ports[key] {
@@ -235,7 +236,7 @@ func (c *core) lookPorts() bool {
 	if c.ports == nil {
 		return false
 	}
-	now := c.ports.others(c.m.name)
+	now := c.ports.others(c.m.Name)
 	if maps.Equal(now, c.m.otherPorts) {
 		return false
 	}

@@ -19,8 +19,8 @@ func BenchmarkPlacePorts(b *testing.B) {
 			for w := range workers {
 				name := fmt.Sprintf("w%03d", w)
 				s.addWorker(name)
-				s.m.workers[name].everHeard = true
-				info := &s.m.workers[name].Info
+				s.m.Workers[name].EverHeard = true
+				info := &s.m.Workers[name].Info
 				info.Capacity = api.Resources{CPU: 64000, Memory: 64 << 30, Disk: 640 << 30}
 				switch kind {
 				case "overlay":
@@ -37,7 +37,7 @@ func BenchmarkPlacePorts(b *testing.B) {
 			for b.Loop() {
 				t := s.m.step(s.now)
 				placed := 0
-				for _, i := range t.insts {
+				for _, i := range t.Insts {
 					if i.Worker != "" {
 						placed++
 					}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/cluster/state"
 	"github.com/verge-edge/verge/internal/policy/place"
 	"github.com/verge-edge/verge/internal/policy/place/amount"
 	"github.com/verge-edge/verge/internal/policy/place/turn"
@@ -36,7 +37,7 @@ type waiter struct {
 // ranks that instances here can have, the highest first; there is always 0.
 func (t *tx) ranks() []int {
 	ranks := []int{0}
-	for _, s := range t.m.shares {
+	for _, s := range t.m.Shares {
 		if r := t.claimOfShare(s).Rank; !slices.Contains(ranks, r) {
 			ranks = append(ranks, r)
 		}
@@ -49,7 +50,7 @@ func (t *tx) ranks() []int {
 func (t *tx) waiters(rank int) []waiter {
 	var found []waiter
 	var all []turn.Waiter
-	for _, i := range t.instances() {
+	for _, i := range t.Instances() {
 		if !t.placeable(i) {
 			continue
 		}
@@ -83,7 +84,7 @@ func (t *tx) placeable(i *wire.Instance) bool {
 	if i.State != wire.ClusterScheduled && i.State != wire.Failed && i.State != wire.Requested {
 		return false
 	}
-	s := t.m.shares[i.App+"."+i.Service]
+	s := t.m.Shares[i.App+"."+i.Service]
 	if s != nil && s.Spec.Job != nil {
 		return t.wanted(i) && t.mayStart(i)
 	}
@@ -95,7 +96,7 @@ func groupOf(s *wire.Share) string { return cmp.Or(s.Namespace, api.DefaultNames
 
 // claimOf is what an instance may claim; one whose service is gone has the least.
 func (t *tx) claimOf(i *wire.Instance) turn.Claim {
-	if s := t.m.shares[i.App+"."+i.Service]; s != nil {
+	if s := t.m.Shares[i.App+"."+i.Service]; s != nil {
 		return t.claimOfShare(s)
 	}
 	return turn.Claim{}
@@ -115,7 +116,7 @@ func (t *tx) claimOfShare(s *wire.Share) turn.Claim {
 func (t *tx) standing(group string) wire.Standing {
 	if t.standings == nil {
 		t.standings = map[string]wire.Standing{}
-		for _, s := range t.m.given {
+		for _, s := range t.m.Given {
 			if s.Standing != (wire.Standing{}) {
 				old := t.standings[groupOf(s)]
 				t.standings[groupOf(s)] = wire.Standing{Weight: max(old.Weight, s.Standing.Weight), MaxPriority: max(old.MaxPriority, s.Standing.MaxPriority)}
@@ -129,7 +130,7 @@ func (t *tx) standing(group string) wire.Standing {
 // to, alone, and has nothing that it would leave behind.
 func displaceable(i *wire.Instance) bool {
 	return (i.State == wire.Running || i.State == wire.WorkerScheduled) && i.Worker != "" && i.Pinned == "" && !i.Draining &&
-		!i.Unreachable && i.Moving == nil && i.Leaving == nil && i.Room == nil && !asleep(i)
+		!i.Unreachable && i.Moving == nil && i.Leaving == nil && i.Room == nil && !state.Asleep(i)
 }
 
 // displacing begins the reason of an instance for which others make room.
@@ -153,7 +154,7 @@ func (t *tx) preempt(i wire.Instance, s *wire.Share, d place.Decision, avoid []s
 		if !strings.HasPrefix(i.Reason, displacing) {
 			i.Reason = "waits until others have left worker " + next.Chosen + " and made room"
 		}
-		t.put(i)
+		t.Put(i)
 		return true
 	}
 	has := t.claimOf(&i)
@@ -167,7 +168,7 @@ func (t *tx) preempt(i wire.Instance, s *wire.Share, d place.Decision, avoid []s
 		if v.Group != has.Group {
 			by = fmt.Sprintf("an instance of another namespace, whose priority counts as %d against its %d", has.Rank, v.Rank)
 		}
-		t.event("worker/"+t.m.name+"/"+worker, "%s (namespace %s, priority %d) displaces %s (namespace %s, priority %d)", i.ID, has.Group, has.Priority, v.ID, v.Group, v.Priority)
+		t.Event("worker/"+t.m.Name+"/"+worker, "%s (namespace %s, priority %d) displaces %s (namespace %s, priority %d)", i.ID, has.Group, has.Priority, v.ID, v.Group, v.Priority)
 		switch {
 		case t.moveAway(v.ID, roomFor+by, now):
 			moving++
@@ -185,10 +186,10 @@ func (t *tx) preempt(i wire.Instance, s *wire.Share, d place.Decision, avoid []s
 	if asked > 0 {
 		i.Reason += fmt.Sprintf("; for %d of %d the root first looks for another cluster", asked, len(victims))
 	}
-	t.put(i)
-	t.event("instance/"+i.ID, "%s", i.Reason)
+	t.Put(i)
+	t.Event("instance/"+i.ID, "%s", i.Reason)
 	d.Reason += "; it " + i.Reason
-	t.whys[i.ID] = &place.Record{V: wire.Version, At: now, Decision: d}
+	t.Whys[i.ID] = &place.Record{V: wire.Version, At: now, Decision: d}
 	return true
 }
 
@@ -223,7 +224,7 @@ const roomBy = 30 * time.Second
 // moveAway starts an instance that is to make room on another worker, beside the one that
 // serves. False where there is none that takes it, or it was tried: then it is to be ended.
 func (t *tx) moveAway(id wire.InstanceID, why string, now time.Time) bool {
-	i := *t.inst(id)
+	i := *t.Inst(id)
 	s := t.shareFor(&i)
 	if s == nil || i.State != wire.Running || !i.Ready || t.tried[id] {
 		return false // nothing would be interrupted
@@ -234,7 +235,7 @@ func (t *tx) moveAway(id wire.InstanceID, why string, now time.Time) bool {
 	}
 	t.leaves(i.Worker, &i)
 	t.refit(i.Worker, i.App, i.Service)
-	t.rehold(i.Worker, t.m.workers[i.Worker], t.used()[i.Worker])
+	t.rehold(i.Worker, t.m.Workers[i.Worker], t.used()[i.Worker])
 	t.startMove(i, s, d, why, true, now)
 	return true
 }
@@ -247,16 +248,16 @@ func overdue(m *wire.Move, now time.Time) bool {
 // displace ends an instance for another. It is placed again where there is room, at
 // present or later.
 func (t *tx) displace(id wire.InstanceID, why string, now time.Time) {
-	i := *t.inst(id)
-	t.event("instance/"+id, "%s", why)
+	i := *t.Inst(id)
+	t.Event("instance/"+id, "%s", why)
 	t.leaves(i.Worker, &i)
 	t.refit(i.Worker, i.App, i.Service)
-	t.rehold(i.Worker, t.m.workers[i.Worker], t.used()[i.Worker])
+	t.rehold(i.Worker, t.m.Workers[i.Worker], t.used()[i.Worker])
 	leaving := &wire.Placement{Worker: i.Worker, Incarnation: i.Incarnation, Started: now.Round(0), Restarted: i.Restarted}
-	i = t.advance(i, wire.Failed, now, t.m.tier(), why)
-	i = t.advance(i, wire.Requested, now, t.m.tier(), why)
+	i = t.Advance(i, wire.Failed, now, t.m.Tier(), why)
+	i = t.Advance(i, wire.Requested, now, t.m.Tier(), why)
 	i.Leaving, i.Worker, i.LastExit, i.Unreachable = leaving, "", nil, false
-	t.put(i)
+	t.Put(i)
 	t.victims = append(t.victims, id)
 }
 
@@ -276,7 +277,7 @@ func displacement(i *wire.Instance) *wire.Transition {
 // lower is what instances reserve that others could displace, for the root.
 func (t *tx) lower(views []place.WorkerView) []wire.PriorityUse {
 	sum, on := map[int]api.Resources{}, map[string]map[int]api.Resources{}
-	for _, i := range t.instances() {
+	for _, i := range t.Instances() {
 		if displaceable(i) {
 			r, _ := t.reserves(i.Worker, i)
 			rank := t.claimOf(i).Rank

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/cluster/state"
 	"github.com/verge-edge/verge/internal/policy/place"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -40,7 +41,7 @@ func TestHigherPriorityDisplaces(t *testing.T) {
 		t.Fatalf("%d of high, %d of low\n%s", s.answering("high"), s.answering("low"), s.dump())
 	}
 	waiting := 0
-	for _, i := range s.m.insts {
+	for _, i := range s.m.Insts {
 		if i.Service != "low" || i.State != wire.Requested {
 			continue
 		}
@@ -80,10 +81,10 @@ func TestTheRootIsToldHowMuchRoomOneWorkerCanMake(t *testing.T) {
 	s.share("mid", 2, rank(5, 400))
 	s.ticks(4, time.Second)
 	s.share("top", 1, rank(9, 300))
-	for key, given := range s.m.given {
+	for key, given := range s.m.Given {
 		next := *given
 		next.Standing = wire.Standing{MaxPriority: 100}
-		s.m.given[key] = &next
+		s.m.Given[key] = &next
 	}
 	s.m.effect()
 	s.ticks(4, time.Second)
@@ -110,9 +111,9 @@ func TestAPluginsInstancesDisplaceNobody(t *testing.T) {
 	for scheduler, displaces := range map[string]bool{"": true, place.Spread: true, pluginDefault + "sage": false} {
 		s.m.byDefault = scheduler
 		tx := s.m.begin()
-		tx.now = s.now
+		tx.Now = s.now
 		high := wire.Instance{V: wire.Version, ID: "app.high.0", App: "app", Service: "high", State: wire.ClusterScheduled}
-		if got := tx.preempt(high, s.m.shares["app.high"], place.Decision{}, nil, s.now); got != displaces {
+		if got := tx.preempt(high, s.m.Shares["app.high"], place.Decision{}, nil, s.now); got != displaces {
 			t.Errorf("with the default %q: %v", scheduler, got)
 		}
 	}
@@ -136,16 +137,16 @@ func TestWhoIsDisplaced(t *testing.T) {
 	}
 	// Nor does it help to rank higher than what is another's.
 	s.share("team", 1, rank(9, 450))
-	team := *s.m.given["app.team"]
+	team := *s.m.Given["app.team"]
 	s.unshare("team")
 	team.App, team.Namespace = "other", "team-b"
-	s.m.given["other.team"] = &team
+	s.m.Given["other.team"] = &team
 	s.m.effect()
 	s.ticks(6, time.Second)
 	if i := s.inst("other.team.0"); i.State != wire.Requested || s.answering("cheap") != 1 || s.answering("infer") != 1 {
 		t.Errorf("team is %s\n%s", i.State, s.dump())
 	}
-	delete(s.m.given, "other.team")
+	delete(s.m.Given, "other.team")
 	s.m.effect()
 	s.share("big", 1, rank(9, 800))
 	s.ticks(6, time.Second)
@@ -156,12 +157,12 @@ func TestWhoIsDisplaced(t *testing.T) {
 
 // of puts a service into a namespace with a standing, as the root would.
 func (s *sim) of(svc, namespace string, standing wire.Standing) {
-	next := *s.m.given["app."+svc]
+	next := *s.m.Given["app."+svc]
 	next.Namespace, next.Standing = namespace, standing
 	next.AppNumber = 1000 + uint32(namespace[0]) // each namespace has another application of that name
-	s.m.given["app."+svc] = &next
+	s.m.Given["app."+svc] = &next
 	s.m.effect()
-	s.store(keyShare+"app."+svc, &next)
+	s.store(state.KeyShare+"app."+svc, &next)
 }
 
 // A priority counts against other namespaces as far as the operator allows: up to that
@@ -196,7 +197,7 @@ func TestPriorityOverOtherNamespaces(t *testing.T) {
 			t.Errorf("%s: %d of ask, %d of low\n%s", c.what, s.answering("ask"), s.answering("low"), s.dump())
 		}
 		// Of another namespace nobody learns more than that there is one.
-		for id, i := range s.m.insts {
+		for id, i := range s.m.Insts {
 			for _, h := range i.History {
 				if i.Service == "low" && strings.Contains(h.Why, "app.ask") || i.Service == "ask" && strings.Contains(h.Why, "app.low") {
 					t.Errorf("%s: %s says %q", c.what, id, h.Why)
@@ -345,7 +346,7 @@ func BenchmarkPreempt(b *testing.B) {
 
 // displacedIn counts the instances that a pass displaces.
 func displacedIn(t *tx) (n int) {
-	for _, i := range t.insts {
+	for _, i := range t.Insts {
 		if i != nil && i.Leaving != nil {
 			n++
 		}

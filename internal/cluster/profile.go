@@ -11,6 +11,7 @@ import (
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/bus/records"
+	"github.com/verge-edge/verge/internal/cluster/state"
 	"github.com/verge-edge/verge/internal/loop"
 	"github.com/verge-edge/verge/internal/policy/route"
 	"github.com/verge-edge/verge/internal/wire"
@@ -58,7 +59,7 @@ type rates struct {
 
 // rates of a service.
 func (m *model) rates(key string) *rates {
-	p, s := m.profiles[key], m.shares[key]
+	p, s := m.profiles[key], m.Shares[key]
 	if p == nil || s == nil {
 		return nil
 	}
@@ -71,7 +72,7 @@ func (m *model) rates(key string) *rates {
 }
 
 // on is what a worker does, in requests per second, and where that comes from.
-func (r *rates) on(w *worker) (serves float64, by string) {
+func (r *rates) on(w *state.Worker) (serves float64, by string) {
 	if r == nil {
 		return 0, ""
 	}
@@ -233,7 +234,7 @@ func (c *core) startProfile(ctx context.Context, q *wire.ProfileAsk, owner strin
 	c.profMu.Unlock()
 	c.startTurn(ctx, run, q)
 	c.settleProfile(ctx, run, q)
-	c.events.Add(time.Now(), c.m.tier(), "service/"+name, "profiled for "+owner)
+	c.events.Add(time.Now(), c.m.Tier(), "service/"+name, "profiled for "+owner)
 	return run.report(q), nil
 }
 
@@ -251,7 +252,7 @@ func (c *core) newProfiling(q *wire.ProfileAsk, owner string) (*profiling, error
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	name := q.App + "." + q.Service
-	s := c.m.shares[name]
+	s := c.m.Shares[name]
 	if s == nil {
 		return nil, wire.Problemf(404, "no-such-service", "verge get services", "there is no such service", "%s is not in cluster %s", name, c.name)
 	}
@@ -273,11 +274,11 @@ func (c *core) newProfiling(q *wire.ProfileAsk, owner string) (*profiling, error
 	by := map[string]*profilingNode{}
 	var addresses []string
 	run := &profiling{key: q.Key, owner: owner, program: s.Spec.ProgramID(), load: load, began: time.Now(), asked: time.Now()}
-	for _, i := range c.m.reads().instances() {
+	for _, i := range c.m.reads().Instances() {
 		if i.App != q.App || i.Service != q.Service {
 			continue
 		}
-		w, lost := c.m.serves(i)
+		w, lost := c.m.Serves(i)
 		if w == nil || lost {
 			continue
 		}
@@ -287,7 +288,7 @@ func (c *core) newProfiling(q *wire.ProfileAsk, owner string) (*profiling, error
 				ProfileNode: wire.ProfileNode{Cluster: c.name, Worker: w.Info.Name, State: wire.ProfileWaits, By: owner},
 				cpu:         w.Info.Capacity.CPU, arch: w.Info.Arch,
 			}
-			if w.suspect {
+			if w.Suspect {
 				n.State, n.Problem = wire.ProfileFailed, "it is not heard of"
 			}
 			by[w.Info.Name] = n
@@ -477,7 +478,7 @@ func (c *core) keepProfile(ctx context.Context, run *profiling, q *wire.ProfileA
 func (c *core) putProfile(ctx context.Context, name string, p *profile) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if p != nil && c.m.shares[name] == nil {
+	if p != nil && c.m.Shares[name] == nil {
 		return wire.Problemf(404, "no-such-service", "verge get services", "there is no such service", "%s is not in cluster %s any more", name, c.name)
 	}
 	t := c.m.begin()
@@ -494,7 +495,7 @@ func (c *core) shownProfile(q *wire.ProfileAsk) (*wire.ProfileReport, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	name := q.App + "." + q.Service
-	if c.m.shares[name] == nil {
+	if c.m.Shares[name] == nil {
 		return nil, wire.Problemf(404, "no-such-service", "verge get services", "there is no such service", "%s is not in cluster %s", name, c.name)
 	}
 	out := &wire.ProfileReport{V: wire.Version, App: q.App, Service: q.Service, Nodes: []wire.ProfileNode{}}
@@ -504,9 +505,9 @@ func (c *core) shownProfile(q *wire.ProfileAsk) (*wire.ProfileReport, error) {
 	}
 	out.Kept = true
 	count := map[string]int{}
-	for _, i := range c.m.insts {
+	for _, i := range c.m.Insts {
 		if i.App == q.App && i.Service == q.Service {
-			if w, _ := c.m.serves(i); w != nil {
+			if w, _ := c.m.Serves(i); w != nil {
 				count[w.Info.Name]++
 			}
 		}
@@ -518,7 +519,7 @@ func (c *core) shownProfile(q *wire.ProfileAsk) (*wire.ProfileReport, error) {
 			n.At, n.Old = r.of.At, r.old
 		}
 		n.Cluster, n.State, n.By, n.Instances = c.name, "", r.of.By, count[worker]
-		n.Rate, n.From = r.on(c.m.workers[worker])
+		n.Rate, n.From = r.on(c.m.Workers[worker])
 		out.Nodes = append(out.Nodes, n)
 	}
 	return out, nil
@@ -528,7 +529,7 @@ func (c *core) shownProfile(q *wire.ProfileAsk) (*wire.ProfileReport, error) {
 func (c *core) forgetProfile(ctx context.Context, q *wire.ProfileAsk, owner string) (*wire.ProfileReport, error) {
 	name := q.App + "." + q.Service
 	c.mu.Lock()
-	known, there := c.m.shares[name] != nil, c.m.profiles[name] != nil
+	known, there := c.m.Shares[name] != nil, c.m.profiles[name] != nil
 	c.mu.Unlock()
 	if !known && !there {
 		return nil, wire.Problemf(404, "no-such-service", "verge get services", "there is no such service", "%s is not in cluster %s", name, c.name)
@@ -537,7 +538,7 @@ func (c *core) forgetProfile(ctx context.Context, q *wire.ProfileAsk, owner stri
 		if err := c.putProfile(ctx, name, nil); err != nil {
 			return nil, err
 		}
-		c.events.Add(time.Now(), c.m.tier(), "service/"+name, "its profile was removed for "+owner)
+		c.events.Add(time.Now(), c.m.Tier(), "service/"+name, "its profile was removed for "+owner)
 	}
 	return &wire.ProfileReport{V: wire.Version, App: q.App, Service: q.Service, Nodes: []wire.ProfileNode{}}, nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/bus/exchange"
+	"github.com/verge-edge/verge/internal/cluster/state"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -41,12 +42,12 @@ func newStage(t *testing.T, store *bus.MemStore) *stage {
 	c := newTestCore(t, store)
 	s := &stage{core: c, t: t, store: store, nodes: map[string]wire.ProfileNode{}}
 	for i, name := range []string{"w1", "w2", "w3"} {
-		w := newWorker(workerRecord{Info: wire.WorkerInfo{Name: name, Arch: "amd64", Address: "10.0.0." + name[1:] + ":1", Capacity: api.Resources{CPU: 4000}}}, time.Now())
-		if c.m.workers[name] = w; name == "w3" {
+		w := state.NewWorker(state.WorkerRecord{Info: wire.WorkerInfo{Name: name, Arch: "amd64", Address: "10.0.0." + name[1:] + ":1", Capacity: api.Resources{CPU: 4000}}}, time.Now())
+		if c.m.Workers[name] = w; name == "w3" {
 			w.Info.Address = "10.0.0.1:2" // the machine of w1
 		}
 		id := instanceID("app", "web", i)
-		c.m.insts[id] = &wire.Instance{ID: id, App: "app", Service: "web", Ordinal: i, Worker: name, State: wire.Running, Ready: true}
+		c.m.Insts[id] = &wire.Instance{ID: id, App: "app", Service: "web", Ordinal: i, Worker: name, State: wire.Running, Ready: true}
 		s.nodes[name] = wire.ProfileNode{State: wire.ProfileRuns, Concurrency: 10}
 		stop, err := c.local.Subscribe(exchange.WorkerSubjects(name).Ask, func(_ context.Context, m bus.Msg) { s.answer(name, m) })
 		if err != nil {
@@ -54,7 +55,7 @@ func newStage(t *testing.T, store *bus.MemStore) *stage {
 		}
 		t.Cleanup(stop)
 	}
-	c.m.given["app.web"] = &wire.Share{V: wire.Version, App: "app", Service: "web", Revision: 1, Min: 3, Max: 3, Ordinals: []wire.Span{{To: 3}}, Spec: &api.Service{
+	c.m.Given["app.web"] = &wire.Share{V: wire.Version, App: "app", Service: "web", Revision: 1, Min: 3, Max: 3, Ordinals: []wire.Span{{To: 3}}, Spec: &api.Service{
 		Runtime: "process", Command: []string{"x"}, Ports: []api.Port{{Protocol: "http"}}, Policy: api.Policy{Name: api.PolicyWeighted},
 	}}
 	c.m.effect()
@@ -120,7 +121,7 @@ func (s *stage) served() map[string]float64 {
 		s.t.Fatal(err)
 	}
 	out := map[string]float64{}
-	for _, e := range s.m.routes["app.web"].Endpoints {
+	for _, e := range s.m.Routes["app.web"].Endpoints {
 		out[e.Worker+" "+e.ServesBy] = e.Serves
 	}
 	return out
@@ -187,15 +188,15 @@ func TestProfileIsKept(t *testing.T) {
 	if got := third.served(); !same(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
-	if up := third.m.ups["app.web.1"]; up == nil || up.Serves != 100 || up.ServesBy != wire.WeightProfile {
+	if up := third.m.Ups["app.web.1"]; up == nil || up.Serves != 100 || up.ServesBy != wire.WeightProfile {
 		t.Errorf("the root is told %+v", up)
 	}
 	// A new program, a worker that is new, and one of another kind.
-	third.m.given["app.web"].Spec.Command = []string{"y"}
+	third.m.Given["app.web"].Spec.Command = []string{"y"}
 	third.m.effect()
-	third.m.workers["w4"] = newWorker(workerRecord{Info: wire.WorkerInfo{Name: "w4", Arch: "amd64", Capacity: api.Resources{CPU: 4000}}}, time.Now())
-	third.m.workers["w5"] = newWorker(workerRecord{Info: wire.WorkerInfo{Name: "w5", Arch: "arm64", Capacity: api.Resources{CPU: 2000}}}, time.Now())
-	third.m.insts["app.web.0"].Worker, third.m.insts["app.web.1"].Worker = "w4", "w5"
+	third.m.Workers["w4"] = state.NewWorker(state.WorkerRecord{Info: wire.WorkerInfo{Name: "w4", Arch: "amd64", Capacity: api.Resources{CPU: 4000}}}, time.Now())
+	third.m.Workers["w5"] = state.NewWorker(state.WorkerRecord{Info: wire.WorkerInfo{Name: "w5", Arch: "arm64", Capacity: api.Resources{CPU: 2000}}}, time.Now())
+	third.m.Insts["app.web.0"].Worker, third.m.Insts["app.web.1"].Worker = "w4", "w5"
 	shown, code := third.step(wire.ProfileShow, "")
 	if code != "" || len(shown.Nodes) != 3 {
 		t.Fatalf("%+v %s", shown, code)
@@ -280,7 +281,7 @@ func TestProfilesOfWhatIsGone(t *testing.T) {
 	if s.m.profiles["app.web"] == nil {
 		t.Fatal("it is gone at once")
 	}
-	delete(s.m.given, "app.web")
+	delete(s.m.Given, "app.web")
 	s.m.effect()
 	if _, err := s.pass(t.Context(), time.Now(), true); err != nil {
 		t.Fatal(err)

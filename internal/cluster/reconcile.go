@@ -10,6 +10,7 @@ import (
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/bus/records"
+	"github.com/verge-edge/verge/internal/cluster/state"
 	"github.com/verge-edge/verge/internal/policy/life"
 	"github.com/verge-edge/verge/internal/policy/place"
 	"github.com/verge-edge/verge/internal/policy/place/turn"
@@ -18,13 +19,12 @@ import (
 
 // Times of the loop.
 const (
-	maxLambda = 10 * time.Second // longest time between two reports of a worker
-	minLambda = time.Second      // shortest
+
 	// silence beyond which a worker is suspect, in its own λ.
 	silence = 2.5
 	// gatheringTime is how long a new process waits to hear from all workers: after that
 	// those that were not heard are suspect.
-	gatheringTime = time.Duration(silence * float64(maxLambda))
+	gatheringTime = time.Duration(silence * float64(state.MaxHeartbeat))
 	// opening is how long a new process places nothing while it has not heard from all
 	// workers: one of them may prove that this cluster is an older copy of itself.
 	opening = 5 * time.Second
@@ -47,7 +47,7 @@ const refusedThere = "refused by its worker"
 // of now, and doing it twice changes nothing more.
 func (m *model) step(now time.Time) *tx {
 	t := m.begin()
-	t.now = now
+	t.Now = now
 	if !t.recover(now) {
 		return t
 	}
@@ -55,14 +55,14 @@ func (m *model) step(now time.Time) *tx {
 	t.scale(now)
 	t.forgetProfiles()
 	t.leases(now)
-	for _, i := range t.instances() {
+	for _, i := range t.Instances() {
 		t.observe(i.ID, now)
 	}
 	t.beginJobs(now)
-	for _, key := range records.SortedKeys(m.shares) {
-		t.fulfil(m.shares[key], now)
+	for _, key := range records.SortedKeys(m.Shares) {
+		t.fulfil(m.Shares[key], now)
 	}
-	for _, i := range t.instances() {
+	for _, i := range t.Instances() {
 		if !t.wanted(i) && !t.handingOver(i, now) {
 			t.end(i.ID, now)
 		}
@@ -87,8 +87,8 @@ func (m *model) step(now time.Time) *tx {
 
 // news makes events of what instances have become that their histories do not say.
 func (t *tx) news() {
-	for _, id := range records.SortedKeys(t.insts) {
-		old, i := t.m.insts[id], t.insts[id]
+	for _, id := range records.SortedKeys(t.Insts) {
+		old, i := t.m.Insts[id], t.Insts[id]
 		if i == nil || old == nil {
 			continue
 		}
@@ -98,12 +98,9 @@ func (t *tx) news() {
 
 func (t *tx) newsOf(old, i *wire.Instance) {
 	for _, what := range life.News(old, i) {
-		t.event("instance/"+i.ID, "%s", what)
+		t.Event("instance/"+i.ID, "%s", what)
 	}
 }
-
-// tier is how this cluster signs transitions.
-func (m *Model) tier() string { return "cluster/" + m.name }
 
 // ordinals that a share delegates and that are to be fulfilled, in order.
 func ordinals(s *wire.Share) []int {
@@ -122,7 +119,7 @@ func instanceID(app, svc string, ordinal int) wire.InstanceID {
 
 // wanted says whether a share asks for instance i.
 func (t *tx) wanted(i *wire.Instance) bool {
-	s := t.m.shares[i.App+"."+i.Service]
+	s := t.m.Shares[i.App+"."+i.Service]
 	if s == nil {
 		return false
 	}
@@ -136,18 +133,6 @@ func (t *tx) wanted(i *wire.Instance) bool {
 	return false
 }
 
-// advance moves an instance along the lifecycle. A transition that the table
-// does not have is refused, logged as an event, and leaves the instance as it is.
-func (t *Tx) advance(i wire.Instance, to wire.State, now time.Time, tier, why string) wire.Instance {
-	next, err := life.Advance(i, to, now, tier, why)
-	if err != nil {
-		t.event("instance/"+i.ID, "refused: %v", err)
-		return i
-	}
-	next.Reason = why
-	return next
-}
-
 // fulfil makes the instances that a share asks for.
 func (t *tx) fulfil(s *wire.Share, now time.Time) {
 	if s.Spec.Job != nil {
@@ -156,7 +141,7 @@ func (t *tx) fulfil(s *wire.Share, now time.Time) {
 	}
 	for _, o := range ordinals(s) {
 		id := instanceID(s.App, s.Service, o)
-		old := t.inst(id)
+		old := t.Inst(id)
 		again := runAgain(old, s)
 		if old != nil && again == "" && (old.State != wire.Terminated || old.Reason == completed) {
 			continue
@@ -169,65 +154,65 @@ func (t *tx) fulfil(s *wire.Share, now time.Time) {
 		}
 		i := wire.Instance{
 			V: wire.Version, ID: id, App: s.App, Service: s.Service, Ordinal: o,
-			Incarnation: 0, Revision: s.Revision, Cluster: t.m.name,
+			Incarnation: 0, Revision: s.Revision, Cluster: t.m.Name,
 			State: wire.ClusterScheduled, Since: now,
-			History: []wire.Transition{{To: wire.ClusterScheduled, At: now, Tier: t.m.tier(), Why: why}},
+			History: []wire.Transition{{To: wire.ClusterScheduled, At: now, Tier: t.m.Tier(), Why: why}},
 		}
 		if old != nil { // it was on its way out when it was wanted again, or is to run again
 			i.Incarnation, i.Given, i.Restarted, i.Leaving = old.Incarnation, old.Given, old.Restarted, old.Leaving
 			i.Starts, i.Ran, i.Places, i.AllRestarts = old.Starts, old.Ran, old.Places, old.Again()
 		}
 		if again != "" {
-			i.History = append(i.History, wire.Transition{To: wire.ClusterScheduled, At: now, Tier: t.m.tier(), Why: again})
+			i.History = append(i.History, wire.Transition{To: wire.ClusterScheduled, At: now, Tier: t.m.Tier(), Why: again})
 		}
-		t.put(i)
+		t.Put(i)
 	}
 }
 
 // observe takes over what the worker of an instance says about it, and what its
 // silence says.
 func (t *tx) observe(id wire.InstanceID, now time.Time) {
-	was := t.inst(id)
+	was := t.Inst(id)
 	i := t.unpin(*was)
 	if i.Worker == "" {
 		// Given back for want of a place; the lost one may return.
-		t.put(t.observeMove(t.settle(i, now), now))
+		t.Put(t.observeMove(t.settle(i, now), now))
 		return
 	}
 	if i.Volumes != nil {
 		if i = t.moveVolumes(i, now); i.Volumes != nil {
-			t.put(i)
+			t.Put(i)
 			return
 		}
 	}
-	w := t.m.workers[i.Worker]
+	w := t.m.Workers[i.Worker]
 	if w == nil {
 		if i.State == wire.Running || i.State == wire.WorkerScheduled {
-			i = t.advance(i, wire.Failed, now, t.m.tier(), "its worker was removed")
+			i = t.Advance(i, wire.Failed, now, t.m.Tier(), "its worker was removed")
 		}
-		t.put(t.attempted(was, t.observeMove(i, now), now))
+		t.Put(t.attempted(was, t.observeMove(i, now), now))
 		return
 	}
-	st, known := w.status[id]
+	st, known := w.Status[id]
 	current := known && st.Incarnation == i.Incarnation
 	switch {
-	case w.suspect:
+	case w.Suspect:
 		i = t.silent(i, w, now)
 	case current:
 		i = t.heard(i, w, st, now)
-	case i.State == wire.Running && w.everHeard && w.inbox.Ack().Inc != "" && !current:
+	case i.State == wire.Running && w.EverHeard && w.Inbox.Ack().Inc != "" && !current:
 		// The worker reported all it has, and this is not among it: its disk is gone
 		// or somebody emptied its data directory.
-		i = t.advance(i, wire.Failed, now, t.m.tier(), "its worker does not know it any more")
+		i = t.Advance(i, wire.Failed, now, t.m.Tier(), "its worker does not know it any more")
 	}
-	t.put(t.attempted(was, t.observeMove(t.settle(i, now), now), now))
+	t.Put(t.attempted(was, t.observeMove(t.settle(i, now), now), now))
 }
 
 // pinnedAway is said of an instance whose worker is away and has its volume.
 const pinnedAway = "its worker, which has its volume, is away and is waited for; if it is gone for good, verge remove worker/NAME lets the instance begin elsewhere, with an empty volume"
 
 // silent is what becomes of an instance whose worker is suspect.
-func (t *tx) silent(i wire.Instance, w *worker, now time.Time) wire.Instance {
+func (t *tx) silent(i wire.Instance, w *state.Worker, now time.Time) wire.Instance {
 	if i.State != wire.Running && i.State != wire.WorkerScheduled {
 		return i
 	}
@@ -236,36 +221,23 @@ func (t *tx) silent(i wire.Instance, w *worker, now time.Time) wire.Instance {
 		i.Reason = pinnedAway
 		return i
 	}
-	if t.m.alone || now.Sub(w.since) < t.m.replaceAfter(&i, w) {
+	if t.m.Alone || now.Sub(w.Since) < t.m.ReplaceAfter(&i, w) {
 		return i
 	}
 	ran := i.State == wire.Running
-	why := fmt.Sprintf("its worker has not been heard of for %s", now.Sub(w.heard).Round(100*time.Millisecond))
-	if w.impaired() != "" {
-		why = "its worker cannot vouch for it: " + w.impaired()
+	why := fmt.Sprintf("its worker has not been heard of for %s", now.Sub(w.Heard).Round(100*time.Millisecond))
+	if w.Impaired() != "" {
+		why = "its worker cannot vouch for it: " + w.Impaired()
 	}
-	i = t.advance(i, wire.Failed, now, t.m.tier(), why)
+	i = t.Advance(i, wire.Failed, now, t.m.Tier(), why)
 	if ran {
 		i.Shadow = &wire.Placement{Worker: i.Worker, Incarnation: i.Incarnation, Started: i.Since, Restarted: i.Restarted, Restarts: i.Restarts}
 	}
 	return i
 }
 
-// replaceAfter is how long a suspect worker may keep an instance: as the service
-// says, and longer if its agent announced a restart.
-func (m *Model) replaceAfter(i *wire.Instance, w *worker) time.Duration {
-	after := api.DefaultReplaceAfter.Std()
-	if s := m.shares[i.App+"."+i.Service]; s != nil && s.Spec.ReplaceAfter != nil {
-		after = s.Spec.ReplaceAfter.Std()
-	}
-	if w.leaving {
-		after += life.AnnouncedGrace
-	}
-	return after
-}
-
 // heard takes over the status of an instance's current incarnation.
-func (t *tx) heard(i wire.Instance, w *worker, st wire.InstanceStatus, now time.Time) wire.Instance {
+func (t *tx) heard(i wire.Instance, w *state.Worker, st wire.InstanceStatus, now time.Time) wire.Instance {
 	by := "worker/" + w.Info.Name
 	i.Unreachable = false
 	if hasCompleted(&i) && t.m.jobOf(&i) != nil {
@@ -282,9 +254,9 @@ func (t *tx) heard(i wire.Instance, w *worker, st wire.InstanceStatus, now time.
 	case wire.PhaseRunning:
 		switch i.State {
 		case wire.WorkerScheduled:
-			i = t.advance(i, wire.Running, now, by, "started")
+			i = t.Advance(i, wire.Running, now, by, "started")
 		case wire.Failed:
-			i = t.advance(i, wire.Running, now, by, "its worker is back, and it had not been replaced")
+			i = t.Advance(i, wire.Running, now, by, "its worker is back, and it had not been replaced")
 			i.Shadow = nil
 		}
 		i.Reason = ""
@@ -297,7 +269,7 @@ func (t *tx) heard(i wire.Instance, w *worker, st wire.InstanceStatus, now time.
 	case wire.PhaseRefused:
 		// A running one too: the worker came back with less room than it had.
 		if i.State == wire.WorkerScheduled || i.State == wire.Running {
-			i = t.advance(i, wire.Failed, now, by, refusedThere+": "+st.Why)
+			i = t.Advance(i, wire.Failed, now, by, refusedThere+": "+st.Why)
 			avoid(&i, i.Program, w.Info.Name)
 		}
 	case wire.PhaseExited:
@@ -305,7 +277,7 @@ func (t *tx) heard(i wire.Instance, w *worker, st wire.InstanceStatus, now time.
 	case wire.PhaseStopped:
 		if i.State == wire.Running || i.State == wire.WorkerScheduled {
 			i.Draining = i.State == wire.Running
-			i = t.advance(i, wire.Terminated, now, by, stopped)
+			i = t.Advance(i, wire.Terminated, now, by, stopped)
 		}
 	}
 	if i.State == wire.Running {
@@ -316,7 +288,7 @@ func (t *tx) heard(i wire.Instance, w *worker, st wire.InstanceStatus, now time.
 	}
 	ran(&i, st)
 	for _, news := range wire.SecretNews(i.ID, i.Secrets, st.Secrets) {
-		t.event("instance/"+i.ID, "%s", news)
+		t.Event("instance/"+i.ID, "%s", news)
 	}
 	i.Secrets = st.Secrets
 	i.Restarts = st.Restarts
@@ -332,9 +304,9 @@ func (t *tx) heard(i wire.Instance, w *worker, st wire.InstanceStatus, now time.
 func (t *tx) sleeps(i wire.Instance, by string, st wire.InstanceStatus, now time.Time) wire.Instance {
 	switch i.State {
 	case wire.Running:
-		i = t.advance(i, wire.WorkerScheduled, now, by, "asleep: the next request starts it")
+		i = t.Advance(i, wire.WorkerScheduled, now, by, "asleep: the next request starts it")
 	case wire.Failed:
-		i = t.advance(i, wire.WorkerScheduled, now, by, "its worker is back, and it had not been replaced")
+		i = t.Advance(i, wire.WorkerScheduled, now, by, "its worker is back, and it had not been replaced")
 		i.Shadow = nil
 	}
 	if i.State != wire.WorkerScheduled {
@@ -358,12 +330,12 @@ func (t *tx) exited(i wire.Instance, by, worker string, st wire.InstanceStatus, 
 	}
 	if st.LastExit != nil && life.Clean(*st.LastExit) {
 		if i.State == wire.WorkerScheduled { // it was over before anyone saw it run
-			i = t.advance(i, wire.Running, now, by, "started")
+			i = t.Advance(i, wire.Running, now, by, "started")
 		}
 		i.Draining = true
-		return t.advance(i, wire.Terminated, now, by, completed)
+		return t.Advance(i, wire.Terminated, now, by, completed)
 	}
-	i = t.advance(i, wire.Failed, now, by, st.Why)
+	i = t.Advance(i, wire.Failed, now, by, st.Why)
 	if t.m.jobOf(&i) == nil { // which is tried again where there is room, here as well
 		avoid(&i, i.Program, worker)
 	}
@@ -377,32 +349,32 @@ func (t *tx) settle(i wire.Instance, now time.Time) wire.Instance {
 	if sh == nil || sh.Worker == i.Worker {
 		return i
 	}
-	old := t.m.workers[sh.Worker]
+	old := t.m.Workers[sh.Worker]
 	if old == nil {
 		i.Shadow = nil
 		return i
 	}
-	if old.suspect || !old.everHeard || old.inbox.Ack().Inc == "" {
+	if old.Suspect || !old.EverHeard || old.Inbox.Ack().Inc == "" {
 		return i // still away
 	}
 	if t.m.jobOf(&i) != nil && hasCompleted(&i) {
 		i.Shadow = nil // what it does there is not needed any more
 		return i
 	}
-	st, ok := old.status[i.ID]
+	st, ok := old.Status[i.ID]
 	runs := ok && st.Incarnation == sh.Incarnation && st.Phase == wire.PhaseRunning
 	keep, outdated := "original", st.Revision != i.Revision
 	if s := t.shareFor(&i); s != nil {
 		keep = s.Spec.OnReturn
 		// What it runs is in its order. Revisions only say that something changed, and
 		// what the root says after a local change has a lower one.
-		if o := t.m.orders[sh.Worker+"."+i.ID]; o != nil {
+		if o := t.m.Orders[sh.Worker+"."+i.ID]; o != nil {
 			outdated = !o.Spec.SameProgram(s.Spec)
 		}
 		outdated = outdated || t.unfit(&i, sh.Worker, s) != ""
 	}
 	replaced := i.Worker != ""
-	if old.draining() {
+	if old.Draining() {
 		keep = "replacement"
 	}
 	done := ok && t.doneThere(&i, st)
@@ -412,31 +384,31 @@ func (t *tx) settle(i wire.Instance, now time.Time) wire.Instance {
 	if runs && (keep == "original" || !replaced) && !outdated {
 		switch {
 		case !replaced: // nobody could take it meanwhile
-			t.event("instance/"+i.ID, "it is back on %s, and it had not been replaced", sh.Worker)
+			t.Event("instance/"+i.ID, "it is back on %s, and it had not been replaced", sh.Worker)
 			if i.State == wire.Requested {
-				i = t.advance(i, wire.ClusterScheduled, now, t.m.tier(), "its worker is back")
+				i = t.Advance(i, wire.ClusterScheduled, now, t.m.Tier(), "its worker is back")
 			}
-			i = t.advance(i, wire.WorkerScheduled, now, t.m.tier(), "it still runs there")
+			i = t.Advance(i, wire.WorkerScheduled, now, t.m.Tier(), "it still runs there")
 		case i.State == wire.Running || i.State == wire.WorkerScheduled:
-			i = t.advance(i, wire.Failed, now, t.m.tier(), "its original is back")
+			i = t.Advance(i, wire.Failed, now, t.m.Tier(), "its original is back")
 			fallthrough
 		default:
 			// The replacement ends: its order is swept away as the instance is now
 			// placed where it was.
-			t.event("instance/"+i.ID, "original on %s is back and stays, the replacement on %s ends", sh.Worker, i.Worker)
+			t.Event("instance/"+i.ID, "original on %s is back and stays, the replacement on %s ends", sh.Worker, i.Worker)
 		}
 		if done && i.State == wire.Failed {
-			i = t.advance(i, wire.Running, now, t.m.tier(), "its original is back")
+			i = t.Advance(i, wire.Running, now, t.m.Tier(), "its original is back")
 		}
 		become(&i, sh.Incarnation)
 		i.Worker, i.Restarted, i.Restarts, i.Shadow = sh.Worker, sh.Restarted, sh.Restarts, nil
-		if o := t.m.orders[sh.Worker+"."+i.ID]; o != nil && o.Spec != nil { // it may have been meant to be another when it was placed again
+		if o := t.m.Orders[sh.Worker+"."+i.ID]; o != nil && o.Spec != nil { // it may have been meant to be another when it was placed again
 			i.Revision, i.Program = o.Revision, o.Spec.ProgramID()
 		}
 		return t.heard(i, old, st, now)
 	}
 	if runs && replaced {
-		t.event("instance/"+i.ID, "original on %s is back and ends, the replacement on %s stays", sh.Worker, i.Worker)
+		t.Event("instance/"+i.ID, "original on %s is back and ends, the replacement on %s stays", sh.Worker, i.Worker)
 	}
 	i.Shadow = nil
 	return i
@@ -444,29 +416,29 @@ func (t *tx) settle(i wire.Instance, now time.Time) wire.Instance {
 
 // end brings an instance that nobody wants any more to its end.
 func (t *tx) end(id wire.InstanceID, now time.Time) {
-	i := *t.inst(id)
+	i := *t.Inst(id)
 	i.Shadow = nil
 	drop(&i)
 	switch i.State {
 	case wire.Running:
-		w := t.m.workers[i.Worker]
-		if w == nil || w.suspect {
+		w := t.m.Workers[i.Worker]
+		if w == nil || w.Suspect {
 			// Nobody is there to stop it. Its order goes, so that it stops on return.
 			i.Draining = true
-			i = t.advance(i, wire.Terminated, now, t.m.tier(), "no longer wanted; its worker is away and will stop it on return")
+			i = t.Advance(i, wire.Terminated, now, t.m.Tier(), "no longer wanted; its worker is away and will stop it on return")
 		} else {
 			i.Draining = true
-			t.put(i)
+			t.Put(i)
 			return
 		}
 	case wire.Terminated:
 	default:
-		i = t.advance(i, wire.Terminated, now, t.m.tier(), "no longer wanted")
+		i = t.Advance(i, wire.Terminated, now, t.m.Tier(), "no longer wanted")
 	}
-	t.put(i)
+	t.Put(i)
 	if i.State == wire.Terminated && i.Leaving == nil { // else that is still to be stopped
-		t.event("instance/"+id, "Terminated: %s", i.History[len(i.History)-1].Why)
-		t.remove(id)
+		t.Event("instance/"+id, "Terminated: %s", i.History[len(i.History)-1].Why)
+		t.Remove(id)
 	}
 }
 
@@ -488,7 +460,7 @@ func (t *tx) placeInTurn(left []waiter, now time.Time) (displaced []waiter) {
 	contend, rank := map[string][]*wire.Instance{}, left[0].Rank
 	heed := func(add func(waiter)) {
 		for _, id := range t.victims {
-			i := t.inst(id)
+			i := t.Inst(id)
 			if w := (waiter{turn.Waiter{Claim: t.claimOf(i)}, id}); w.Rank == rank && t.placeable(i) {
 				add(w)
 			}
@@ -498,7 +470,7 @@ func (t *tx) placeInTurn(left []waiter, now time.Time) (displaced []waiter) {
 	for len(left) > 0 {
 		w := left[0]
 		left = left[1:]
-		i := t.inst(w.id)
+		i := t.Inst(w.id)
 		s := t.shareFor(i)
 		if place.IsDRF(t.m.scheduler(s)) && !w.Promised { // whose turn was when room was made
 			contend[i.App+"."+i.Service] = append(contend[i.App+"."+i.Service], i)
@@ -523,7 +495,7 @@ func restartNever(s *wire.Share, i *wire.Instance) bool {
 func (t *tx) placeOne(i wire.Instance, s *wire.Share, now time.Time) bool {
 	if why := t.nearWait(s, now); why != "" {
 		i.Reason = why
-		t.put(i)
+		t.Put(i)
 		return false
 	}
 	avoid := t.avoided(&i, s)
@@ -533,7 +505,7 @@ func (t *tx) placeOne(i wire.Instance, s *wire.Share, now time.Time) bool {
 	d := t.schedule(&i, s, avoid)
 	if t.waiting[i.ID] {
 		i.Reason = d.Reason
-		t.put(i)
+		t.Put(i)
 		return false
 	}
 	if d.Chosen == "" && !t.m.gathering(now) && !standIn(&i) && t.full(&i, d.Reason, now) {
@@ -547,9 +519,9 @@ func (t *tx) placeOne(i wire.Instance, s *wire.Share, now time.Time) bool {
 		return false
 	}
 	if i.State == wire.Requested {
-		i = t.advance(i, wire.ClusterScheduled, now, t.m.tier(), "there is room again")
+		i = t.Advance(i, wire.ClusterScheduled, now, t.m.Tier(), "there is room again")
 	}
-	i = t.advance(i, wire.WorkerScheduled, now, t.m.tier(), "placed on a worker")
+	i = t.Advance(i, wire.WorkerScheduled, now, t.m.Tier(), "placed on a worker")
 	t.assign(i, s, d, now)
 	return true
 }
@@ -577,18 +549,18 @@ func (t *tx) unplaced(i wire.Instance, d place.Decision, now time.Time) {
 	case t.m.gathering(now), i.State == wire.Requested, pinned:
 		i.Reason = reason
 	default:
-		i = t.advance(i, wire.Requested, now, t.m.tier(), reason)
+		i = t.Advance(i, wire.Requested, now, t.m.Tier(), reason)
 		i.Worker = ""
-		t.whys[i.ID] = &place.Record{V: wire.Version, At: now, Decision: d}
+		t.Whys[i.ID] = &place.Record{V: wire.Version, At: now, Decision: d}
 		what := "returned to the root"
 		if standIn(&i) {
 			what = "has no room beyond those promised"
 		} else if i.Ordinal >= wire.LocalOrdinals {
 			what = "waits for room"
 		}
-		t.event("instance/"+i.ID, "%s: %s", what, reason)
+		t.Event("instance/"+i.ID, "%s: %s", what, reason)
 	}
-	t.put(i)
+	t.Put(i)
 }
 
 // avoid notes that a program of an instance failed for good on a worker. Where another one
@@ -602,7 +574,7 @@ func avoid(i *wire.Instance, program, worker string) {
 
 // otherFailed says whether it was another program than that of s that failed.
 func (t *tx) otherFailed(i *wire.Instance, s *wire.Share) bool {
-	return s != nil && i.FailedProgram != "" && i.FailedProgram != t.program(s.Spec)
+	return s != nil && i.FailedProgram != "" && i.FailedProgram != t.Program(s.Spec)
 }
 
 // avoided are the workers on which the program of s has failed as instance i.
@@ -649,14 +621,14 @@ func (t *tx) failedFor(i *wire.Instance, s *wire.Share) string {
 // gathering: this process started lately and has not yet heard from all the
 // workers that are registered, or it hears of nobody.
 func (m *model) gathering(now time.Time) bool {
-	if m.alone {
+	if m.Alone {
 		return true
 	}
-	if now.Sub(m.waits) > gatheringTime {
+	if now.Sub(m.Waits) > gatheringTime {
 		return false
 	}
-	for _, w := range m.workers {
-		if !w.everHeard {
+	for _, w := range m.Workers {
+		if !w.EverHeard {
 			return true
 		}
 	}
@@ -667,15 +639,15 @@ func (m *model) gathering(now time.Time) bool {
 // them may prove that this cluster is an older copy of itself; one that recovers waits
 // until they have said what they have.
 func (m *model) unsaid(now time.Time) bool {
-	recovers := m.mark() != nil
+	recovers := m.Mark() != nil
 	switch {
-	case recovers && m.alone:
+	case recovers && m.Alone:
 		return true
-	case recovers && now.Sub(m.waits) > gatheringTime, !recovers && now.Sub(m.started) >= opening:
+	case recovers && now.Sub(m.Waits) > gatheringTime, !recovers && now.Sub(m.Started) >= opening:
 		return false
 	}
-	for _, w := range m.workers {
-		if !w.everHeard || recovers && w.inbox.Ack().Inc == "" {
+	for _, w := range m.Workers {
+		if !w.EverHeard || recovers && w.Inbox.Ack().Inc == "" {
 			return true
 		}
 	}
@@ -684,7 +656,7 @@ func (m *model) unsaid(now time.Time) bool {
 
 // giveOrder writes the order of an instance to its worker.
 func (t *tx) giveOrder(i *wire.Instance, s *wire.Share) {
-	t.order(i.Worker, i.ID, &wire.Order{
+	t.Order(i.Worker, i.ID, &wire.Order{
 		V: wire.Version, ID: i.ID, App: i.App, Namespace: s.Namespace, Service: i.Service, Ordinal: i.Ordinal,
 		Incarnation: i.Incarnation, Revision: i.Revision, Spec: s.Spec,
 		AppNumber: t.orderNumber(i, s), Job: t.jobOrder(i, s), Sleep: t.sleep(i, s), Devices: t.giveDevices(i, s),
@@ -698,7 +670,7 @@ func (t *tx) giveOrder(i *wire.Instance, s *wire.Share) {
 // another run.
 func (t *tx) sweepOrders(now time.Time) {
 	want := map[string]bool{}
-	for _, i := range t.instances() {
+	for _, i := range t.Instances() {
 		if i.Volumes != nil {
 			t.orderVolumes(i, want)
 			continue
@@ -713,7 +685,7 @@ func (t *tx) sweepOrders(now time.Time) {
 		}
 		key := i.Worker + "." + i.ID
 		want[key] = true
-		o := t.ordered(key)
+		o := t.Ordered(key)
 		s := t.shareFor(i)
 		switch {
 		case o == nil && s != nil && (i.State == wire.Running || i.State == wire.WorkerScheduled):
@@ -722,7 +694,7 @@ func (t *tx) sweepOrders(now time.Time) {
 		case i.Draining && (!t.wanted(i) || halted(i)):
 			stop := *o
 			stop.Stop = true
-			t.order(i.Worker, i.ID, &stop)
+			t.Order(i.Worker, i.ID, &stop)
 		case s != nil && o.Stop && o.Volumes != nil: // its volumes were to be moved, and are not
 			t.giveOrder(i, s)
 		case s == nil || o.Stop:
@@ -736,9 +708,9 @@ func (t *tx) sweepOrders(now time.Time) {
 			t.giveOrder(i, s)
 		}
 	}
-	for key, o := range t.m.orders {
+	for key, o := range t.m.Orders {
 		if !want[key] {
-			t.order(key[:len(key)-len(o.ID)-1], o.ID, nil)
+			t.Order(key[:len(key)-len(o.ID)-1], o.ID, nil)
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/bus/records/clonetest"
+	"github.com/verge-edge/verge/internal/cluster/state"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -78,7 +79,7 @@ func TestALostPlacementServesUntilItIsReplaced(t *testing.T) {
 	if ready, suspect := s.endpoints("web"); ready != 0 || suspect != 1 {
 		t.Errorf("nobody can replace it: %d ready, %d suspect endpoints, want 0 and 1", ready, suspect)
 	}
-	if up := s.m.ups["app.web.0"]; up.Address != "w1:8474" || up.State == wire.Running {
+	if up := s.m.Ups["app.web.0"]; up.Address != "w1:8474" || up.State == wire.Running {
 		t.Errorf("the root is told %+v", up)
 	}
 	s.addWorker("w2")
@@ -96,13 +97,13 @@ func TestTheOnlyWorkerComesBackWithWhatItRan(t *testing.T) {
 	s.ticks(3, time.Second)
 	s.fakes["w1"].linked = false
 	s.ticks(120, time.Second)
-	up := s.m.ups["app.web.0"]
+	up := s.m.Ups["app.web.0"]
 	if up.State != wire.Requested || !up.Kept {
 		t.Errorf("the root is told %+v", up)
 	}
 	s.fakes["w1"].linked = true
 	s.ticks(3, time.Second)
-	if i := s.inst("app.web.0"); i.State != wire.Running || !i.Ready || i.Incarnation != 1 || s.fakes["w1"].starts != 2 || s.m.ups[i.ID].Kept {
+	if i := s.inst("app.web.0"); i.State != wire.Running || !i.Ready || i.Incarnation != 1 || s.fakes["w1"].starts != 2 || s.m.Ups[i.ID].Kept {
 		t.Errorf("%d starts, want those from before\n%s", s.fakes["w1"].starts, s.dump())
 	}
 }
@@ -176,11 +177,11 @@ func TestWhatNobodyCanTakeGoesBackWithItsReason(t *testing.T) {
 	if i.State != wire.Requested || !strings.Contains(i.Reason, "memory") {
 		t.Fatalf("%s: %q, want Requested for lack of memory", i.State, i.Reason)
 	}
-	if up := s.m.ups["app.big.0"]; up == nil || up.State != wire.Requested {
+	if up := s.m.Ups["app.big.0"]; up == nil || up.State != wire.Requested {
 		t.Errorf("the root is told %+v", up)
 	}
 	// The root is away; there is room again, and the site heals by itself.
-	s.m.workers["w2"].Info.Capacity.Memory = 8 << 30
+	s.m.Workers["w2"].Info.Capacity.Memory = 8 << 30
 	s.ticks(3, time.Second)
 	if i := s.inst("app.big.0"); i.State != wire.Running || i.Worker != "w2" {
 		t.Errorf("%s on %q, want Running on w2", i.State, i.Worker)
@@ -196,12 +197,12 @@ func TestEndsAreGraceful(t *testing.T) {
 	if ready, _ := s.endpoints("web"); ready != 0 {
 		t.Errorf("%d endpoints while draining, want none", ready)
 	}
-	if o := s.m.orders["w1.app.web.0"]; o == nil || !o.Stop {
+	if o := s.m.Orders["w1.app.web.0"]; o == nil || !o.Stop {
 		t.Fatalf("order %+v, want a stop", o)
 	}
 	s.ticks(4, time.Second)
-	if len(s.m.insts)+len(s.m.orders)+len(s.m.ups) > 0 || len(s.fakes["w1"].has) > 0 {
-		t.Errorf("something is left: %s %v", s.dump(), s.m.orders)
+	if len(s.m.Insts)+len(s.m.Orders)+len(s.m.Ups) > 0 || len(s.fakes["w1"].has) > 0 {
+		t.Errorf("something is left: %s %v", s.dump(), s.m.Orders)
 	}
 }
 
@@ -229,7 +230,7 @@ func TestAnUpdateRollsOneAtATime(t *testing.T) {
 		t.Errorf("%d restarts for a change that needs none", now-starts)
 	}
 	i := s.inst("app.web.0")
-	if o := s.m.orders[i.Worker+".app.web.0"]; i.Revision != 3 || o.Revision != 3 || o.Spec.OnReturn != "newest" {
+	if o := s.m.Orders[i.Worker+".app.web.0"]; i.Revision != 3 || o.Revision != 3 || o.Spec.OnReturn != "newest" {
 		t.Errorf("revision %d, ordered %d, want 3 and the new terms", i.Revision, o.Revision)
 	}
 }
@@ -258,11 +259,11 @@ func TestARestartedClusterChangesNothing(t *testing.T) {
 
 func TestNothingLeavesAClosedCluster(t *testing.T) {
 	s := newSim(t, "w-secret")
-	s.m.details = false
-	s.m.peer = func(string) string { return "opaque" }
+	s.m.Details = false
+	s.m.Peer = func(string) string { return "opaque" }
 	s.share("web", 1, nil)
 	s.ticks(3, time.Second)
-	up := s.disk[keyUp+"app.web.0"]
+	up := s.disk[state.KeyUp+"app.web.0"]
 	// The data address is the one thing that routers of others need.
 	if text := strings.ReplaceAll(string(up), `"address":"w-secret:8474"`, ""); strings.Contains(text, "w-secret") {
 		t.Errorf("the root is told the worker's name: %s", up)
@@ -278,13 +279,13 @@ func TestNobodyIsSentToWhoIsRevoked(t *testing.T) {
 	if ready, _ := s.endpoints("web"); ready != 1 {
 		t.Fatalf("%d endpoints", ready)
 	}
-	s.m.workers["w1"].Revoked = s.now
+	s.m.Workers["w1"].Revoked = s.now
 	s.fakes["w1"].linked = false
 	s.ticks(1, time.Second)
-	if r := s.m.routes["app.web"]; r == nil || len(r.Endpoints) != 0 {
+	if r := s.m.Routes["app.web"]; r == nil || len(r.Endpoints) != 0 {
 		t.Errorf("the route is %+v", r)
 	}
-	if up := string(s.disk[keyUp+"app.web.0"]); strings.Contains(up, "w1:8474") {
+	if up := string(s.disk[state.KeyUp+"app.web.0"]); strings.Contains(up, "w1:8474") {
 		t.Errorf("the root is told %s", up)
 	}
 }
@@ -344,8 +345,8 @@ func TestAnyTroubleEndsWell(t *testing.T) {
 		}
 		s.resume()
 		s.ticks(200, time.Second)
-		for _, i := range s.m.insts {
-			if n := restartOf(s.m.shares[i.App+"."+i.Service], i.Ordinal).N; i.Restarted < n {
+		for _, i := range s.m.Insts {
+			if n := restartOf(s.m.Shares[i.App+"."+i.Service], i.Ordinal).N; i.Restarted < n {
 				t.Fatalf("seed %d: %s is at restart %d of %d\n%s", seed, i.ID, i.Restarted, n, s.dump())
 			}
 		}
@@ -357,7 +358,7 @@ func TestAnyTroubleEndsWell(t *testing.T) {
 				t.Fatalf("seed %d: service %s has %d ready and %d suspect endpoints, want %d\n%s", seed, svc, ready, suspect, n, s.dump())
 			}
 			for o := range n {
-				if i := s.inst(fmt.Sprintf("app.%s.%d", svc, o)); s.m.shares["app."+svc].Spec.Affinity.Labels != nil && i.Worker == "w1" {
+				if i := s.inst(fmt.Sprintf("app.%s.%d", svc, o)); s.m.Shares["app."+svc].Spec.Affinity.Labels != nil && i.Worker == "w1" {
 					t.Fatalf("seed %d: %s is on a worker that it may not be on\n%s", seed, i.ID, s.dump())
 				}
 			}
@@ -370,7 +371,7 @@ func TestAnAnnouncedRestartGetsMoreTime(t *testing.T) {
 	after := api.Duration(3 * time.Second)
 	s.share("web", 2, func(v *api.Service) { v.ReplaceAfter = &after })
 	s.ticks(3, time.Second)
-	s.m.workers["w1"].leaving = true
+	s.m.Workers["w1"].Leaving = true
 	s.fakes["w1"].linked = false
 	s.ticks(60, time.Second)
 	if n := s.fakes["w2"].starts; n != 1 {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/backup"
+	"github.com/verge-edge/verge/internal/cluster/state"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -39,10 +40,10 @@ func TestARestoredClusterStopsNothingThatIsWanted(t *testing.T) {
 	s.share("web", 4, func(v *api.Service) { v.Env = map[string]string{"A": "2"} })
 	s.share("db", 3, nil)
 	s.ticks(15, time.Second)
-	given, before := maps.Clone(s.m.given), s.processes()
+	given, before := maps.Clone(s.m.Given), s.processes()
 	s.restored(disk)
 	s.ticks(60, time.Second)
-	if now := s.processes(); !maps.Equal(now, before) || !s.m.silent("w1") {
+	if now := s.processes(); !maps.Equal(now, before) || !s.m.Silent("w1") {
 		t.Fatalf("before the root was heard it ran\n%v and now\n%v", before, now)
 	}
 	s.hear(given)
@@ -50,8 +51,8 @@ func TestARestoredClusterStopsNothingThatIsWanted(t *testing.T) {
 	if now := s.processes(); !maps.Equal(now, before) {
 		t.Fatalf("it ran\n%v and now\n%v\n%s", before, now, s.dump())
 	}
-	if ready, _ := s.endpoints("db"); ready != 3 || s.m.mark() != nil {
-		t.Errorf("%d endpoints, mark %v", ready, s.m.mark())
+	if ready, _ := s.endpoints("db"); ready != 3 || s.m.Mark() != nil {
+		t.Errorf("%d endpoints, mark %v", ready, s.m.Mark())
 	}
 	// It goes on, with numbers that are new to the workers.
 	s.share("db", 3, func(v *api.Service) { v.Env = map[string]string{"A": "3"} })
@@ -70,7 +71,7 @@ func TestARestoredClusterWaitsForItsWorkers(t *testing.T) {
 	disk := maps.Clone(s.disk)
 	s.share("web", 2, nil)
 	s.ticks(3, time.Second)
-	given, before := maps.Clone(s.m.given), s.processes()
+	given, before := maps.Clone(s.m.Given), s.processes()
 	s.restored(disk)
 	s.fakes["w2"].linked = false
 	s.hear(given)
@@ -80,7 +81,7 @@ func TestARestoredClusterWaitsForItsWorkers(t *testing.T) {
 	}
 	s.fakes["w2"].linked = true
 	s.ticks(5, time.Second)
-	if now := s.processes(); !maps.Equal(now, before) || s.m.mark() != nil {
+	if now := s.processes(); !maps.Equal(now, before) || s.m.Mark() != nil {
 		t.Fatalf("it ran\n%v and now\n%v\n%s", before, now, s.dump())
 	}
 }
@@ -104,9 +105,9 @@ func TestAnyBackupStopsNothing(t *testing.T) {
 				s.share(svc, rng.IntN(5), func(v *api.Service) { v.Env = map[string]string{"R": mark} })
 				// A revision that begins again says nothing about the program: then what
 				// runs is started again, to be sure.
-				sh := s.m.given["app."+svc]
+				sh := s.m.Given["app."+svc]
 				sh.Revision = uint64(n + 1)
-				s.store(keyShare+"app."+svc, sh)
+				s.store(state.KeyShare+"app."+svc, sh)
 				s.m.effect()
 			case 2:
 				s.unshare(svc)
@@ -116,7 +117,7 @@ func TestAnyBackupStopsNothing(t *testing.T) {
 			s.ticks(8, time.Second)
 		}
 		s.ticks(30, time.Second)
-		given, before := maps.Clone(s.m.given), s.processes()
+		given, before := maps.Clone(s.m.Given), s.processes()
 		s.restored(disk)
 		s.hear(given)
 		s.ticks(20, time.Second)
@@ -129,7 +130,7 @@ func TestAnyBackupStopsNothing(t *testing.T) {
 func TestNothingIsEditedBeforeTheRootWasHeard(t *testing.T) {
 	s := newSite(t)
 	s.give(web(1, "a"), 1)
-	markTable.Rows(s.c.m.db)[""] = &backup.Mark{V: wire.Version, At: s.now}
+	state.MarkTable.Rows(s.c.m.DB)[""] = &backup.Mark{V: wire.Version, At: s.now}
 	var p *wire.Problem
 	if _, err := s.c.scaleLocal(t.Context(), "app", "web", 2, s.now); !errors.As(err, &p) || p.Code != "recovering" {
 		t.Errorf("%v", err)
@@ -153,7 +154,7 @@ func TestNothingIsPlacedBeforeWorkersAreHeard(t *testing.T) {
 	s.share("web", 2, nil)
 	s.ticks(3, time.Second)
 	placed := func() (n int) {
-		for _, i := range s.m.insts {
+		for _, i := range s.m.Insts {
 			if i.Worker != "" {
 				n++
 			}
@@ -170,8 +171,8 @@ func TestNothingIsPlacedBeforeWorkersAreHeard(t *testing.T) {
 		t.Fatalf("after 6 s\n%s", s.dump())
 	}
 	s.restored(maps.Clone(s.disk))
-	s.m.recovery.heard = true
-	s.m.workers["w2"].everHeard = true // and has not said what it has
+	s.m.Recovery.Heard = true
+	s.m.Workers["w2"].EverHeard = true // and has not said what it has
 	s.share("web", 6, nil)
 	if s.ticks(20, time.Second); placed() != 4 {
 		t.Fatalf("while one has not said what it has\n%s", s.dump())

@@ -17,12 +17,12 @@ import (
 func (t *tx) start(i wire.Instance, s *wire.Share) {
 	become(&i, nextIncarnation(&i))
 	i.AllRestarts = i.Again()
-	if i.Program != t.program(s.Spec) {
+	if i.Program != t.Program(s.Spec) {
 		i.LastExit = nil // it says nothing about this one
 	} else if s.Spec.Job == nil && ended(&i) {
 		i.AllRestarts++ // in another place
 	}
-	i.Revision, i.Restarted, i.Program = s.Revision, restartOf(s, i.Ordinal).N, t.program(s.Spec)
+	i.Revision, i.Restarted, i.Program = s.Revision, restartOf(s, i.Ordinal).N, t.Program(s.Spec)
 	i.Restarts, i.Asleep, i.ReadyAt = 0, false, time.Time{}
 	pin(&i, s)
 	// Where it begins on another worker, what that one had is not to be taken up again if
@@ -31,21 +31,8 @@ func (t *tx) start(i wire.Instance, s *wire.Share) {
 		t.leaveVolumes(&i, s, i.Former, "its worker was removed from the cluster, and it began elsewhere", "")
 	}
 	i.Former = ""
-	t.put(i)
+	t.Put(i)
 	t.giveOrder(&i, s)
-}
-
-// program is the id of what a service runs, worked out once: it is a hash of much.
-func (t *Tx) program(s *api.Service) string {
-	id, ok := t.programs[s]
-	if !ok {
-		if t.programs == nil {
-			t.programs = map[*api.Service]string{}
-		}
-		id = s.ProgramID()
-		t.programs[s] = id
-	}
-	return id
 }
 
 // restartOf is the latest restart that was asked for of an ordinal; the zero one
@@ -95,8 +82,8 @@ func runAgain(i *wire.Instance, s *wire.Share) string {
 // revision is placed again. Those that are to be of another program take their turns
 // (rollOut).
 func (t *tx) roll(now time.Time) {
-	for _, key := range records.SortedKeys(t.m.shares) {
-		s := t.m.shares[key]
+	for _, key := range records.SortedKeys(t.m.Shares) {
+		s := t.m.Shares[key]
 		if s.Spec.Job != nil {
 			t.putRoll(key, nil) // it was no job when that began
 			t.rollJob(s)
@@ -107,7 +94,7 @@ func (t *tx) roll(now time.Time) {
 		var moves string // why behind may not stay where it is
 		calm := true
 		for _, o := range ordinals(s) {
-			i := t.inst(instanceID(s.App, s.Service, o))
+			i := t.Inst(instanceID(s.App, s.Service, o))
 			if i == nil {
 				continue
 			}
@@ -118,16 +105,16 @@ func (t *tx) roll(now time.Time) {
 			next := *i
 			next.Revision = s.Revision
 			if i.State == wire.Terminated { // completed, by the same program (fulfil)
-				t.put(next)
+				t.Put(next)
 				continue
 			}
-			old := t.m.orders[i.Worker+"."+i.ID]
+			old := t.m.Orders[i.Worker+"."+i.ID]
 			if otherProgram(old, s) || (i.Revision != s.Revision && (old == nil || !old.Spec.SameProgram(s.Spec))) {
 				late = append(late, i)
 				continue
 			}
 			if underWay(i) || t.waits[i.ID] { // what starts elsewhere is up to date already
-				t.put(next)
+				t.Put(next)
 				calm = calm && settledIn(i)
 				continue
 			}
@@ -137,7 +124,7 @@ func (t *tx) roll(now time.Time) {
 			}
 			switch {
 			case misfit == "" && i.Restarted >= restartOf(s, o).N:
-				t.put(next) // with its new terms, if there are any
+				t.Put(next) // with its new terms, if there are any
 				calm = calm && settledIn(i)
 			case i.State == wire.WorkerScheduled && misfit != "":
 				t.move(*i, s, misfit, now)
@@ -147,7 +134,7 @@ func (t *tx) roll(now time.Time) {
 				calm = false
 			case i.State != wire.Running:
 				next.LastExit, next.Avoid = nil, nil // they say nothing about the new run
-				t.put(next)
+				t.Put(next)
 				calm = false
 			case i.Unreachable: // nobody is there to do it
 				calm = false
@@ -166,7 +153,7 @@ func (t *tx) roll(now time.Time) {
 			t.move(*behind, s, moves, now)
 			continue
 		}
-		t.start(t.advance(*behind, wire.WorkerScheduled, now, t.m.tier(), asked(restartOf(s, behind.Ordinal))), s)
+		t.start(t.Advance(*behind, wire.WorkerScheduled, now, t.m.Tier(), asked(restartOf(s, behind.Ordinal))), s)
 	}
 }
 
@@ -189,7 +176,7 @@ func (t *tx) rollOut(key string, s *wire.Share, late []*wire.Instance, now time.
 	update := t.decideRoll(key, r, s, now)
 	t.putRoll(key, r)
 	for _, o := range update {
-		t.renew(*t.inst(instanceID(s.App, s.Service, o)), s, now)
+		t.renew(*t.Inst(instanceID(s.App, s.Service, o)), s, now)
 	}
 }
 
@@ -208,13 +195,13 @@ func (t *tx) renew(i wire.Instance, s *wire.Share, now time.Time) {
 	switch {
 	case i.State != wire.WorkerScheduled && i.State != wire.Running:
 		next.LastExit, next.Avoid = nil, nil // they say nothing about the new run
-		t.put(next)
+		t.Put(next)
 	case misfit != "":
 		t.move(i, s, misfit, now)
 	case i.State == wire.WorkerScheduled: // not started yet, so nobody misses it
 		t.start(next, s)
 	default:
-		t.start(t.advance(i, wire.WorkerScheduled, now, t.m.tier(), fmt.Sprintf("%s%d", updatingTo, s.Revision)), s)
+		t.start(t.Advance(i, wire.WorkerScheduled, now, t.m.Tier(), fmt.Sprintf("%s%d", updatingTo, s.Revision)), s)
 	}
 }
 
@@ -222,7 +209,7 @@ func (t *tx) renew(i wire.Instance, s *wire.Share, now time.Time) {
 // if it has. The others there count as they were ordered, not yet as they are to
 // be.
 func (t *tx) crowded(i *wire.Instance, s *wire.Share) string {
-	w, use := t.m.workers[i.Worker], t.used()[i.Worker]
+	w, use := t.m.Workers[i.Worker], t.used()[i.Worker]
 	if w == nil || use == nil {
 		return ""
 	}
@@ -234,7 +221,7 @@ func (t *tx) crowded(i *wire.Instance, s *wire.Share) string {
 		return "is full: " + lacking
 	}
 	var others api.Resources
-	for key, o := range records.Merged(t.m.orders, t.orders) {
+	for key, o := range records.Merged(t.m.Orders, t.Orders) {
 		if o.ID != i.ID && o.Spec != nil && strings.HasPrefix(key, i.Worker+".") {
 			others = amount.Add(others, o.Spec.Resources)
 		}
@@ -257,7 +244,7 @@ func (t *tx) kept(i wire.Instance, s *wire.Share, full string) bool {
 		why = d.Reason
 	}
 	i.Reason = fmt.Sprintf("it goes on as it is, for want of room for revision %d: its worker %s; %s", s.Revision, full, why)
-	t.put(i)
+	t.Put(i)
 	return true
 }
 

@@ -23,7 +23,7 @@ func TestARestartRollsOneAtATime(t *testing.T) {
 	s.share("web", 3, nil)
 	s.ticks(3, time.Second)
 	where := map[string]string{}
-	for id, i := range s.m.insts {
+	for id, i := range s.m.Insts {
 		where[id] = i.Worker
 	}
 	n := s.again("web", -1)
@@ -81,7 +81,7 @@ func TestARestartWaitsForTheWorker(t *testing.T) {
 		}
 		s.fakes["w1"].linked = true
 		s.ticks(8, time.Second)
-		for _, i := range s.m.insts {
+		for _, i := range s.m.Insts {
 			if i.Restarted != n || !i.Ready {
 				t.Errorf("away %d s: %s restarted %d, ready %v", away, i.ID, i.Restarted, i.Ready)
 			}
@@ -117,8 +117,8 @@ func TestWhatEndedRunsAgainForAReason(t *testing.T) {
 				if want += n; s.starts() != want {
 					t.Fatalf("%s: %d starts, want %d\n%s", what, s.starts(), want, s.dump())
 				}
-				if i := s.inst("app.job.0"); i.Revision != s.m.shares["app.job"].Revision {
-					t.Errorf("%s: revision %d of %d", what, i.Revision, s.m.shares["app.job"].Revision)
+				if i := s.inst("app.job.0"); i.Revision != s.m.Shares["app.job"].Revision {
+					t.Errorf("%s: revision %d of %d", what, i.Revision, s.m.Shares["app.job"].Revision)
 				}
 			}
 			s.share("job", 1, never(nil))
@@ -139,7 +139,7 @@ func TestWhatEndedRunsAgainForAReason(t *testing.T) {
 			// There is no room for the new program at first.
 			s.share("job", 1, never(func(v *api.Service) { v.Resources.Memory = 2 << 30 }))
 			after("no room", 0)
-			s.m.workers["w2"].Info.Capacity.Memory = 4 << 30
+			s.m.Workers["w2"].Info.Capacity.Memory = 4 << 30
 			after("room", 1)
 		})
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/bus/records"
+	"github.com/verge-edge/verge/internal/cluster/state"
 	"github.com/verge-edge/verge/internal/policy/rollout"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -17,7 +18,7 @@ import (
 const keyRolling = "rolling."
 
 // keyUpRollout + app.service: wire.RolloutReport, for the root.
-const keyUpRollout = keyUp + wire.ReportedRollout
+const keyUpRollout = state.KeyUp + wire.ReportedRollout
 
 // updatingTo begins why an instance is started again by a rollout.
 const updatingTo = "updating to revision "
@@ -108,7 +109,7 @@ func (t *tx) rollOf(key string) *rolling {
 // before where its turn in a rollout has not come. Nil where there is none.
 func (t *tx) shareFor(i *wire.Instance) *wire.Share {
 	key := i.App + "." + i.Service
-	s, r := t.m.shares[key], t.rollOf(key)
+	s, r := t.m.Shares[key], t.rollOf(key)
 	if s == nil || !r.open() || r.turned(i.Ordinal) || i.Program == r.Program && (i.State == wire.Running || i.State == wire.WorkerScheduled) {
 		return s
 	}
@@ -128,7 +129,7 @@ func (t *tx) shareFor(i *wire.Instance) *wire.Share {
 // different ones, so that routers can tell them apart.
 func (m *model) surgeBase() int {
 	h := fnv.New32a()
-	h.Write([]byte(m.name))
+	h.Write([]byte(m.Name))
 	return wire.SurgeOrdinals + int(h.Sum32()%surgeBases)*wire.MaxSurge
 }
 
@@ -141,7 +142,7 @@ func standIn(i *wire.Instance) bool { return i.Ordinal >= wire.SurgeOrdinals }
 // it goes on with what there is of one that had not come to its end.
 func (t *tx) beginRoll(key string, s *wire.Share, i *wire.Instance, now time.Time) *rolling {
 	r := t.rollOf(key)
-	program := t.program(s.Spec)
+	program := t.Program(s.Spec)
 	now = now.Round(0)
 	hold := uint64(0)
 	if s.Hold != nil {
@@ -156,16 +157,16 @@ func (t *tx) beginRoll(key string, s *wire.Share, i *wire.Instance, now time.Tim
 		}
 		return &next
 	case r.open(): // another one before it was over
-		t.event("service/"+key, "rollout to revision %d begins, before the one to revision %d was over", s.Revision, r.Revision)
+		t.Event("service/"+key, "rollout to revision %d begins, before the one to revision %d was over", s.Revision, r.Revision)
 		return &rolling{V: wire.Version, App: s.App, Service: s.Service, Program: program, Revision: s.Revision, From: r.From, FromRevision: r.FromRevision, Surge: r.Surge, Base: r.Base, Began: now, Tried: now, Moved: now, Resumed: hold}
 	case i == nil:
 		return nil
 	}
-	o := t.m.orders[i.Worker+"."+i.ID]
+	o := t.m.Orders[i.Worker+"."+i.ID]
 	if o == nil || o.Spec == nil {
 		return nil // nobody knows what it is
 	}
-	t.event("service/"+key, "rollout to revision %d begins", s.Revision)
+	t.Event("service/"+key, "rollout to revision %d begins", s.Revision)
 	return &rolling{V: wire.Version, App: s.App, Service: s.Service, Program: program, Revision: s.Revision, From: o.Spec, FromRevision: o.Revision, Base: t.m.surgeBase(), Began: now, Tried: now, Moved: now, Resumed: hold}
 }
 
@@ -173,7 +174,7 @@ func (t *tx) beginRoll(key string, s *wire.Share, i *wire.Instance, now time.Tim
 // tried first, and nobody is asked about it.
 func (t *tx) rollRules(r *rolling, s *wire.Share) rollout.Rules {
 	rules := t.m.plainRules(s)
-	if !t.m.rehearsing && r.open() && t.program(r.From) != r.Program {
+	if !t.m.Rehearsing && r.open() && t.Program(r.From) != r.Program {
 		rules.Asked = t.m.asked(s)
 		for _, st := range s.Spec.Rollout.Canary {
 			rules.Steps = append(rules.Steps, rollout.Step{Share: st.Share.Of(), For: st.Lasts().Std(), Requests: uint64(st.Least())}) //nolint:gosec // it was checked
@@ -186,7 +187,7 @@ func (t *tx) rollRules(r *rolling, s *wire.Share) rollout.Rules {
 func (m *model) plainRules(s *wire.Share) rollout.Rules {
 	n := promised(s)
 	r := rollout.Rules{Surge: min(s.Spec.Surge(n), wire.MaxSurge), Unavailable: s.Spec.Unavailable(n), MinReady: s.Spec.MinReady().Std(), Deadline: s.Spec.ProgressDeadline().Std(), MaxErrors: s.Spec.MaxErrors().Of()}
-	if m.rehearsing { // time stands still
+	if m.Rehearsing { // time stands still
 		r.MinReady, r.Deadline, r.MaxErrors = 0, 0, 1
 	}
 	return r
@@ -205,7 +206,7 @@ func (t *tx) rollState(r *rolling, s *wire.Share) rollout.State {
 		st.Before, st.After, st.Asked = o.before, o.after, o.since(r)
 	}
 	for _, o := range ordinals(s) {
-		if i := t.inst(instanceID(s.App, s.Service, o)); i != nil {
+		if i := t.Inst(instanceID(s.App, s.Service, o)); i != nil {
 			st.Units = append(st.Units, t.unit(i, r))
 		}
 	}
@@ -223,7 +224,7 @@ func (t *tx) decideRoll(key string, r *rolling, s *wire.Share, now time.Time) []
 	t.heedWord(key, r)
 	if begun := !rules.Asked || r.Agreed > len(rules.Steps); begun && !held && r.Failed == "" && r.Step >= len(rules.Steps) { // those that are more than before begin with it: nobody misses them
 		for _, o := range ordinals(s) {
-			if i := t.inst(instanceID(s.App, s.Service, o)); i != nil && i.Incarnation == 0 {
+			if i := t.Inst(instanceID(s.App, s.Service, o)); i != nil && i.Incarnation == 0 {
 				r.turn(o)
 			}
 		}
@@ -234,13 +235,13 @@ func (t *tx) decideRoll(key string, r *rolling, s *wire.Share, now time.Time) []
 	if a.Failed != "" && r.Failed == "" {
 		r.Failed = cut(a.Failed, maxWords)
 		r.Ended = now.Round(0)
-		t.event("service/"+key, "rollout to revision %d has failed: %s", r.Revision, r.Failed)
+		t.Event("service/"+key, "rollout to revision %d has failed: %s", r.Revision, r.Failed)
 	}
 	if a.Ask > 0 {
 		t.askWave(key, r, s, a.Ask, a.Waves, len(rules.Steps))
 	}
 	if a.Done {
-		t.event("service/"+key, "rollout to revision %d is done: %s", r.Revision, instances(promised(s)))
+		t.Event("service/"+key, "rollout to revision %d is done: %s", r.Revision, instances(promised(s)))
 		r.From, r.Turned, r.Surge, r.Failed, r.Paused, r.Ended = nil, nil, 0, "", false, now.Round(0)
 		r.Step, r.Stepped, r.Trial, r.Share, r.Agreed = 0, time.Time{}, false, 0, 0
 		return nil
@@ -344,7 +345,7 @@ func (t *tx) stuck(i *wire.Instance) bool {
 func (t *tx) reportRolls() {
 	want := map[string]*wire.RolloutReport{}
 	for key, r := range records.Merged(t.m.rolls, t.rolls) {
-		s := t.m.shares[key]
+		s := t.m.Shares[key]
 		if s == nil {
 			t.putRoll(key, nil)
 			continue
@@ -358,7 +359,7 @@ func (t *tx) reportRolls() {
 // rollView is a rollout as people see it.
 func (t *tx) rollView(r *rolling, s *wire.Share) wire.RolloutReport {
 	v := wire.RolloutReport{
-		V: wire.Version, Cluster: t.m.name, App: r.App, Service: r.Service, Revision: r.Revision, From: r.FromRevision, Program: r.Program,
+		V: wire.Version, Cluster: t.m.Name, App: r.App, Service: r.Service, Revision: r.Revision, From: r.FromRevision, Program: r.Program,
 		Phase: wire.RolloutRolling, Promised: promised(s), Updated: r.Updated, Surge: r.Surge, Began: r.Began, Ended: r.Ended, Said: r.Said,
 	}
 	if !r.open() {
@@ -366,7 +367,7 @@ func (t *tx) rollView(r *rolling, s *wire.Share) wire.RolloutReport {
 		return v
 	}
 	rules := t.rollRules(r, s)
-	v.Why = cut(rollout.Decide(rules, t.rollState(r, s), t.now).Why, maxWords)
+	v.Why = cut(rollout.Decide(rules, t.rollState(r, s), t.Now).Why, maxWords)
 	if v.Trial, v.Share = r.Trial, r.Share; r.Step < len(rules.Steps) {
 		v.Step, v.Steps, v.Stepped = r.Step+1, len(rules.Steps), r.Stepped
 	}
@@ -386,7 +387,7 @@ func (t *tx) rollView(r *rolling, s *wire.Share) wire.RolloutReport {
 // something to be heard.
 func (m *model) untilRolled(now time.Time) (least time.Duration) {
 	for key, r := range m.rolls {
-		s := m.shares[key]
+		s := m.Shares[key]
 		if s == nil || !r.open() || r.Failed != "" {
 			continue
 		}
@@ -396,7 +397,7 @@ func (m *model) untilRolled(now time.Time) (least time.Duration) {
 			}
 		}
 		for _, o := range ordinals(s) {
-			i := m.insts[instanceID(s.App, s.Service, o)]
+			i := m.Insts[instanceID(s.App, s.Service, o)]
 			if i == nil || !i.Ready || i.ReadyAt.IsZero() {
 				continue
 			}
@@ -411,7 +412,7 @@ func (m *model) untilRolled(now time.Time) (least time.Duration) {
 // busyRolling: a rollout goes on, so that time matters.
 func (m *model) busyRolling() bool {
 	for key, r := range m.rolls {
-		if s := m.shares[key]; s != nil && r.open() && r.Failed == "" && (s.Hold == nil || !s.Hold.Paused) {
+		if s := m.Shares[key]; s != nil && r.open() && r.Failed == "" && (s.Hold == nil || !s.Hold.Paused) {
 			return true
 		}
 	}

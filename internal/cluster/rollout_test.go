@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/cluster/state"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -27,9 +28,9 @@ func program(cmd string, more func(*api.Service)) func(*api.Service) {
 // programs are those that are to run and answer, by number.
 func (s *sim) programs(svc string) map[string]int {
 	out := map[string]int{}
-	for id, i := range s.m.insts {
+	for id, i := range s.m.Insts {
 		if i.Service == svc && i.State == wire.Running && i.Ready {
-			out[s.m.orders[i.Worker+"."+id].Spec.Command[0]]++
+			out[s.m.Orders[i.Worker+"."+id].Spec.Command[0]]++
 		}
 	}
 	return out
@@ -47,11 +48,11 @@ func (s *sim) phase(svc string) (phase, why string) {
 
 // pause stops or lets go on what the root has a word in.
 func (s *sim) pause(svc string, paused bool) {
-	next := *s.m.given["app."+svc]
+	next := *s.m.Given["app."+svc]
 	next.Hold = &wire.Hold{Paused: paused, By: "ann", Resumed: 1}
-	s.m.given["app."+svc] = &next
+	s.m.Given["app."+svc] = &next
 	s.m.effect()
-	s.store(keyShare+"app."+svc, &next)
+	s.store(state.KeyShare+"app."+svc, &next)
 }
 
 // While the instances of a new revision begin, those before them count as what they are:
@@ -65,7 +66,7 @@ func TestARolloutSaysWhoIsReady(t *testing.T) {
 	}
 	s.share("web", 3, program("y", nil))
 	s.ticks(3, time.Second)
-	if v := s.m.serviceView(s.m.shares["app.web"]); v.Ready != 3 || !strings.HasPrefix(v.Message, "3 of 3 ready, 0 of them as applied; ") {
+	if v := s.m.serviceView(s.m.Shares["app.web"]); v.Ready != 3 || !strings.HasPrefix(v.Message, "3 of 3 ready, 0 of them as applied; ") {
 		t.Errorf("%+v", v)
 	}
 	r := backend{&Cluster{core: &core{m: s.m}}}
@@ -296,13 +297,13 @@ func TestARolloutInAnyTrouble(t *testing.T) {
 			case 7:
 				s.restart()
 			case 8:
-				if s.m.given["app.web"] != nil {
+				if s.m.Given["app.web"] != nil {
 					s.pause("web", rng.IntN(2) == 0)
 				}
 			}
 			s.tick(time.Duration(rng.IntN(4000)) * time.Millisecond)
 		}
-		if s.m.given["app.web"] == nil {
+		if s.m.Given["app.web"] == nil {
 			continue
 		}
 		for _, f := range s.fakes {
@@ -331,9 +332,9 @@ func TestARolloutThatIsTooSlowStops(t *testing.T) {
 		s.share("web", 3, program("y", objective))
 		for range 90 {
 			var list []wire.ReplicaDemand
-			for id, i := range s.m.insts {
+			for id, i := range s.m.Insts {
 				d := wire.ReplicaDemand{Instance: id, Exec: api.Duration(before)}
-				if o := s.m.orders[i.Worker+"."+id]; o != nil && o.Spec.Command[0] == "y" {
+				if o := s.m.Orders[i.Worker+"."+id]; o != nil && o.Spec.Command[0] == "y" {
 					d.Exec = api.Duration(800 * time.Millisecond)
 				}
 				list = append(list, d)
@@ -352,7 +353,7 @@ func TestARolloutThatIsTooSlowStops(t *testing.T) {
 			if phase != wire.RolloutFailed || why != s.extra("web")+" (beyond those promised): a request takes 800ms, the objective (slo) is 200ms" {
 				t.Errorf("it is %s: %s", phase, why)
 			}
-			if r := s.m.routes["app.web"]; !r.Requests.Counted {
+			if r := s.m.Routes["app.web"]; !r.Requests.Counted {
 				t.Error("routers are not asked how fast it is")
 			}
 		} else if s.programs("web")["y"] == 0 {

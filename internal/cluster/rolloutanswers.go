@@ -60,7 +60,7 @@ func (m *model) answered(worker string, list []wire.InstanceAnswers, span time.D
 	}
 	for _, a := range list {
 		key := a.Instance[:max(0, strings.LastIndexByte(a.Instance, '.'))]
-		i, r, s := m.insts[a.Instance], m.rolls[key], m.shares[key]
+		i, r, s := m.Insts[a.Instance], m.rolls[key], m.Shares[key]
 		if i == nil || i.Worker != worker || i.State != wire.Running || !i.Ready || s == nil || !r.open() || r.Failed != "" {
 			continue
 		}
@@ -103,7 +103,7 @@ func (m *model) side(c rollout.Count, r *rolling, s *wire.Share, after bool) *wi
 	v := &wire.RolloutSide{Requests: c.Requests, Failed: c.Failed}
 	n, sum := 0, time.Duration(0)
 	for _, o := range ordinals(s) {
-		i := m.insts[instanceID(s.App, s.Service, o)]
+		i := m.Insts[instanceID(s.App, s.Service, o)]
 		if i == nil || (i.Program == r.Program) != after {
 			continue
 		}
@@ -134,11 +134,11 @@ func (t *tx) sayTrial(key string, r *rolling, a rollout.Action, steps int) {
 	subject := "service/" + key
 	switch {
 	case a.Failed != "" && r.Failed == "" && r.Trial && a.Trial:
-		t.event(subject, "requests go back to revision %d: %s of them still go to revision %d", r.FromRevision, share, r.Revision)
+		t.Event(subject, "requests go back to revision %d: %s of them still go to revision %d", r.FromRevision, share, r.Revision)
 	case steps > 0 && a.Step >= steps && r.Step < steps:
-		t.event(subject, "all %d steps on a share of the requests have gone well: the others are brought to revision %d", steps, r.Revision)
+		t.Event(subject, "all %d steps on a share of the requests have gone well: the others are brought to revision %d", steps, r.Revision)
 	case a.Step < steps && !a.Stepped.IsZero() && !a.Stepped.Equal(r.Stepped):
-		t.event(subject, "step %d of %d: %s of the requests go to revision %d", a.Step+1, steps, share, r.Revision)
+		t.Event(subject, "step %d of %d: %s of the requests go to revision %d", a.Step+1, steps, share, r.Revision)
 	}
 	r.Step, r.Stepped, r.Trial, r.Share = a.Step, a.Stepped.Round(0), a.Trial, share
 	if !a.Trial {

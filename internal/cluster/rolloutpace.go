@@ -27,7 +27,7 @@ type pace struct {
 // clocked notes how fast the instances of a service answer while it is rolled out, and
 // reports whether one became too slow, or is no more.
 func (m *model) clocked(key string, list []wire.ReplicaDemand, now time.Time) (news bool) {
-	r, s := m.rolls[key], m.shares[key]
+	r, s := m.rolls[key], m.Shares[key]
 	if !r.open() || s == nil || !watched(s) {
 		for id := range m.paces {
 			if strings.HasPrefix(id, key+".") {
@@ -37,7 +37,7 @@ func (m *model) clocked(key string, list []wire.ReplicaDemand, now time.Time) (n
 		return false
 	}
 	for _, d := range list {
-		i := m.insts[d.Instance]
+		i := m.Insts[d.Instance]
 		if i == nil || d.Exec <= 0 || i.App+"."+i.Service != key {
 			continue
 		}
@@ -58,19 +58,19 @@ func (m *model) clocked(key string, list []wire.ReplicaDemand, now time.Time) (n
 // where that is not known. long: for so long that this is no accident.
 func (t *tx) slow(i *wire.Instance) (why string, long bool) {
 	key := i.App + "." + i.Service
-	s, p := t.m.shares[key], t.m.paces[i.ID]
-	if s == nil || s.Spec.SLO == nil || p.slow.IsZero() || p.incarnation != i.Incarnation || t.now.Sub(p.at) > paceLasts {
+	s, p := t.m.Shares[key], t.m.paces[i.ID]
+	if s == nil || s.Spec.SLO == nil || p.slow.IsZero() || p.incarnation != i.Incarnation || t.Now.Sub(p.at) > paceLasts {
 		return "", false
 	}
 	r := t.rollOf(key)
 	for _, o := range ordinals(s) {
-		other := t.inst(instanceID(s.App, s.Service, o))
+		other := t.Inst(instanceID(s.App, s.Service, o))
 		if other == nil || other.Program == r.Program {
 			continue
 		}
-		if q, ok := t.m.paces[other.ID]; ok && q.incarnation == other.Incarnation && t.now.Sub(q.at) <= paceLasts && q.exec >= p.exec {
+		if q, ok := t.m.paces[other.ID]; ok && q.incarnation == other.Incarnation && t.Now.Sub(q.at) <= paceLasts && q.exec >= p.exec {
 			return "", false
 		}
 	}
-	return fmt.Sprintf("a request takes %s, the objective (slo) is %s", api.Duration(p.exec.Round(time.Millisecond)), *s.Spec.SLO), t.now.Sub(p.slow) >= tooSlowFor
+	return fmt.Sprintf("a request takes %s, the objective (slo) is %s", api.Duration(p.exec.Round(time.Millisecond)), *s.Spec.SLO), t.Now.Sub(p.slow) >= tooSlowFor
 }

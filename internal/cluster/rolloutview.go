@@ -11,19 +11,19 @@ import (
 func (b backend) Rollout(_ context.Context, app string) (wire.RolloutView, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	v := wire.RolloutView{Name: app, Source: b.m.tier(), Services: []wire.ServiceRollout{}}
-	for _, key := range records.SortedKeys(b.m.shares) {
-		s := b.m.shares[key]
+	v := wire.RolloutView{Name: app, Source: b.m.Tier(), Services: []wire.ServiceRollout{}}
+	for _, key := range records.SortedKeys(b.m.Shares) {
+		s := b.m.Shares[key]
 		if s.App != app {
 			continue
 		}
 		v.Revision = max(v.Revision, s.Revision)
 		r := b.m.upRolls[key]
 		if r == nil {
-			r = &wire.RolloutReport{Cluster: b.m.name, App: app, Service: s.Service, Revision: s.Revision, Phase: wire.RolloutDone, Promised: promised(s), Updated: b.m.serviceView(s).Ready}
+			r = &wire.RolloutReport{Cluster: b.m.Name, App: app, Service: s.Service, Revision: s.Revision, Phase: wire.RolloutDone, Promised: promised(s), Updated: b.m.serviceView(s).Ready}
 		}
 		shown := *r
-		for _, i := range b.m.insts {
+		for _, i := range b.m.Insts {
 			if i.App == app && i.Service == s.Service && i.State == wire.Running && i.Ready {
 				shown.Ready++
 			}

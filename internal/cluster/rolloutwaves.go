@@ -68,7 +68,7 @@ func (t *tx) heedWord(key string, r *rolling) {
 	}
 	for _, said := range w.warnings {
 		said = fmt.Sprintf("wave %d: %s", w.wave, said)
-		t.event("service/"+key, "rollout to revision %d, %s", r.Revision, said)
+		t.Event("service/"+key, "rollout to revision %d, %s", r.Revision, said)
 		r.Said = append(r.Said[:len(r.Said):len(r.Said)], cut(said, maxWords))
 	}
 	r.Said = r.Said[max(0, len(r.Said)-maxSaid):]
@@ -78,9 +78,9 @@ func (t *tx) heedWord(key string, r *rolling) {
 // askWave notes that hooks are to be asked about a wave.
 func (t *tx) askWave(key string, r *rolling, s *wire.Share, wave, of, steps int) {
 	d := wire.HookData{
-		Operation: wire.GateWave, Subject: ofRollout + key, Namespace: groupOf(s), Application: s.App, Service: s.Service, Cluster: t.m.name, Revision: r.Revision,
+		Operation: wire.GateWave, Subject: ofRollout + key, Namespace: groupOf(s), Application: s.App, Service: s.Service, Cluster: t.m.Name, Revision: r.Revision,
 		Wave: &wire.HookWave{Number: wave, Of: of, Steps: steps, From: r.FromRevision, Promised: promised(s), Updated: r.Updated},
-		What: fmt.Sprintf("wave %d of %d from revision %d to %d in cluster %s", wave, of, r.FromRevision, r.Revision, t.m.name),
+		What: fmt.Sprintf("wave %d of %d from revision %d to %d in cluster %s", wave, of, r.FromRevision, r.Revision, t.m.Name),
 	}
 	if wave <= steps {
 		d.Wave.Share = s.Spec.Rollout.Canary[wave-1].Share
@@ -112,7 +112,7 @@ func (c *core) askWaves(t *tx) {
 		a, was := t.waves[key], c.m.waveWords[key]
 		var at time.Time
 		if was != nil {
-			if at = was.at; was.silent == "" || max(t.now.Sub(at), at.Sub(t.now)) < askWaveAgain {
+			if at = was.at; was.silent == "" || max(t.Now.Sub(at), at.Sub(t.Now)) < askWaveAgain {
 				continue
 			}
 		}

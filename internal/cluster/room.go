@@ -36,7 +36,7 @@ func (t *tx) makingRoom() *room {
 		return t.room
 	}
 	t.room = &room{occupants: map[string][]place.Occupant{}, leaves: map[string]*usage{}, coming: &place.Fleet{}, plans: map[string]*roomPlan{}}
-	for _, i := range t.instances() {
+	for _, i := range t.Instances() {
 		if i.Leaving != nil {
 			t.leaves(i.Leaving.Worker, i)
 		}
@@ -100,7 +100,7 @@ func (t *tx) roomPlan(key string, req place.Request, has turn.Claim) *roomPlan {
 	p := r.plans[key]
 	if p == nil || req.Pinned != "" { // of such each asks for a worker of its own
 		p = &roomPlan{place.NewPreemption(req, has), map[string]bool{}}
-		for name := range t.m.workers {
+		for name := range t.m.Workers {
 			p.stale[name] = true
 		}
 		if len(r.plans) >= maxRoomPlans {
@@ -130,17 +130,17 @@ func (t *tx) claim(worker string, i *wire.Instance, s *wire.Share) {
 	u.used = amount.Add(u.used, s.Spec.Resources)
 	if held, _ := place.Give(v.Devices, s.Spec.Resources, s.Spec.Devices); len(held) > 0 {
 		u.hold(held, 1)
-		t.rehold(worker, t.m.workers[worker], u)
+		t.rehold(worker, t.m.Workers[worker], u)
 	}
 	t.refit(worker, i.App, i.Service)
 }
 
 // reserves is what an instance has of a worker: what it is, or is to be, the larger.
 func (t *tx) reserves(worker string, i *wire.Instance) (r api.Resources, held []wire.Held) {
-	if s := t.m.shares[i.App+"."+i.Service]; s != nil {
+	if s := t.m.Shares[i.App+"."+i.Service]; s != nil {
 		r = s.Spec.Resources
 	}
-	if o := t.ordered(worker + "." + i.ID); o != nil && o.Spec != nil {
+	if o := t.Ordered(worker + "." + i.ID); o != nil && o.Spec != nil {
 		r, held = amount.Larger(r, o.Spec.Resources), o.Devices
 	}
 	return r, held

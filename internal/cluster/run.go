@@ -18,6 +18,7 @@ import (
 	"github.com/verge-edge/verge/internal/atomicfile"
 	"github.com/verge-edge/verge/internal/backup"
 	"github.com/verge-edge/verge/internal/bus"
+	"github.com/verge-edge/verge/internal/cluster/state"
 	"github.com/verge-edge/verge/internal/enroll"
 	"github.com/verge-edge/verge/internal/loop"
 	"github.com/verge-edge/verge/internal/objects"
@@ -61,8 +62,8 @@ type Options struct {
 	// Scheduler of services that name none, of place.Schedulers or "plugin:" and the name
 	// of one of Plugins; "" is rom.
 	Scheduler string
-	// Lambda is the longest time between two reports of a worker; 0 is 10 s.
-	Lambda time.Duration
+	// HeartbeatInterval is the longest time between two reports of a worker; 0 is 10 s.
+	HeartbeatInterval time.Duration
 	// Plugins that rank workers, see internal/plugin; their names differ.
 	Plugins []plugin.Config
 	// HooksAllow are networks to which hooks may go although they are usually not for them.
@@ -129,7 +130,7 @@ func Start(ctx context.Context, o Options) (_ *Cluster, err error) {
 	if err != nil {
 		return nil, err
 	}
-	c.core = &core{name: joined.Cluster, key: sealKey, areas: o.Areas, site: o.Site, lambda: o.Lambda, ports: o.Ports, log: o.Log, events: obs.NewEvents(time.Now(), 0)}
+	c.core = &core{name: joined.Cluster, key: sealKey, areas: o.Areas, site: o.Site, lambda: o.HeartbeatInterval, ports: o.Ports, log: o.Log, events: obs.NewEvents(time.Now(), 0)}
 	if c.ca, err = pki.OpenClusterAuthority(o.Dir); err != nil {
 		return nil, err
 	}
@@ -171,7 +172,7 @@ func Start(ctx context.Context, o Options) (_ *Cluster, err error) {
 	c.Log = &people.Log{Store: c.store, Now: c.clock.Now}
 	c.ledger = &enroll.Ledger{Store: c.store, ServerName: pki.ClusterName(c.name), Pin: c.ca.Pin, NextPin: c.ca.NextPin, Administers: c.Book.Administers}
 	c.ledger.Member = func(r wire.JoinRequest) bool { // asked by Join, which has the mutex
-		w := c.m.workers[r.Name]
+		w := c.m.Workers[r.Name]
 		return w != nil && w.KeyHash == pki.KeyHash(r.PublicKey)
 	}
 	c.Book.Less = func(user string) { c.ledger.CutOff(context.WithoutCancel(ctx), "user/"+user) }
@@ -189,7 +190,7 @@ func Start(ctx context.Context, o Options) (_ *Cluster, err error) {
 	if err != nil {
 		return nil, err
 	}
-	c.m.peer = opaqueNames(secret)
+	c.m.Peer = opaqueNames(secret)
 	c.m.net.signs, c.m.net.relayOnly, c.sign = c.ca.KeyID(), o.RelayOnly, c.ca.SignLease
 	c.m.byDefault = o.Scheduler
 	if err := c.reconcileGone(ctx); err != nil {
@@ -364,15 +365,15 @@ func (b backend) Join(ctx context.Context, r wire.JoinRequest) (wire.JoinReply, 
 			"this cannot be the name of a worker", "%q", r.Name)
 	}
 	hash := pki.KeyHash(r.PublicKey)
-	w := b.m.workers[r.Name]
-	if g := b.m.gone[hash]; g != nil {
+	w := b.m.Workers[r.Name]
+	if g := b.m.Gone[hash]; g != nil {
 		return wire.JoinReply{}, g.Problem("worker "+g.Name+" of cluster "+b.name, againWorker+", and start it with an empty identity folder, so that it makes another key")
 	}
 	if w != nil && w.KeyHash != hash && w.Revoked.IsZero() {
 		return wire.JoinReply{}, wire.Problemf(409, "name-taken", "give this one another name with --name; or, if that one is gone for good: verge remove worker/"+b.name+"/"+r.Name,
 			"the name is taken", "cluster %s has a worker %s already, with another key, since %s", b.name, r.Name, w.Joined.Format(time.RFC3339))
 	}
-	for name, other := range b.m.workers {
+	for name, other := range b.m.Workers {
 		// What is done about one of them would be done to the other: keys are revoked
 		// by what they are.
 		if name != r.Name && (other.KeyHash == hash || other.PublicKey == r.NatsKey) {
@@ -387,7 +388,7 @@ func (b backend) Join(ctx context.Context, r wire.JoinRequest) (wire.JoinReply, 
 	if err != nil {
 		return wire.JoinReply{}, err
 	}
-	rec := workerRecord{
+	rec := state.WorkerRecord{
 		V: wire.Version, Info: wire.WorkerInfo{V: wire.Version, Name: r.Name, Version: r.Version}, Joined: now,
 		PublicKey: r.NatsKey, KeyHash: hash, Expires: expires, Gateway: &wire.GatewayGrant{},
 	}
@@ -408,7 +409,7 @@ func (b backend) Join(ctx context.Context, r wire.JoinRequest) (wire.JoinReply, 
 		said = "joined again"
 	}
 	b.tellWorker(wire.HookWorkerJoined, r.Name, fmt.Sprintf("%s %d", said, now.UnixNano()), said, now)
-	b.events.Add(time.Now(), b.m.tier(), "worker/"+b.name+"/"+r.Name, said)
+	b.events.Add(time.Now(), b.m.Tier(), "worker/"+b.name+"/"+r.Name, said)
 	b.log.Info("a worker "+said, "worker", r.Name)
 	return reply, nil
 }

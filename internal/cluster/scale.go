@@ -8,6 +8,7 @@ import (
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/bus/records"
+	"github.com/verge-edge/verge/internal/cluster/state"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -120,7 +121,7 @@ func spans(list []int) (out []wire.Span) {
 // delegated is a share as the root or a change here has it, before it is decided how
 // many of it run.
 func (m *model) delegated(key string) *wire.Share {
-	s := m.given[key]
+	s := m.Given[key]
 	if l := m.locals[key]; l != nil {
 		if f, _ := m.fate(l, m.rootKnows()); f == stands {
 			s = l.share(s)
@@ -169,7 +170,7 @@ func (t *tx) scale(now time.Time) {
 			d := w.Decision
 			next.Want, next.Last, next.Order = d.Want, &d, t.preferred(s, w.Order)
 			if was, is := b.count(from), b.count(d.Want); was != is {
-				t.event("service/"+key, "scaled from %d to %d: %s", was, is, d.Why)
+				t.Event("service/"+key, "scaled from %d to %d: %s", was, is, d.Why)
 			}
 		}
 		if old == nil || !records.Same(old, &next) {
@@ -199,7 +200,7 @@ func (t *tx) roomAgain(now time.Time) {
 // that are there, then the rest. What is on its way out comes last.
 func (t *tx) preferred(s *wire.Share, order []int) []int {
 	there := func(o int) int {
-		i := t.inst(instanceID(s.App, s.Service, o))
+		i := t.Inst(instanceID(s.App, s.Service, o))
 		switch {
 		case i == nil:
 			return 3
@@ -251,8 +252,8 @@ func (t *tx) full(i *wire.Instance, reason string, now time.Time) bool {
 		sc = &scaled{V: wire.Version, App: i.App, Service: i.Service}
 	}
 	has := 0
-	for _, o := range ordinals(t.m.shares[key]) {
-		if other := t.inst(instanceID(i.App, i.Service, o)); other != nil && other.Worker != "" && (other.State == wire.Running || other.State == wire.WorkerScheduled) {
+	for _, o := range ordinals(t.m.Shares[key]) {
+		if other := t.Inst(instanceID(i.App, i.Service, o)); other != nil && other.Worker != "" && (other.State == wire.Running || other.State == wire.WorkerScheduled) {
 			has++
 		}
 	}
@@ -263,7 +264,7 @@ func (t *tx) full(i *wire.Instance, reason string, now time.Time) bool {
 	next.Fits, next.Until, next.Full = max(has, 1), now.Add(fullFor).Round(0), cut(reason, wire.MaxShortWords)
 	next.Order = t.preferred(s, sc.Order)
 	t.scaled[key] = &next
-	t.event("service/"+key, "%d of %d instances have room here: %s", has, b.count(sc.Want), reason)
+	t.Event("service/"+key, "%d of %d instances have room here: %s", has, b.count(sc.Want), reason)
 	return true
 }
 
@@ -308,7 +309,7 @@ func (m *model) shortages() []wire.ServiceShort {
 	for key := range m.wants {
 		keys[key] = true
 	}
-	for key, s := range m.given {
+	for key, s := range m.Given {
 		if s.Extra > 0 {
 			keys[key] = true
 		}
@@ -355,7 +356,7 @@ func (t *tx) sleep(i *wire.Instance, s *wire.Share) *wire.Sleep {
 	if sc := t.m.scaled[key]; sc != nil {
 		awake = awake || sc.Want > 0
 	}
-	if old := t.ordered(i.Worker + "." + i.ID); old != nil && old.Incarnation == i.Incarnation && old.Sleep != nil {
+	if old := t.Ordered(i.Worker + "." + i.ID); old != nil && old.Incarnation == i.Incarnation && old.Sleep != nil {
 		awake = old.Sleep.Awake
 	}
 	return &wire.Sleep{Idle: idle, Awake: awake}
@@ -364,8 +365,5 @@ func (t *tx) sleep(i *wire.Instance, s *wire.Share) *wire.Sleep {
 // settledIn says whether an instance is as it should be: it answers, or sleeps until
 // somebody asks.
 func settledIn(i *wire.Instance) bool {
-	return !i.Unreachable && (i.State == wire.Running && i.Ready || asleep(i))
+	return !i.Unreachable && (i.State == wire.Running && i.Ready || state.Asleep(i))
 }
-
-// asleep: it is placed, and starts with the first request.
-func asleep(i *wire.Instance) bool { return i.State == wire.WorkerScheduled && i.Asleep }

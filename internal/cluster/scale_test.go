@@ -27,7 +27,7 @@ func benchmarkRouteChange(b *testing.B, oneIn int) {
 	for w := range workers {
 		name := fmt.Sprintf("w%03d", w)
 		s.addWorker(name)
-		info := &s.m.workers[name].Info
+		info := &s.m.Workers[name].Info
 		info.Network = &wire.NetworkInfo{Mode: wire.NetworkOverlay}
 		info.Capacity = api.Resources{CPU: 1 << 30, Memory: 1 << 50, Disk: 1 << 50}
 	}
@@ -62,7 +62,7 @@ func benchmarkRouteChange(b *testing.B, oneIn int) {
 		if w%oneIn == 0 {
 			uses.Services = append(uses.Services, "app.s007")
 		}
-		if err := c.takeUses(b.Context(), s.m.workers[fmt.Sprintf("w%03d", w)], &uses); err != nil {
+		if err := c.takeUses(b.Context(), s.m.Workers[fmt.Sprintf("w%03d", w)], &uses); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -75,23 +75,23 @@ func benchmarkRouteChange(b *testing.B, oneIn int) {
 		settle()
 	}
 	id := instanceID("app", "s007", 3)
-	i := s.m.insts[id]
-	if i == nil || !i.Ready || len(s.m.routes["app.s007"].Endpoints) != each {
+	i := s.m.Insts[id]
+	if i == nil || !i.Ready || len(s.m.Routes["app.s007"].Endpoints) != each {
 		b.Fatalf("%s is not there: %+v", id, i)
 	}
-	status := s.m.workers[i.Worker].status
+	status := s.m.Workers[i.Worker].Status
 	bytes, changes := 0, 0
 	for b.Loop() {
 		st := status[id]
 		st.Ready = !st.Ready
 		status[id] = st
 		before := map[string]wire.Rev{}
-		for name := range s.m.workers {
+		for name := range s.m.Workers {
 			before[name] = c.desiredOf(name).Rev()
 		}
 		settle()
 		b.StopTimer()
-		for name := range s.m.workers {
+		for name := range s.m.Workers {
 			reply, err := c.desiredOf(name).Fetch(b.Context(), wire.Fetch{V: wire.Version, Since: before[name]})
 			if err != nil {
 				b.Fatal(err)

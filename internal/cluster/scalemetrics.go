@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/verge-edge/verge/internal/bus/records"
+	"github.com/verge-edge/verge/internal/cluster/state"
 	"github.com/verge-edge/verge/internal/obs"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -23,10 +24,10 @@ func (c *core) scaleSamples() (out []obs.Sample) {
 	})
 	keys = keys[:min(len(keys), maxScaleSamples)]
 	placed, awake := map[string]int{}, map[string]int{}
-	for _, i := range c.m.insts {
+	for _, i := range c.m.Insts {
 		if !i.Draining && (i.State == wire.Running || i.State == wire.WorkerScheduled) {
 			placed[i.App+"."+i.Service]++
-			if !asleep(i) {
+			if !state.Asleep(i) {
 				awake[i.App+"."+i.Service]++
 			}
 		}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/cluster/state"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -37,7 +38,7 @@ func (s *sim) wantOnce(what string, services, each int) {
 			s.t.Fatalf("%s: %d of %d run of %s, %d answer\n%s", what, run, each, svc, ready, s.dump())
 		}
 	}
-	for id, i := range s.m.insts {
+	for id, i := range s.m.Insts {
 		if i.State != wire.Running || i.Shadow != nil || i.Leaving != nil || i.Moving != nil {
 			s.t.Fatalf("%s: %s is %+v", what, id, i)
 		}
@@ -101,7 +102,7 @@ func TestManyWorkersLieAboutTheirRoom(t *testing.T) {
 	s.ticks(3, time.Second)
 	s.wantOnce("before anybody lies", 1, each)
 	honest := map[string]int{}
-	for id, i := range s.m.insts {
+	for id, i := range s.m.Insts {
 		if slices.Index(names, i.Worker) >= liars {
 			honest[id] = i.Incarnation
 		}
@@ -111,9 +112,9 @@ func TestManyWorkersLieAboutTheirRoom(t *testing.T) {
 	}
 	for _, w := range names[:liars] {
 		s.fakes[w].room = &api.Resources{CPU: 200, Memory: 1 << 30, Disk: 10 << 30} // two instances
-		info := &s.m.workers[w].Info
+		info := &s.m.Workers[w].Info
 		info.Capacity.CPU, info.Capacity.Memory = 100*info.Capacity.CPU, 100*info.Capacity.Memory
-		s.store(keyWorker+w, s.m.workers[w].workerRecord)
+		s.store(state.KeyWorker+w, s.m.Workers[w].WorkerRecord)
 	}
 	for n := 1; n < services; n++ {
 		s.share(fmt.Sprint("s", n), each, nil)
@@ -165,7 +166,7 @@ func TestTwiceAfterWorkersWereCutOff(t *testing.T) {
 	}
 	s.ticks(5, time.Second)
 	before := map[string]string{}
-	for id, i := range s.m.insts {
+	for id, i := range s.m.Insts {
 		before[id] = i.Worker
 	}
 	cut := map[string]bool{}
@@ -225,9 +226,9 @@ func TestARouteWithTooManyInstances(t *testing.T) {
 	s.ticks(3, time.Second)
 	step := func() (said []string) {
 		tx := s.m.step(s.now)
-		for _, e := range tx.events {
-			if e.subject == "service/app.s0" {
-				said = append(said, e.what)
+		for _, e := range tx.Events {
+			if e.Subject == "service/app.s0" {
+				said = append(said, e.What)
 			}
 		}
 		s.tick(time.Second)
@@ -237,11 +238,11 @@ func TestARouteWithTooManyInstances(t *testing.T) {
 	for n := range 20_000 {
 		far.Endpoints = append(far.Endpoints, wire.Endpoint{Instance: fmt.Sprintf("app.s0.%d", n+3), Cluster: "fog", Worker: fmt.Sprint("w", n), Address: fmt.Sprintf("w%d:8474", n)})
 	}
-	s.m.far["app.s0"] = far
+	s.m.Far["app.s0"] = far
 	if said := step(); len(said) != 1 || !strings.Contains(said[0], "more instances than a route has room for") {
 		t.Errorf("it is said: %q", said)
 	}
-	r := s.m.routes["app.s0"]
+	r := s.m.Routes["app.s0"]
 	own := 0
 	for _, e := range r.Endpoints {
 		if e.Cluster == "edge" {
@@ -255,7 +256,7 @@ func TestARouteWithTooManyInstances(t *testing.T) {
 		t.Errorf("it is said again: %q", said)
 	}
 	far.Endpoints = far.Endpoints[:100]
-	if said := step(); len(said) != 1 || s.m.routes["app.s0"].Beyond != 0 || len(s.m.routes["app.s0"].Endpoints) != 103 {
-		t.Errorf("with fewer: %q, %+v", said, s.m.routes["app.s0"].Beyond)
+	if said := step(); len(said) != 1 || s.m.Routes["app.s0"].Beyond != 0 || len(s.m.Routes["app.s0"].Endpoints) != 103 {
+		t.Errorf("with fewer: %q, %+v", said, s.m.Routes["app.s0"].Beyond)
 	}
 }

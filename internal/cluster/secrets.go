@@ -52,7 +52,7 @@ func bare(s *wire.SealedSecret) *wire.SealedSecret {
 // values, see core.close.
 func (t *tx) secrets() {
 	want := map[string]bool{}
-	for key, o := range records.Merged(t.m.orders, t.orders) {
+	for key, o := range records.Merged(t.m.Orders, t.Orders) {
 		if o.Stop || o.Spec == nil || len(o.Spec.EnvSecrets)+len(o.Spec.Files) == 0 && o.Spec.PullSecret == "" {
 			continue
 		}
@@ -63,8 +63,8 @@ func (t *tx) secrets() {
 			t.give(worker, id)
 		}
 	}
-	for _, worker := range t.m.workerNames() {
-		if !t.m.workers[worker].isGateway() {
+	for _, worker := range t.m.WorkerNames() {
+		if !t.m.Workers[worker].IsGateway() {
 			continue
 		}
 		for id := range t.certificates() {
@@ -84,7 +84,7 @@ func (t *tx) secrets() {
 func (t *tx) certificates() map[string]bool {
 	if t.certs == nil {
 		t.certs = map[string]bool{}
-		for _, r := range records.Merged(t.m.names, t.names) {
+		for _, r := range records.Merged(t.m.Names, t.Names) {
 			for _, name := range api.IngressSecrets(r.Ports) {
 				t.certs[wire.SecretID(cmp.Or(r.Namespace, api.DefaultNamespace), name)] = true
 			}
@@ -95,8 +95,8 @@ func (t *tx) certificates() map[string]bool {
 
 // gateways counts the workers that are given certificates.
 func (m *model) gateways() (n int) {
-	for _, w := range m.workers {
-		if w.isGateway() {
+	for _, w := range m.Workers {
+		if w.IsGateway() {
 			n++
 		}
 	}
@@ -108,12 +108,12 @@ func (t *tx) give(worker, id string) {
 	key := worker + "." + id
 	secret, old := t.m.vault.given[id], t.m.vault.sealed[key]
 	if secret == nil {
-		if old != nil && !records.Among(t.m.unread, keySecret+id) {
+		if old != nil && !records.Among(t.m.Unread, keySecret+id) {
 			t.sealFor(key, nil)
 		}
 		return
 	}
-	w := t.m.workers[worker]
+	w := t.m.Workers[worker]
 	if w == nil || t.m.vault.key == nil || secret.Key != t.m.vault.key.ID() {
 		return // what cannot be read here may still be read there
 	}
@@ -127,7 +127,7 @@ func (t *tx) give(worker, id string) {
 func (t *tx) sealFor(key string, s *wire.SealedSecret) {
 	t.seals[key] = s
 	worker, _, _ := strings.Cut(key, ".")
-	t.nudge[worker] = true
+	t.Nudge[worker] = true
 }
 
 // close puts the values into what a step has decided to give. A value that cannot
@@ -141,7 +141,7 @@ func (c *core) seal(ctx context.Context, t *tx) {
 		worker, id, _ := strings.Cut(key, ".")
 		value, err := c.open(ctx, id, s.Version)
 		if err == nil {
-			s.Sealed, err = seal.Seal(c.m.workers[worker].Info.SealKey, s.Purpose(), value)
+			s.Sealed, err = seal.Seal(c.m.Workers[worker].Info.SealKey, s.Purpose(), value)
 		}
 		if err != nil {
 			delete(t.seals, key)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/bus"
+	"github.com/verge-edge/verge/internal/cluster/state"
 	"github.com/verge-edge/verge/internal/seal"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -39,8 +40,8 @@ func newVaulted(t *testing.T, store *bus.MemStore, key *seal.Key, keys map[strin
 	v := &vaulted{core: newTestCore(t, store), t: t, keys: keys}
 	v.key, v.m.vault.key = key, key
 	for name := range keys {
-		if v.m.workers[name] == nil {
-			v.m.workers[name] = newWorker(workerRecord{V: wire.Version, Info: wire.WorkerInfo{Name: name}}, time.Now())
+		if v.m.Workers[name] == nil {
+			v.m.Workers[name] = state.NewWorker(state.WorkerRecord{V: wire.Version, Info: wire.WorkerInfo{Name: name}}, time.Now())
 		}
 		v.tell(name)
 	}
@@ -50,7 +51,7 @@ func newVaulted(t *testing.T, store *bus.MemStore, key *seal.Key, keys map[strin
 // tell lets a worker say what it is.
 func (v *vaulted) tell(name string) {
 	v.t.Helper()
-	v.m.workers[name].told = time.Time{}
+	v.m.Workers[name].Told = time.Time{}
 	v.rev++
 	report(v.t, v.core, name, wire.Rev{}, v.rev, wire.WorkerInfo{
 		V: wire.Version, Runtimes: []string{"process"}, SealKey: v.keys[name].Public(),
@@ -156,7 +157,7 @@ func TestSecretsGoWithOrders(t *testing.T) {
 	v := newVaulted(t, store, key, map[string]*seal.Key{"w1": sealKey(t), "w2": sealKey(t)})
 	v.take(true, wanting(t, 1), v.secret("db-password", "1", password), v.secret("unused", "1", "value of unused"))
 	on, off := "w1", "w2"
-	if v.m.insts["app.web.0"].Worker == "w2" {
+	if v.m.Insts["app.web.0"].Worker == "w2" {
 		on, off = off, on
 	}
 	if got := v.given(on); got != "team.db-password="+password {
@@ -170,7 +171,7 @@ func TestSecretsGoWithOrders(t *testing.T) {
 	if got := v.given(on); got != both {
 		t.Errorf("%s was given %s", on, got)
 	}
-	if o := v.m.orders[on+".app.web.0"]; o.Namespace != "team" {
+	if o := v.m.Orders[on+".app.web.0"]; o.Namespace != "team" {
 		t.Errorf("the order is of namespace %q", o.Namespace)
 	}
 	v.settled(password, "value of")
@@ -243,7 +244,7 @@ func TestSecretsThatCannotBeUsed(t *testing.T) {
 		t.Errorf("one under another's name: %s", got)
 	}
 	// A worker whose key is none gets nothing, and holds nobody up.
-	v.m.workers["w1"].told = time.Time{}
+	v.m.Workers["w1"].Told = time.Time{}
 	v.rev++
 	report(t, v.core, "w1", wire.Rev{}, v.rev, wire.WorkerInfo{
 		V: wire.Version, Runtimes: []string{"process"}, SealKey: strings.Repeat("x", 1000), Capacity: api.Resources{CPU: 1000, Memory: 1 << 30, Disk: 1 << 30},
@@ -297,7 +298,7 @@ func TestCertificatesGoToGateways(t *testing.T) {
 		t.Errorf("%d gateways", n)
 	}
 	gateway := func(name string, g *wire.GatewayInfo) {
-		v.m.workers[name].told = time.Time{}
+		v.m.Workers[name].Told = time.Time{}
 		v.rev++
 		report(t, v.core, name, wire.Rev{}, v.rev, wire.WorkerInfo{
 			V: wire.Version, Runtimes: []string{"process"}, SealKey: v.keys[name].Public(), Gateway: ":8480", Published: g,

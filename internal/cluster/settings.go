@@ -10,10 +10,10 @@ import (
 
 // Settings are what can be changed while a cluster runs; see Options.
 type Settings struct {
-	Areas   []string
-	Site    wire.Site
-	Details bool
-	Lambda  time.Duration
+	Areas             []string
+	Site              wire.Site
+	Details           bool
+	HeartbeatInterval time.Duration
 	// RelayOnly is as in Options.
 	RelayOnly bool
 	// Plugins are as in Options.
@@ -29,11 +29,11 @@ func (c *Cluster) Set(s Settings) {
 		c.log.Error("the plugins stay as they were", "error", err)
 	}
 	c.mu.Lock()
-	c.areas, c.m.details, c.lambda = s.Areas, s.Details, s.Lambda
+	c.areas, c.m.Details, c.lambda = s.Areas, s.Details, s.HeartbeatInterval
 	c.m.net.relayOnly, c.m.byDefault = s.RelayOnly, s.Scheduler
-	c.site, c.m.site = s.Site, s.Site
-	for _, w := range c.m.workers {
-		w.learn(w.workerRecord, s.Site.Labels)
+	c.site, c.m.Site = s.Site, s.Site
+	for _, w := range c.m.Workers {
+		w.Learn(w.WorkerRecord, s.Site.Labels)
 	}
 	c.mu.Unlock()
 	loop.Poke(c.upChanged)

@@ -14,6 +14,7 @@ import (
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/backup"
 	"github.com/verge-edge/verge/internal/bus"
+	"github.com/verge-edge/verge/internal/cluster/state"
 	"github.com/verge-edge/verge/internal/policy/lease"
 	"github.com/verge-edge/verge/internal/policy/life"
 	"github.com/verge-edge/verge/internal/policy/place"
@@ -72,7 +73,7 @@ func newSim(t testing.TB, workers ...string) *sim {
 
 // grant is what the root gives of the network.
 func (s *sim) grant(l wire.ClusterLease) {
-	blocksTable.Rows(s.m.db)[""] = &l
+	blocksTable.Rows(s.m.DB)[""] = &l
 	s.store(keyBlocks+"net", l)
 }
 
@@ -81,17 +82,17 @@ func (s *sim) addWorker(name string) {
 		V: wire.Version, Name: name, Runtimes: []string{"process"}, Address: name + ":8474",
 		Capacity: api.Resources{CPU: 1000, Memory: 1 << 30, Disk: 10 << 30}, Arch: "amd64",
 	}
-	rec := workerRecord{V: wire.Version, Info: info}
-	s.m.workers[name] = newWorker(rec, s.now)
-	s.store(keyWorker+name, rec)
+	rec := state.WorkerRecord{V: wire.Version, Info: info}
+	s.m.Workers[name] = state.NewWorker(rec, s.now)
+	s.store(state.KeyWorker+name, rec)
 	s.fakes[name] = &fake{alive: true, linked: true, has: map[string]wire.InstanceStatus{}, warm: map[string]int{}, broken: map[string]string{}}
 }
 
 // cordon takes a worker out of use, or (nil) into use again.
 func (s *sim) cordon(name string, c *wire.Cordon) {
-	w := s.m.workers[name]
+	w := s.m.Workers[name]
 	w.Cordon = c
-	s.store(keyWorker+name, w.workerRecord)
+	s.store(state.KeyWorker+name, w.WorkerRecord)
 }
 
 func (s *sim) store(key string, v any) {
@@ -113,17 +114,17 @@ func (s *sim) share(svc string, n int, change func(*api.Service)) {
 		change(spec)
 	}
 	sh := &wire.Share{V: wire.Version, App: "app", Service: svc, Revision: 1, Min: n, Max: n, Ordinals: []wire.Span{{To: n}}, Spec: spec}
-	if old := s.m.given["app."+svc]; old != nil {
+	if old := s.m.Given["app."+svc]; old != nil {
 		sh.Revision, sh.Restart, sh.RestartOf = old.Revision+1, old.Restart, old.RestartOf
 	}
-	s.m.given["app."+svc] = sh
+	s.m.Given["app."+svc] = sh
 	s.m.effect()
-	s.store(keyShare+"app."+svc, sh)
+	s.store(state.KeyShare+"app."+svc, sh)
 }
 
 // again marks a service, or one ordinal of it (≥ 0), to be started again.
 func (s *sim) again(svc string, ordinal int) uint64 {
-	old := s.m.given["app."+svc]
+	old := s.m.Given["app."+svc]
 	if old == nil {
 		return 0
 	}
@@ -134,15 +135,15 @@ func (s *sim) again(svc string, ordinal int) uint64 {
 	} else {
 		next.RestartOf = map[int]wire.Restart{ordinal: r}
 	}
-	s.m.given["app."+svc] = &next
+	s.m.Given["app."+svc] = &next
 	s.m.effect()
-	s.store(keyShare+"app."+svc, &next)
+	s.store(state.KeyShare+"app."+svc, &next)
 	return s.marks
 }
 
 // resume lets the rollouts of all services that have failed try again.
 func (s *sim) resume() {
-	for key, sh := range s.m.given {
+	for key, sh := range s.m.Given {
 		next := *sh
 		h := wire.Hold{}
 		if sh.Hold != nil {
@@ -151,16 +152,16 @@ func (s *sim) resume() {
 		h.Paused = false
 		h.Resumed++
 		next.Hold = &h
-		s.m.given[key] = &next
-		s.store(keyShare+key, &next)
+		s.m.Given[key] = &next
+		s.store(state.KeyShare+key, &next)
 	}
 	s.m.effect()
 }
 
 func (s *sim) unshare(svc string) {
-	delete(s.m.given, "app."+svc)
+	delete(s.m.Given, "app."+svc)
 	s.m.effect()
-	delete(s.disk, keyShare+"app."+svc)
+	delete(s.disk, state.KeyShare+"app."+svc)
 }
 
 // tick lets d pass and everybody act once.
@@ -183,17 +184,17 @@ func (s *sim) tick(d time.Duration) {
 			s.apply(g)
 		}
 		t.Done()
-		for _, e := range t.events {
-			s.told = append(s.told, e.subject+" "+e.what)
-			if strings.HasPrefix(e.what, "refused") {
-				s.t.Fatalf("%s: %s", e.subject, e.what)
+		for _, e := range t.Events {
+			s.told = append(s.told, e.Subject+" "+e.What)
+			if strings.HasPrefix(e.What, "refused") {
+				s.t.Fatalf("%s: %s", e.Subject, e.What)
 			}
 		}
 	}
 	if groups, err := s.m.step(s.now).Encode(); err != nil || len(groups) > 0 {
 		s.t.Fatalf("a pass does not settle: %v %s\n%s", err, groups[0][0].Key, s.dump())
 	}
-	s.m.recovery.settled = !s.m.unasked(theRoot)
+	s.m.Recovery.Settled = !s.m.Unasked(state.TheRoot)
 	s.check()
 }
 
@@ -223,7 +224,7 @@ func (s *sim) restart() {
 	s.m = newModel("edge", true, s.now)
 	s.m.net.signs = "key"
 	for key, value := range s.disk {
-		if _, err := s.m.db.Load(bus.Entry{Key: key, Value: value}); err != nil {
+		if _, err := s.m.DB.Load(bus.Entry{Key: key, Value: value}); err != nil {
 			s.t.Fatal(err)
 		}
 	}
@@ -233,17 +234,17 @@ func (s *sim) restart() {
 
 // act runs the worker's orders and reports.
 func (f *fake) act(s *sim, name string) {
-	w := s.m.workers[name]
+	w := s.m.Workers[name]
 	if !f.alive || !f.linked {
-		if !w.suspect && w.everHeard {
-			w.suspect, w.since, w.connected = true, s.now, false
+		if !w.Suspect && w.EverHeard {
+			w.Suspect, w.Since, w.Connected = true, s.now, false
 		}
 		if !f.alive {
 			f.has = map[string]wire.InstanceStatus{}
 		}
 		return
 	}
-	if s.m.silent(name) { // it is told nothing, and keeps what it has
+	if s.m.Silent(name) { // it is told nothing, and keeps what it has
 		f.report(w, s.now)
 		return
 	}
@@ -255,7 +256,7 @@ func (f *fake) act(s *sim, name string) {
 		}
 	}
 	for id, st := range f.has {
-		o := s.m.orders[name+"."+id]
+		o := s.m.Orders[name+"."+id]
 		switch {
 		case o == nil:
 			delete(f.has, id)
@@ -266,7 +267,7 @@ func (f *fake) act(s *sim, name string) {
 	}
 	f.work(s, name)
 	for id, st := range f.has {
-		o := s.m.orders[name+"."+id]
+		o := s.m.Orders[name+"."+id]
 		if f.ends == nil || o == nil || o.Job == nil || st.Phase != wire.PhaseRunning {
 			continue
 		}
@@ -281,7 +282,7 @@ func (f *fake) act(s *sim, name string) {
 			f.has[id] = st
 		}
 	}
-	for key, o := range s.m.orders {
+	for key, o := range s.m.Orders {
 		if !strings.HasPrefix(key, name+".") || o.Stop {
 			continue
 		}
@@ -315,18 +316,18 @@ func (f *fake) act(s *sim, name string) {
 }
 
 // report brings the cluster's copy up to date, as the exchange would.
-func (f *fake) report(w *worker, now time.Time) {
+func (f *fake) report(w *state.Worker, now time.Time) {
 	f.seq++
 	rep := wire.Report{V: wire.Version, To: wire.Rev{Inc: "agent", N: f.seq}}
-	w.current = true // it has acted on all of its orders
-	w.status = map[string]wire.InstanceStatus{}
+	w.Current = true // it has acted on all of its orders
+	w.Status = map[string]wire.InstanceStatus{}
 	for id, st := range f.has {
-		w.status[id] = st
+		w.Status[id] = st
 		b, _ := json.Marshal(st)
 		rep.Changes = append(rep.Changes, wire.Change{Key: id, Value: b})
 	}
-	w.inbox.Accept(rep)
-	w.heard, w.everHeard, w.connected, w.suspect = now, true, true, false
+	w.Inbox.Accept(rep)
+	w.Heard, w.EverHeard, w.Connected, w.Suspect = now, true, true, false
 	w.Info.Lease = f.lease
 }
 
@@ -363,13 +364,13 @@ func (s *sim) checkNetwork() {
 		}
 		numbers[f.lease.Number], subnets[f.lease.IPv4] = name, name
 	}
-	for _, r := range s.m.routes {
+	for _, r := range s.m.Routes {
 		for _, e := range r.Endpoints {
 			f := s.fakes[e.Worker]
-			if e.Cluster != s.m.name || f == nil {
+			if e.Cluster != s.m.Name || f == nil {
 				continue
 			}
-			if st, ok := f.has[e.Instance]; ok && f.alive && f.linked && !s.m.silent(e.Worker) && !slices.Equal(st.Addrs, e.Addrs) {
+			if st, ok := f.has[e.Instance]; ok && f.alive && f.linked && !s.m.Silent(e.Worker) && !slices.Equal(st.Addrs, e.Addrs) {
 				s.t.Fatalf("%s has %v, its route says %v", e.Instance, st.Addrs, e.Addrs)
 			}
 		}
@@ -383,28 +384,28 @@ func (s *sim) check() {
 	s.checkDevices()
 	used := map[string]api.Resources{}
 	orders := map[string]int{}
-	for key, o := range s.m.orders {
+	for key, o := range s.m.Orders {
 		name := strings.TrimSuffix(key, "."+o.ID)
 		orders[o.ID]++
 		u := used[name]
-		if i := s.m.insts[o.ID]; i != nil && (i.State == wire.Failed || i.State == wire.Terminated) && i.Worker == name {
+		if i := s.m.Insts[o.ID]; i != nil && (i.State == wire.Failed || i.State == wire.Terminated) && i.Worker == name {
 			continue // it does not run, and is looking for another place
-		} else if i != nil && asleep(i) {
+		} else if i != nil && state.Asleep(i) {
 			continue
 		}
 		u.CPU += o.Spec.Resources.CPU
 		u.Memory += o.Spec.Resources.Memory
 		used[name] = u
-		if i := s.m.insts[o.ID]; i == nil {
+		if i := s.m.Insts[o.ID]; i == nil {
 			s.t.Fatalf("order %s without an instance", key)
 		}
 	}
 	for name, u := range used {
-		if c := s.m.workers[name].Info.Capacity; u.CPU > c.CPU || u.Memory > c.Memory {
+		if c := s.m.Workers[name].Info.Capacity; u.CPU > c.CPU || u.Memory > c.Memory {
 			s.t.Fatalf("worker %s is overcommitted: %+v of %+v\n%s", name, u, c, s.dump())
 		}
 	}
-	for id, i := range s.m.insts {
+	for id, i := range s.m.Insts {
 		most := 1
 		if i.Volumes != nil && i.Volumes.Work.Do == wire.VolumeUnpack {
 			most++
@@ -426,8 +427,8 @@ func (s *sim) check() {
 		}
 	}
 	moving := map[string]int{}
-	for id, i := range s.m.insts {
-		if (underWay(i) || i.Leaving != nil) && i.State != wire.Terminated && !i.Draining && s.m.workers[i.Worker].draining() {
+	for id, i := range s.m.Insts {
+		if (underWay(i) || i.Leaving != nil) && i.State != wire.Terminated && !i.Draining && s.m.Workers[i.Worker].Draining() {
 			if moving[i.Service]++; moving[i.Service] > movesAtOnce {
 				s.t.Fatalf("%d of service %s move at once\n%s", moving[i.Service], i.Service, s.dump())
 			}
@@ -435,18 +436,18 @@ func (s *sim) check() {
 		if underWay(i) && i.Moving.Worker == i.Worker {
 			s.t.Fatalf("%s moves to where it is", id)
 		}
-		if s.m.leaving[id] != (i.Leaving != nil) {
+		if s.m.Leaving[id] != (i.Leaving != nil) {
 			s.t.Fatalf("%s is noted wrongly as leaving", id)
 		}
 	}
-	for _, r := range s.m.routes {
+	for _, r := range s.m.Routes {
 		for _, e := range r.Endpoints {
-			i := s.m.insts[e.Instance]
-			if e.Cluster != s.m.name {
+			i := s.m.Insts[e.Instance]
+			if e.Cluster != s.m.Name {
 				continue
 			}
 			runs := i != nil && i.State == wire.Running && i.Ready && i.Worker == e.Worker
-			runs = runs || i != nil && e.Asleep && asleep(i) && i.Worker == e.Worker
+			runs = runs || i != nil && e.Asleep && state.Asleep(i) && i.Worker == e.Worker
 			// A placement that is lost serves until another one does.
 			lost := i != nil && !runs && i.Shadow != nil && i.Shadow.Worker == e.Worker && e.Suspect
 			if !runs && !lost || i.Draining {
@@ -485,7 +486,7 @@ func (s *sim) running(svc string) int {
 
 func (s *sim) inst(id string) *wire.Instance {
 	s.t.Helper()
-	i := s.m.insts[id]
+	i := s.m.Insts[id]
 	if i == nil {
 		s.t.Fatalf("there is no instance %s", id)
 	}
@@ -493,7 +494,7 @@ func (s *sim) inst(id string) *wire.Instance {
 }
 
 func (s *sim) endpoints(svc string) (ready, suspect int) {
-	if r := s.m.routes["app."+svc]; r != nil {
+	if r := s.m.Routes["app."+svc]; r != nil {
 		for _, e := range r.Endpoints {
 			if e.Suspect {
 				suspect++
@@ -507,7 +508,7 @@ func (s *sim) endpoints(svc string) (ready, suspect int) {
 
 func (s *sim) dump() string {
 	var b strings.Builder
-	for _, i := range s.m.begin().instances() {
+	for _, i := range s.m.begin().Instances() {
 		fmt.Fprintf(&b, "%s %s inc %d on %q ready %v shadow %v moving %+v leaving %v: %s\n", i.ID, i.State, i.Incarnation, i.Worker, i.Ready, i.Shadow, i.Moving, i.Leaving, i.Reason)
 	}
 	return b.String()
@@ -521,7 +522,7 @@ func (f *fake) full(s *sim, name string, o *wire.Order) string {
 	}
 	free := *f.room
 	for id, st := range f.has {
-		if other := s.m.orders[name+"."+id]; other != nil && id != o.ID && st.Phase == wire.PhaseRunning {
+		if other := s.m.Orders[name+"."+id]; other != nil && id != o.ID && st.Phase == wire.PhaseRunning {
 			free = amount.Sub(free, other.Spec.Resources)
 		}
 	}
@@ -536,7 +537,7 @@ func (f *fake) full(s *sim, name string, o *wire.Order) string {
 func (s *sim) checkDevices() {
 	s.t.Helper()
 	given := map[string]api.Units{}
-	for key, o := range s.m.orders {
+	for key, o := range s.m.Orders {
 		name := strings.TrimSuffix(key, "."+o.ID)
 		for _, h := range o.Devices {
 			id := name + " " + h.ID
@@ -545,12 +546,12 @@ func (s *sim) checkDevices() {
 			}
 		}
 		there := func(h wire.Held) bool {
-			return slices.ContainsFunc(s.m.workers[name].Info.Devices, func(d wire.Device) bool { return d.ID == h.ID })
+			return slices.ContainsFunc(s.m.Workers[name].Info.Devices, func(d wire.Device) bool { return d.ID == h.ID })
 		}
 		if s.fakes[name].has[o.ID].Phase == wire.PhaseRunning && !slices.ContainsFunc(o.Devices, there) {
 			continue // they were there when they were given
 		}
-		if why := place.Admit(s.m.workers[name].devices(), o.Devices, o.Spec.Resources, o.Spec.Devices); why != "" {
+		if why := place.Admit(devices(s.m.Workers[name]), o.Devices, o.Spec.Resources, o.Spec.Devices); why != "" {
 			s.t.Fatalf("order %s: %s\n%s", key, why, s.dump())
 		}
 	}
@@ -567,13 +568,13 @@ func (s *sim) restored(disk map[string][]byte) {
 
 // hear is an exchange with a root that wants these shares.
 func (s *sim) hear(given map[string]*wire.Share) {
-	clear(s.m.given)
-	maps.Copy(s.m.given, given)
+	clear(s.m.Given)
+	maps.Copy(s.m.Given, given)
 	for key, sh := range given {
-		s.store(keyShare+key, sh)
+		s.store(state.KeyShare+key, sh)
 	}
 	s.m.effect()
-	s.m.recovery.heard = true
+	s.m.Recovery.Heard = true
 }
 
 func volume(v *api.Service) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/verge-edge/verge/internal/access"
 	"github.com/verge-edge/verge/internal/bus"
+	"github.com/verge-edge/verge/internal/cluster/state"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -16,7 +17,7 @@ func TestClocksOfWorkersAreCompared(t *testing.T) {
 	c := newTestCore(t, bus.NewMemStore())
 	now := time.Now()
 	for _, name := range []string{"w1", "w2"} {
-		c.m.workers[name] = newWorker(workerRecord{V: wire.Version, Info: wire.WorkerInfo{V: wire.Version, Name: name}}, now)
+		c.m.Workers[name] = state.NewWorker(state.WorkerRecord{V: wire.Version, Info: wire.WorkerInfo{V: wire.Version, Name: name}}, now)
 	}
 	report := func(name string, ahead time.Duration) {
 		c.onReport(t.Context(), name, wire.Report{V: wire.Version, At: time.Now().Add(ahead).Unix(), Status: []byte(`{"v":1}`)})

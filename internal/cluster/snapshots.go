@@ -130,7 +130,7 @@ const (
 // ordersVolume says whether an order to a worker lets it do something with an object
 // that holds what is in a volume.
 func (m *model) ordersVolume(worker, namespace, object string, do touch) bool {
-	for key, o := range m.orders {
+	for key, o := range m.Orders {
 		if o.Volumes == nil || o.Spec == nil || wire.OrderNamespace(o) != namespace || !strings.HasPrefix(key, worker+".") {
 			continue
 		}

@@ -19,16 +19,16 @@ func shelved(t *testing.T) (b backend, ref wire.VolumeRef, put func(ctx context.
 	t.Helper()
 	b, _ = served(t)
 	const id = "xapp.web.0"
-	share := *b.m.shares["xapp.web"]
+	share := *b.m.Shares["xapp.web"]
 	spec := *share.Spec
 	spec.Volumes = []api.Volume{{Path: "d", Name: "data"}}
 	share.Spec = &spec
-	b.m.shares["xapp.web"] = &share
-	i := *b.m.insts[id]
+	b.m.Shares["xapp.web"] = &share
+	i := *b.m.Insts[id]
 	i.Worker, i.Pinned, i.State = "xmachine", "xmachine", wire.Running
-	b.m.insts[id] = &i
-	w := b.m.workers["xmachine"]
-	w.everHeard, w.connected, w.heard = true, true, time.Now()
+	b.m.Insts[id] = &i
+	w := b.m.Workers["xmachine"]
+	w.EverHeard, w.Connected, w.Heard = true, true, time.Now()
 	return b, wire.VolumeRef{Namespace: "xspace", Instance: id, Name: "data"}, func(ctx context.Context, name, text string) (string, error) {
 		v, err := b.PutObject(ctx, rest.ObjectUpload{Namespace: "xspace", Name: name, Size: -1, Body: strings.NewReader(text)})
 		return strings.TrimPrefix(v.Digest, "sha256:"), err
@@ -66,14 +66,14 @@ func TestSnapshotsAreWhatTheyWere(t *testing.T) {
 	}
 	refusedAs(t, "changed", restore("snapshots/a", digest), 409, "snapshot-changed")
 	refusedAs(t, "lost", restore("snapshots/lost", ""), 404, "no-such-object")
-	if i := b.m.insts[ref.Instance]; i.Volumes != nil {
+	if i := b.m.Insts[ref.Instance]; i.Volumes != nil {
 		t.Fatalf("it is stopped: %+v", i.Volumes)
 	}
 	taken("snapshots/a", digest)
 	if err := restore("snapshots/a", ""); err != nil {
 		t.Fatal(err)
 	}
-	if w := b.m.insts[ref.Instance].Volumes; w == nil || w.Work.Do != wire.VolumeRestore || w.Work.Volumes[0].Digest != digest {
+	if w := b.m.Insts[ref.Instance].Volumes; w == nil || w.Work.Do != wire.VolumeRestore || w.Work.Volumes[0].Digest != digest {
 		t.Errorf("the worker is not told what it must be: %+v", w)
 	}
 	// Nobody overwrites one, whoever may store in the namespace, nor takes one again.
@@ -128,7 +128,7 @@ func TestWorkersTouchOnlyTheirVolumes(t *testing.T) {
 		return err
 	}
 	order := func(worker, do, object string) {
-		b.m.orders = map[string]*wire.Order{worker + ".xapp.web.0": {
+		b.m.Orders = map[string]*wire.Order{worker + ".xapp.web.0": {
 			ID: "xapp.web.0", Namespace: "xspace", Spec: &api.Service{}, Stop: true,
 			Volumes: &wire.VolumeWork{Key: "k", Do: do, Volumes: []wire.VolumeObject{{Name: "data", Object: object}}},
 		}}

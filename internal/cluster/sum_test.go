@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/internal/bus"
+	"github.com/verge-edge/verge/internal/cluster/state"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -57,7 +58,7 @@ func TestManyWorkersAreAddedUpWhenSomethingHasChanged(t *testing.T) {
 		if !added(false) {
 			t.Error("it is never added up by itself")
 		}
-		c.m.workers["w9"] = newWorker(workerRecord{}, time.Now()) // it counts as suspect: significant
+		c.m.Workers["w9"] = state.NewWorker(state.WorkerRecord{}, time.Now()) // it counts as suspect: significant
 		if !added(true) || c.said.Suspect != 1 {
 			t.Errorf("the root was told %+v", c.said)
 		}

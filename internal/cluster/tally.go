@@ -12,9 +12,6 @@ import (
 // no write of its own, and is as durable as what it counts. The root is told of it
 // as of instances.
 
-// keyTally + app: wire.Tally, for the root.
-const keyTally = keyUp + wire.ReportedTally
-
 // ran notes the runs of an instance that its worker tells of. It comes before what
 // is known of the restarts in place is brought up to date.
 func ran(i *wire.Instance, st wire.InstanceStatus) {
@@ -51,55 +48,37 @@ func ended(i *wire.Instance) bool {
 // goes on elsewhere has not: what was counted here is still its own. That is known of
 // applications with ports, since their routes are told to every cluster.
 func (t *tx) count() {
-	for id, i := range t.insts {
-		old := t.m.insts[id]
+	for id, i := range t.Insts {
+		old := t.m.Insts[id]
 		if i == nil || old == nil {
 			continue
 		}
 		if n := i.Again() - old.Again(); n > 0 {
-			t.tally(i.App, wire.Tally{Restarts: uint64(n)})
+			t.Tally(i.App, wire.Tally{Restarts: uint64(n)})
 		}
 	}
-	if len(t.m.tallies) == 0 {
+	if len(t.m.Tallies) == 0 {
 		return
 	}
 	here := map[string]bool{wire.TallyGone: true}
-	for _, s := range t.m.shares {
+	for _, s := range t.m.Shares {
 		here[s.App] = true
 	}
-	for _, s := range t.m.given {
+	for _, s := range t.m.Given {
 		here[s.App] = true
 	}
-	for _, i := range t.instances() {
+	for _, i := range t.Instances() {
 		here[i.App] = true
 	}
-	for _, r := range t.m.far {
+	for _, r := range t.m.Far {
 		here[r.App] = true
 	}
-	for _, app := range records.SortedKeys(t.m.tallies) {
+	for _, app := range records.SortedKeys(t.m.Tallies) {
 		if !here[app] {
-			t.tally(wire.TallyGone, *t.m.tallies[app])
-			t.tallies[app] = nil
+			t.Tally(wire.TallyGone, *t.m.Tallies[app])
+			t.Tallies[app] = nil
 		}
 	}
-}
-
-// tally adds to the count of an application.
-func (t *Tx) tally(app string, n wire.Tally) {
-	if old := t.tallies[app]; old != nil {
-		n = n.Plus(*old)
-	} else if old := t.m.tallies[app]; old != nil {
-		n = n.Plus(*old)
-	}
-	t.tallies[app] = &n
-}
-
-// counted is all that was ever counted here.
-func (m *Model) counted() (sum wire.Tally) {
-	for _, n := range m.tallies {
-		sum = sum.Plus(*n)
-	}
-	return sum
 }
 
 // taken counts the services that the root changes, by application: what is there
@@ -132,5 +111,5 @@ type lost struct {
 
 // sinceAway is what was counted since.
 func (c *core) sinceAway() *wire.TallySince {
-	return &wire.TallySince{At: c.lost.at, Tally: c.m.counted().Since(c.lost.was)}
+	return &wire.TallySince{At: c.lost.at, Tally: c.m.Counted().Since(c.lost.was)}
 }

@@ -13,7 +13,7 @@ func TestRestartsAreCounted(t *testing.T) {
 	s := newSim(t, "w1", "w2", "w3")
 	want := func(what string, n uint64) {
 		t.Helper()
-		if got := s.m.counted().Restarts; got != n {
+		if got := s.m.Counted().Restarts; got != n {
 			t.Fatalf("%s: %d restarts, want %d\n%s", what, got, n, s.dump())
 		}
 	}
@@ -49,14 +49,14 @@ func TestRestartsAreCounted(t *testing.T) {
 
 	// A lost worker: what it ran runs elsewhere. When it is back its own stays, and
 	// has not been started again.
-	lost := s.m.insts["app.web.0"].Worker
+	lost := s.m.Insts["app.web.0"].Worker
 	s.fakes[lost].linked = false
 	s.ticks(40, time.Second)
 	want("replaced", 2)
 	s.fakes[lost].linked = true
 	s.ticks(10, time.Second)
 	want("the original is back", 2)
-	if i := s.m.insts["app.web.0"]; i.Worker != lost || i.State != wire.Running {
+	if i := s.m.Insts["app.web.0"]; i.Worker != lost || i.State != wire.Running {
 		t.Fatalf("it is %s on %s\n%s", i.State, i.Worker, s.dump())
 	}
 	s.again("web", 0)
@@ -64,18 +64,18 @@ func TestRestartsAreCounted(t *testing.T) {
 	want("asked for again", 2)
 
 	// It goes on elsewhere, and then nowhere.
-	s.m.far["app.web"] = &wire.Route{V: wire.Version, App: "app", Service: "web"}
+	s.m.Far["app.web"] = &wire.Route{V: wire.Version, App: "app", Service: "web"}
 	s.unshare("web")
 	s.ticks(6, time.Second)
 	want("gone from here", 2)
-	if s.m.tallies["app"] == nil || s.m.tallies["app"].Restarts != 2 {
-		t.Errorf("counts of what goes on elsewhere: %v", s.m.tallies)
+	if s.m.Tallies["app"] == nil || s.m.Tallies["app"].Restarts != 2 {
+		t.Errorf("counts of what goes on elsewhere: %v", s.m.Tallies)
 	}
-	delete(s.m.far, "app.web")
+	delete(s.m.Far, "app.web")
 	s.ticks(2, time.Second)
 	want("gone", 2)
-	if len(s.m.tallies) != 1 || s.m.tallies[wire.TallyGone] == nil {
-		t.Errorf("counts of what is gone: %v", s.m.tallies)
+	if len(s.m.Tallies) != 1 || s.m.Tallies[wire.TallyGone] == nil {
+		t.Errorf("counts of what is gone: %v", s.m.Tallies)
 	}
 	s.share("web", 1, nil)
 	s.ticks(4, time.Second)
@@ -95,7 +95,7 @@ func TestRestartsAreCounted(t *testing.T) {
 		delete(f.broken, "api")
 	}
 	s.ticks(4, time.Second)
-	i := s.m.insts["app.api.0"]
+	i := s.m.Insts["app.api.0"]
 	if i.State != wire.Running || i.Restarts != 0 || i.Again() < 1 || i.Again() != len(i.Avoid) {
 		t.Errorf("started again on another worker: %+v", i)
 	}
@@ -111,7 +111,7 @@ func TestChangesAreCounted(t *testing.T) {
 	s := newSite(t)
 	want := func(what string, n uint64) {
 		t.Helper()
-		if got := s.c.m.counted(); got.Changes != n || got.Restarts != 0 {
+		if got := s.c.m.Counted(); got.Changes != n || got.Restarts != 0 {
 			t.Fatalf("%s: %s, want %d", what, got, n)
 		}
 	}
@@ -147,14 +147,14 @@ func TestChangesAreCounted(t *testing.T) {
 	}
 	s.give(nil, 0)
 	want("another program", 6)
-	if len(s.c.m.tallies) != 1 || s.c.m.tallies[wire.TallyGone] == nil {
-		t.Errorf("counts of what is gone: %v", s.c.m.tallies)
+	if len(s.c.m.Tallies) != 1 || s.c.m.Tallies[wire.TallyGone] == nil {
+		t.Errorf("counts of what is gone: %v", s.c.m.Tallies)
 	}
 }
 
 // startedAnew is how many incarnations of what there is came after a first one.
 func startedAnew(m *model) (n int) {
-	for _, i := range m.insts {
+	for _, i := range m.Insts {
 		n += i.Incarnation - 1
 	}
 	return n

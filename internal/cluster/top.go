@@ -107,7 +107,7 @@ func (c *core) topInstances(ctx context.Context, app, after string) wire.TopPage
 	p := wire.TopPage{At: time.Now()}
 	workers := map[string]bool{}
 	c.mu.Lock()
-	all := slices.Clone(c.m.reads().instances())
+	all := slices.Clone(c.m.reads().Instances())
 	slices.SortFunc(all, func(a, b *wire.Instance) int { return cmp.Compare(a.ID, b.ID) })
 	for _, i := range all {
 		if i.ID <= after || (app != "" && i.App != app) {
@@ -117,12 +117,12 @@ func (c *core) topInstances(ctx context.Context, app, after string) wire.TopPage
 			p.More = true
 			break
 		}
-		v := wire.InstanceTop{ID: i.ID, Namespace: c.m.namespaceOf(i), Cluster: c.name, Worker: i.Worker, State: i.State}
-		if s := c.m.shares[i.App+"."+i.Service]; s != nil {
+		v := wire.InstanceTop{ID: i.ID, Namespace: c.m.NamespaceOf(i), Cluster: c.name, Worker: i.Worker, State: i.State}
+		if s := c.m.Shares[i.App+"."+i.Service]; s != nil {
 			v.Reserved, v.Limits = s.Spec.Resources, s.Spec.Limits
 		}
-		if w := c.m.workers[i.Worker]; w != nil {
-			if v.AgeSeconds = p.At.Sub(w.heard).Seconds(); c.m.status(w) == "never-seen" {
+		if w := c.m.Workers[i.Worker]; w != nil {
+			if v.AgeSeconds = p.At.Sub(w.Heard).Seconds(); c.m.status(w) == "never-seen" {
 				v.AgeSeconds = -1
 			}
 			workers[i.Worker] = true

@@ -11,6 +11,7 @@ import (
 
 	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/bus/exchange"
+	"github.com/verge-edge/verge/internal/cluster/state"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -46,14 +47,14 @@ func TestTop(t *testing.T) {
 	c := newTestCore(t, bus.NewMemStore())
 	b := backend{&Cluster{core: c}}
 	for _, name := range []string{"w1", "w2"} {
-		c.m.workers[name] = newWorker(workerRecord{Info: wire.WorkerInfo{Name: name}}, time.Now())
+		c.m.Workers[name] = state.NewWorker(state.WorkerRecord{Info: wire.WorkerInfo{Name: name}}, time.Now())
 	}
 	if err := (*rootDesired)(c).Take(ctx, true, []wire.Change{share(t, 1)}, wire.Rev{Inc: "root", N: 1}, nil); err != nil {
 		t.Fatal(err)
 	}
 	for id, worker := range map[string]string{"app.web.0": "w1", "app.web.1": "w1", "app.web.2": "w2", "app.web.10": "", "other.web.0": "w1"} {
 		name, _, _ := strings.Cut(id, ".")
-		c.m.insts[id] = &wire.Instance{ID: id, App: name, Service: "web", Worker: worker, State: wire.Running}
+		c.m.Insts[id] = &wire.Instance{ID: id, App: name, Service: "web", Worker: worker, State: wire.Running}
 	}
 	measuring(t, c, "w1", map[string]wire.Use{
 		"app.web.0":   {CPU: 250, Memory: 1 << 20, Tasks: 3},
@@ -93,7 +94,7 @@ func TestTop(t *testing.T) {
 	if err != nil || len(clusters) != 1 || clusters[0].Name != "edge" || clusters[0].Workers != 2 || clusters[0].Measured != 1 || clusters[0].Used == nil {
 		t.Errorf("%+v, %v", clusters, err)
 	}
-	c.m.details = false
+	c.m.Details = false
 	for _, what := range []string{"top", "top-workers"} {
 		_, err := c.answer(ctx, wire.Ask{What: what})
 		if p := new(wire.Problem); !errors.As(err, &p) || p.Code != "kept-private" {
@@ -108,7 +109,7 @@ func TestTopOfMany(t *testing.T) {
 	const n = 2*topPage + 5
 	for i := range n {
 		id := fmt.Sprintf("app.web.%d", i)
-		c.m.insts[id] = &wire.Instance{ID: id, App: "app", Service: "web", Ordinal: i}
+		c.m.Insts[id] = &wire.Instance{ID: id, App: "app", Service: "web", Ordinal: i}
 	}
 	list, err := backend{&Cluster{core: c}}.TopInstances(t.Context(), "")
 	seen := map[string]bool{}

@@ -11,6 +11,7 @@ import (
 	"github.com/verge-edge/verge/internal/backup"
 	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/bus/records"
+	"github.com/verge-edge/verge/internal/cluster/state"
 	"github.com/verge-edge/verge/internal/obs"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -22,8 +23,8 @@ func TestRecordsThatCannotBeRead(t *testing.T) {
 	ctx := t.Context()
 	full := bus.NewMemStore()
 	c := newTestCore(t, full)
-	w := workerRecord{V: wire.Version, Info: wire.WorkerInfo{Name: "w1", Runtimes: []string{"process"}}}
-	op, err := records.Op(keyWorker+"w1", &w)
+	w := state.WorkerRecord{V: wire.Version, Info: wire.WorkerInfo{Name: "w1", Runtimes: []string{"process"}}}
+	op, err := records.Op(state.KeyWorker+"w1", &w)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,16 +42,16 @@ func TestRecordsThatCannotBeRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, key := range []string{
-		keyHave, keyShare + "app.web", keyFar + "far.api", keyLocal + "app.web", keyConflict + "1", keyAgain + "app.web", keyLocals,
-		keyInstance + "app.web.0", keyOrder + "w1.app.web.0", keyRoute + "app.web", keyRoute + "gone.web", keyName + "app.web", keyUp + "app.web.0", keyUp + "gone.web.0",
-		keyUpLocal + "app.web", keyUpConflict + "1", keyUpRollout + "app.web", keyUpJob + "app.web", keyTally + "app",
-		keyWorker + "w1", keyGone + "aa", keyFarGone + "edge.aa", keyBlocks + "net", keyLease + "w1", keyNet + "w1" + netOf, keyNumber + "app", keyLeft,
+		state.KeyHave, state.KeyShare + "app.web", state.KeyFar + "far.api", keyLocal + "app.web", keyConflict + "1", keyAgain + "app.web", keyLocals,
+		state.KeyInstance + "app.web.0", state.KeyOrder + "w1.app.web.0", state.KeyRoute + "app.web", state.KeyRoute + "gone.web", state.KeyName + "app.web", state.KeyUp + "app.web.0", state.KeyUp + "gone.web.0",
+		keyUpLocal + "app.web", keyUpConflict + "1", keyUpRollout + "app.web", keyUpJob + "app.web", state.KeyTally + "app",
+		state.KeyWorker + "w1", state.KeyGone + "aa", state.KeyFarGone + "edge.aa", keyBlocks + "net", keyLease + "w1", keyNet + "w1" + netOf, keyNumber + "app", keyLeft,
 		keyMember + "p.aa", keyProfile + "app.web", keyRolling + "app.web", keyJob + "app.web", keyScaled + "app.web", keySnapshot + "default/a",
 		keyLeftVolumes + "w1.app.web.0", keyACME + "aa", keyUpgrade + theUpgrade, keyUpgraded + "w1", keySecret + "default.s", keySealed + "w1.default.s", backup.MarkKey, backup.SettledKey,
 	} {
 		for how, bad := range map[string]string{"damaged": `{"v":`, "newer": `{"v":2,"of":"another form"}`} {
 			t.Run(how+" "+key, func(t *testing.T) {
-				if how == "newer" && (key == keyLocals || key == keyHave) {
+				if how == "newer" && (key == keyLocals || key == state.KeyHave) {
 					t.Skip("it has no form: a number, and a revision")
 				}
 				store := bus.NewMemStore()
@@ -80,7 +81,7 @@ func unread(t *testing.T, store *bus.MemStore, key, bad, how string) {
 		name: "edge", log: slog.New(slog.DiscardHandler), events: obs.NewEvents(time.Now(), 0), store: store,
 		local: hub.Conn("local", all), up: hub.Conn("up", all),
 	}, true, time.Now())
-	fate := schema.Fate(key)
+	fate := state.Schema.Fate(key)
 	entries, lerr := store.List(ctx, "")
 	if lost := Lost(entries); lerr != nil || len(lost) != 1 || lost[0].Key != key || lost[0].Fate != fate || lost[0].Kind.Prefix == "" || lost[0].Kind.Security != (fate == records.Stops || insecure[key]) {
 		t.Errorf("an operator sees %+v, %v", lost, lerr)
@@ -108,7 +109,7 @@ func unread(t *testing.T, store *bus.MemStore, key, bad, how string) {
 	if gerr != nil && !errors.Is(gerr, bus.ErrNotFound) {
 		t.Fatal(gerr)
 	}
-	_, works := c.m.insts["other.web.0"]
+	_, works := c.m.Insts["other.web.0"]
 	switch fate {
 	case records.Holds:
 		var p *wire.Problem
@@ -122,7 +123,7 @@ func unread(t *testing.T, store *bus.MemStore, key, bad, how string) {
 	case records.Again:
 		// What is counted is written with the next that is; a worker that has no addresses
 		// is told none.
-		later := strings.HasPrefix(key, keyTally) || strings.HasPrefix(key, keyNet)
+		later := strings.HasPrefix(key, state.KeyTally) || strings.HasPrefix(key, keyNet)
 		if err != nil || !works || string(now.Value) == bad && !later {
 			t.Errorf("%v, the other application runs: %v, and the record is %q", err, works, now.Value)
 		}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"github.com/verge-edge/verge/internal/bus/records"
+	"github.com/verge-edge/verge/internal/cluster/state"
 	"github.com/verge-edge/verge/internal/policy/wave"
 	"github.com/verge-edge/verge/internal/wire"
 	"maps"
@@ -63,7 +64,7 @@ type upgradedRecord struct {
 }
 
 // upgradeOf is a copy of how far a worker is in the upgrade that there is.
-func (m *model) upgradeOf(w *worker) upgradedRecord {
+func (m *model) upgradeOf(w *state.Worker) upgradedRecord {
 	if r := m.upgraded[w.Info.Name]; r != nil && r.ID == m.upgrade().ID {
 		return *r
 	}
@@ -84,9 +85,9 @@ func (m *model) upgradeOf(w *worker) upgradedRecord {
 }
 
 // readyOn are the instances that are ready on a worker, with their restarts.
-func (w *worker) readyOn() map[wire.InstanceID]int {
+func readyOn(w *state.Worker) map[wire.InstanceID]int {
 	out := map[wire.InstanceID]int{}
-	for id, st := range w.status {
+	for id, st := range w.Status {
 		if st.Phase == wire.PhaseRunning && st.Ready && !st.Draining && len(out) < maxWatched {
 			out[id] = st.Restarts
 		}
@@ -96,13 +97,13 @@ func (w *worker) readyOn() map[wire.InstanceID]int {
 
 // lacks says which instance that was ready on a worker before is not as it was, "" if all
 // are. What is not to be there any more is not missed.
-func (m *model) lacks(w *worker, was map[wire.InstanceID]int) string {
+func (m *model) lacks(w *state.Worker, was map[wire.InstanceID]int) string {
 	for _, id := range slices.Sorted(maps.Keys(was)) {
-		i := m.insts[id]
-		if i == nil || i.Worker != w.Info.Name || i.Draining || i.State != wire.Running && i.State != wire.WorkerScheduled || asleep(i) {
+		i := m.Insts[id]
+		if i == nil || i.Worker != w.Info.Name || i.Draining || i.State != wire.Running && i.State != wire.WorkerScheduled || state.Asleep(i) {
 			continue
 		}
-		switch st, known := w.status[id]; {
+		switch st, known := w.Status[id]; {
 		case !known:
 			return "it says nothing of " + id
 		case !st.Ready:
@@ -118,8 +119,8 @@ func (m *model) lacks(w *worker, was map[wire.InstanceID]int) string {
 }
 
 // inWave is a worker as policy/wave sees it.
-func (m *model) inWave(w *worker, r *upgradedRecord) wave.Worker {
-	x := wave.Worker{Name: w.Info.Name, Phase: r.Phase, Since: r.Since, Away: w.suspect || !w.everHeard}
+func (m *model) inWave(w *state.Worker, r *upgradedRecord) wave.Worker {
+	x := wave.Worker{Name: w.Info.Name, Phase: r.Phase, Since: r.Since, Away: w.Suspect || !w.EverHeard}
 	if r.Phase == wave.Soaks {
 		x.Lacks = m.lacks(w, r.Ready)
 		if !r.Undo {
@@ -138,7 +139,7 @@ type upgradeStep struct {
 	record  *upgradeRecord             // nil: as it is
 	workers map[string]*upgradedRecord // those that change
 	asks    map[string]wire.UpgradeAsk // whom to ask now
-	events  []event
+	events  []state.Event
 	active  bool // somebody must look again soon
 }
 
@@ -150,18 +151,18 @@ func (m *model) stepUpgrade(now time.Time) (s upgradeStep) {
 	}
 	s.workers, s.asks = map[string]*upgradedRecord{}, map[string]wire.UpgradeAsk{}
 	say := func(worker, format string, args ...any) {
-		s.events = append(s.events, event{"worker/" + m.name + "/" + worker, fmt.Sprintf("upgrade %.6s: ", u.ID) + fmt.Sprintf(format, args...)})
+		s.events = append(s.events, state.Event{Subject: "worker/" + m.Name + "/" + worker, What: fmt.Sprintf("upgrade %.6s: ", u.ID) + fmt.Sprintf(format, args...)})
 	}
 	held := m.upgradeHeld(now)
 	if u.State != wire.UpgradeRolling {
 		held = cmp.Or(u.Why, u.State)
 	}
-	if m.mark() != nil {
+	if m.Mark() != nil {
 		held = "this cluster was restored from a backup"
 	}
 	all := map[string]upgradedRecord{}
 	var list []wave.Worker
-	for name, w := range m.workers {
+	for name, w := range m.Workers {
 		if !w.Revoked.IsZero() {
 			continue
 		}
@@ -192,9 +193,9 @@ func (m *model) stepUpgrade(now time.Time) (s upgradeStep) {
 		say(name, "failed: %s", why)
 	}
 	for _, name := range a.Begin {
-		w := m.workers[name]
+		w := m.Workers[name]
 		set(name, wave.Begun, func(r *upgradedRecord) {
-			r.Was, r.Ready, r.Why, r.Tries = cmp.Or(r.Was, w.Info.Version), w.readyOn(), "", r.Tries+1
+			r.Was, r.Ready, r.Why, r.Tries = cmp.Or(r.Was, w.Info.Version), readyOn(w), "", r.Tries+1
 			r.Key = upgradeKey(u, name, r)
 		})
 		if u.Undo {
@@ -211,13 +212,13 @@ func (m *model) stepUpgrade(now time.Time) (s upgradeStep) {
 		if r.Undo {
 			q.Undo = r.Made
 		} else {
-			q.Program = u.Request.For(m.workers[name].Info.OS, m.workers[name].Info.Arch)
+			q.Program = u.Request.For(m.Workers[name].Info.OS, m.Workers[name].Info.Arch)
 		}
 		s.asks[name] = q
 	}
 	next := *u
 	switch {
-	case m.mark() != nil && u.State == wire.UpgradeRolling:
+	case m.Mark() != nil && u.State == wire.UpgradeRolling:
 		// What has happened since is not known: somebody must look first.
 		next.State, next.Why = wire.UpgradePaused, "this cluster was restored from a backup"
 	case a.Halt != "" && u.State != wire.UpgradeHalted:
@@ -231,7 +232,7 @@ func (m *model) stepUpgrade(now time.Time) (s upgradeStep) {
 		if next.Why != "" {
 			what += ": " + next.Why
 		}
-		s.events = append(s.events, event{m.tier(), fmt.Sprintf("upgrade %.6s: ", u.ID) + what})
+		s.events = append(s.events, state.Event{Subject: m.Tier(), What: fmt.Sprintf("upgrade %.6s: ", u.ID) + what})
 	}
 	s.active = len(s.asks) > 0 || next.State == wire.UpgradeRolling || slices.ContainsFunc(list, func(w wave.Worker) bool { return w.Phase == wave.Soaks || w.Phase == wave.Begun })
 	return s
@@ -248,7 +249,7 @@ func upgradeKey(u *upgradeRecord, name string, r *upgradedRecord) string {
 
 // heardTry takes over what a worker says of a try; nil where nothing has changed.
 func (m *model) heardTry(name string, try *wire.UpgradeTry, now time.Time) (r *upgradedRecord, said string) {
-	u, w := m.upgrade(), m.workers[name]
+	u, w := m.upgrade(), m.Workers[name]
 	if u == nil || w == nil {
 		return nil, ""
 	}
@@ -296,15 +297,15 @@ func (m *model) heardTry(name string, try *wire.UpgradeTry, now time.Time) (r *u
 
 // upgradeView is how far the upgrade is.
 func (m *model) upgradeView(now time.Time) wire.UpgradeView {
-	v := wire.UpgradeView{Cluster: m.name, State: wire.UpgradeNone, Workers: []wire.UpgradeWorker{}}
+	v := wire.UpgradeView{Cluster: m.Name, State: wire.UpgradeNone, Workers: []wire.UpgradeWorker{}}
 	u := m.upgrade()
 	if u == nil {
 		return v
 	}
 	v.ID, v.State, v.Undo, v.Why, v.By, v.At, v.Reason, v.Wave, v.Programs = u.ID, u.State, u.Undo, u.Why, u.By, u.At, u.Request.Reason, u.Request.Wave, u.Request.Programs
 	var list []wave.Worker
-	for _, name := range records.SortedKeys(m.workers) {
-		w := m.workers[name]
+	for _, name := range records.SortedKeys(m.Workers) {
+		w := m.Workers[name]
 		if !w.Revoked.IsZero() {
 			continue
 		}

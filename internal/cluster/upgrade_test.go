@@ -13,6 +13,7 @@ import (
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/bus/exchange"
+	"github.com/verge-edge/verge/internal/cluster/state"
 	"github.com/verge-edge/verge/internal/policy/wave"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -45,17 +46,17 @@ func newUpgrades(t *testing.T, workers ...string) *upgrades {
 }
 
 func (u *upgrades) join(name string) {
-	w := newWorker(workerRecord{V: 1, Info: wire.WorkerInfo{V: 1, Name: name, Version: "v1", OS: "linux", Arch: "amd64"}, Joined: u.now.Add(-time.Hour)}, u.now)
-	w.everHeard, w.status["app.web."+name[1:]] = true, wire.InstanceStatus{V: 1, ID: "app.web." + name[1:], Incarnation: 1, Phase: wire.PhaseRunning, Ready: true}
-	b, err := json.Marshal(w.workerRecord)
+	w := state.NewWorker(state.WorkerRecord{V: 1, Info: wire.WorkerInfo{V: 1, Name: name, Version: "v1", OS: "linux", Arch: "amd64"}, Joined: u.now.Add(-time.Hour)}, u.now)
+	w.EverHeard, w.Status["app.web."+name[1:]] = true, wire.InstanceStatus{V: 1, ID: "app.web." + name[1:], Incarnation: 1, Phase: wire.PhaseRunning, Ready: true}
+	b, err := json.Marshal(w.WorkerRecord)
 	if err != nil {
 		u.t.Fatal(err)
 	}
-	if _, err := u.store.Put(context.Background(), keyWorker+name, b); err != nil {
+	if _, err := u.store.Put(context.Background(), state.KeyWorker+name, b); err != nil {
 		u.t.Fatal(err)
 	}
-	u.m.workers[name] = w
-	u.m.insts["app.web."+name[1:]] = &wire.Instance{V: 1, ID: "app.web." + name[1:], App: "app", Service: "web", State: wire.Running, Worker: name, Incarnation: 1, Ready: true}
+	u.m.Workers[name] = w
+	u.m.Insts["app.web."+name[1:]] = &wire.Instance{V: 1, ID: "app.web." + name[1:], App: "app", Service: "web", State: wire.Running, Worker: name, Incarnation: 1, Ready: true}
 }
 
 func (u *upgrades) answerAs(name string, m bus.Msg) {
@@ -137,7 +138,7 @@ func (u *upgrades) expect(state, phases string) {
 
 func TestUpgradeInWaves(t *testing.T) {
 	u := newUpgrades(t, "w0", "w1", "w2")
-	u.m.workers["w1"].suspect = true
+	u.m.Workers["w1"].Suspect = true
 	u.begin(wire.UpgradeRequest{})
 	u.expect(wire.UpgradeRolling, "w0 upgrading, w1 waiting, w2 waiting")
 	if q := u.asked["w0"]; q.Program == nil || q.Program.SHA256 != strings.Repeat("ab", 32) || len(u.asked) != 1 {
@@ -152,7 +153,7 @@ func TestUpgradeInWaves(t *testing.T) {
 	u.look(time.Second)
 	u.look(11 * time.Second)
 	u.expect(wire.UpgradeRolling, "w0 done, w1 waiting, w2 done")
-	u.m.workers["w1"].suspect = false
+	u.m.Workers["w1"].Suspect = false
 	u.look(time.Second)
 	u.says("w1", wire.TryDone, "", false)
 	u.look(time.Second)
@@ -196,13 +197,13 @@ func TestUpgradeHalts(t *testing.T) {
 		"it vanishes": {func(u *upgrades) {
 			u.says("w0", wire.TryDone, "", false)
 			u.look(time.Second)
-			u.m.workers["w0"].suspect = true
+			u.m.Workers["w0"].Suspect = true
 			u.look(11 * time.Minute)
 		}, "has not been heard", true},
 		"what runs there is not ready": {func(u *upgrades) {
 			u.says("w0", wire.TryDone, "", false)
 			u.look(time.Second)
-			u.m.workers["w0"].status["app.web.0"] = wire.InstanceStatus{V: 1, ID: "app.web.0", Incarnation: 1, Phase: wire.PhaseRunning}
+			u.m.Workers["w0"].Status["app.web.0"] = wire.InstanceStatus{V: 1, ID: "app.web.0", Incarnation: 1, Phase: wire.PhaseRunning}
 			u.look(30 * time.Second)
 			u.expect(wire.UpgradeRolling, "w0 watched, w1 waiting")
 			u.look(time.Minute)
@@ -210,7 +211,7 @@ func TestUpgradeHalts(t *testing.T) {
 		"what runs there was started again": {func(u *upgrades) {
 			u.says("w0", wire.TryDone, "", false)
 			u.look(time.Second)
-			u.m.workers["w0"].status["app.web.0"] = wire.InstanceStatus{V: 1, ID: "app.web.0", Incarnation: 1, Phase: wire.PhaseRunning, Ready: true, Restarts: 2}
+			u.m.Workers["w0"].Status["app.web.0"] = wire.InstanceStatus{V: 1, ID: "app.web.0", Incarnation: 1, Phase: wire.PhaseRunning, Ready: true, Restarts: 2}
 			u.look(2 * time.Minute)
 		}, "started again 2 times", true},
 	} {
@@ -246,7 +247,7 @@ func TestUpgradeHalts(t *testing.T) {
 func TestUpgradeTriesAgainAndSkips(t *testing.T) {
 	u := newUpgrades(t, "w0", "w1", "w2", "w3")
 	u.old["w1"] = true
-	u.m.workers["w3"].Info.Arch = "riscv64"
+	u.m.Workers["w3"].Info.Arch = "riscv64"
 	u.begin(wire.UpgradeRequest{})
 	for n := range maxUpgradeTries - 1 {
 		key := u.asked["w0"].Key

@@ -63,8 +63,8 @@ func (m *model) upgradeHeld(now time.Time) string {
 	if left <= 0 || u.Undo {
 		return ""
 	}
-	for _, i := range m.insts {
-		if i.State == wire.Running && judged(m.shares[i.App+"."+i.Service]) {
+	for _, i := range m.Insts {
+		if i.State == wire.Running && judged(m.Shares[i.App+"."+i.Service]) {
 			return fmt.Sprintf("it is counted first how instances answer now, for another %s", left.Round(time.Second))
 		}
 	}
@@ -93,12 +93,12 @@ func (m *model) answeredInUpgrade(name string, list []wire.InstanceAnswers, span
 	}
 	c := m.counts
 	for _, a := range list {
-		i := m.insts[a.Instance]
+		i := m.Insts[a.Instance]
 		if i == nil || i.Worker != name || i.State != wire.Running || !i.Ready || !i.ReadyAt.IsZero() && now.Sub(i.ReadyAt) < span {
 			continue
 		}
 		key := i.App + "." + i.Service
-		if s := m.shares[key]; !judged(s) || m.rolls[key].open() {
+		if s := m.Shares[key]; !judged(s) || m.rolls[key].open() {
 			continue // what is rolled out is judged by that
 		}
 		count := rollout.Count{Requests: min(a.Answered, maxAnswers), Failed: min(a.Failed, maxAnswers)}
@@ -136,7 +136,7 @@ func (m *model) worseSince(name string, since time.Time) string {
 		return ""
 	}
 	for _, key := range records.SortedKeys(c.by[name]) {
-		x, s := c.by[name][key], m.shares[key]
+		x, s := c.by[name][key], m.Shares[key]
 		if !judged(s) || !x.since.Equal(since) || m.rolls[key].open() {
 			continue
 		}

@@ -50,7 +50,7 @@ func TestUpgradeHaltsWhereMoreRequestsFail(t *testing.T) {
 			u := newUpgrades(t, "w0", "w1")
 			s := &wire.Share{V: wire.Version, App: "app", Service: "web", Revision: 1, Min: 2, Max: 2, Ordinals: []wire.Span{{To: 2}},
 				Spec: &api.Service{Runtime: "process", Command: []string{"x"}, Ports: []api.Port{{Name: "http", Protocol: "http"}}}}
-			u.m.shares["app.web"] = s
+			u.m.Shares["app.web"] = s
 			if c.spec != nil {
 				c.spec(s, u)
 			}
@@ -88,10 +88,10 @@ func TestUpgradeHaltsWhereMoreRequestsFail(t *testing.T) {
 			if c.spec == nil {
 				counts := u.m.counts
 				u.keeper.Wrote(errors.New("lost")) //nolint:errcheck // only noted
-				insts := u.m.insts
+				insts := u.m.Insts
 				u.look(0)
-				maps.Copy(u.m.insts, insts)
-				u.m.shares["app.web"] = s
+				maps.Copy(u.m.Insts, insts)
+				u.m.Shares["app.web"] = s
 				if u.m.counts != counts {
 					t.Error("what was counted is lost")
 				}
@@ -118,7 +118,7 @@ func TestUpgradeHaltsWhereMoreRequestsFail(t *testing.T) {
 // What goes back is not judged, and who joins or leaves in the middle confuses nothing.
 func TestUpgradeCountsAreOfTheUpgradeThatThereIs(t *testing.T) {
 	u := newUpgrades(t, "w0", "w1")
-	u.m.shares["app.web"] = &wire.Share{App: "app", Service: "web", Spec: &api.Service{Ports: []api.Port{{Name: "http", Protocol: "http"}}}}
+	u.m.Shares["app.web"] = &wire.Share{App: "app", Service: "web", Spec: &api.Service{Ports: []api.Port{{Name: "http", Protocol: "http"}}}}
 	u.answers("w0", 10, 0)
 	if u.m.counts != nil {
 		t.Error("there is no upgrade, and it is counted")
@@ -131,7 +131,7 @@ func TestUpgradeCountsAreOfTheUpgradeThatThereIs(t *testing.T) {
 	was := u.m.counts
 	next := *u.m.upgrade()
 	next.ID = wire.NewID()
-	upgradeTable.Rows(u.m.db)[""] = &next
+	upgradeTable.Rows(u.m.DB)[""] = &next
 	u.answers("w0", 1, 0)
 	if u.m.counts == was || u.m.counts.by["w0"]["app.web"].before.Requests != 1 {
 		t.Error("what was counted for another upgrade counts")

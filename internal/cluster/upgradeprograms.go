@@ -72,7 +72,7 @@ func (c *Cluster) sweepPrograms(ctx context.Context, now time.Time) error {
 	c.mu.Lock()
 	err = c.reload(ctx, now)
 	old, goes := c.m.spare(list)
-	restored := c.m.mark() != nil
+	restored := c.m.Mark() != nil
 	c.mu.Unlock()
 	if err != nil || restored { // what was begun since the backup is not known
 		return err
@@ -85,7 +85,7 @@ func (c *Cluster) sweepPrograms(ctx context.Context, now time.Time) error {
 			return fmt.Errorf("remove %s: %w", o.Name, err)
 		}
 		what := fmt.Sprintf("program %.12s (%d bytes) is removed: no upgrade needs it", strings.TrimPrefix(o.Name, (&wire.Program{}).Object()), o.Size)
-		c.events.Add(now, c.m.tier(), "cluster/"+c.name, what)
+		c.events.Add(now, c.m.Tier(), "cluster/"+c.name, what)
 		c.log.Info(what)
 	}
 	return nil

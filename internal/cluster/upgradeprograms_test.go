@@ -11,6 +11,7 @@ import (
 
 	"github.com/verge-edge/verge/internal/backup"
 	"github.com/verge-edge/verge/internal/bus"
+	"github.com/verge-edge/verge/internal/cluster/state"
 	"github.com/verge-edge/verge/internal/objects"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -80,9 +81,9 @@ func TestProgramsThatNoUpgradeNeedsGo(t *testing.T) {
 		t.Errorf("it is seen as %+v", v)
 	}
 	sweep(day(5.9), old.Object(), next.Object(), "notes.txt") // somebody may want it back
-	markTable.Rows(u.m.db)[""] = &backup.Mark{V: wire.Version, At: day(6)}
+	state.MarkTable.Rows(u.m.DB)[""] = &backup.Mark{V: wire.Version, At: day(6)}
 	sweep(day(7), old.Object(), next.Object(), "notes.txt") // what was begun since the backup is not known
-	delete(markTable.Rows(u.m.db), "")
+	delete(state.MarkTable.Rows(u.m.DB), "")
 	sweep(day(7), next.Object(), "notes.txt")
 	sweep(day(700), next.Object(), "notes.txt")
 	v = wire.UpgradeView{}

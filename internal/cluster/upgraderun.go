@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"github.com/verge-edge/verge/internal/bus/records"
+	"github.com/verge-edge/verge/internal/cluster/state"
 	"github.com/verge-edge/verge/internal/loop"
 	"github.com/verge-edge/verge/internal/policy/wave"
 	"github.com/verge-edge/verge/internal/rest"
@@ -92,36 +93,36 @@ func (c *core) askUpgrade(ctx context.Context, name string, q *wire.UpgradeAsk, 
 	if r == nil {
 		return nil
 	}
-	e := event{"worker/" + c.name + "/" + name, fmt.Sprintf("upgrade %.6s: %s", r.ID, said)}
-	return c.keepUpgrade(ctx, nil, map[string]*upgradedRecord{name: r}, []event{e}, now)
+	e := state.Event{Subject: "worker/" + c.name + "/" + name, What: fmt.Sprintf("upgrade %.6s: %s", r.ID, said)}
+	return c.keepUpgrade(ctx, nil, map[string]*upgradedRecord{name: r}, []state.Event{e}, now)
 }
 
 // keepUpgrade stores what has changed, then it counts. The mutex is held.
-func (c *core) keepUpgrade(ctx context.Context, u *upgradeRecord, workers map[string]*upgradedRecord, events []event, now time.Time) error {
+func (c *core) keepUpgrade(ctx context.Context, u *upgradeRecord, workers map[string]*upgradedRecord, events []state.Event, now time.Time) error {
 	if u == nil && len(workers) == 0 {
 		return nil
 	}
 	t := c.m.begin()
 	if u != nil {
-		upgradeTable.Put(t.rows, "", u)
+		upgradeTable.Put(t.Rows, "", u)
 		defer loop.Poke(c.wake) // whether answers are counted follows from it
 	}
 	for name, r := range workers {
-		upgradedTable.Put(t.rows, name, r)
+		upgradedTable.Put(t.Rows, name, r)
 	}
 	if _, left, err := c.keeper.Parts(ctx, t); cmp.Or(err, left) != nil {
 		return fmt.Errorf("storing how far the upgrade is: %w", cmp.Or(err, left))
 	}
 	for _, e := range events {
-		c.events.Add(now, c.m.tier(), e.subject, e.what)
-		c.log.Info(e.what, "about", e.subject)
+		c.events.Add(now, c.m.Tier(), e.Subject, e.What)
+		c.log.Info(e.What, "about", e.Subject)
 	}
 	c.news.Ring()
 	return nil
 }
 
 // upgrade of the workers; nil where there was none.
-func (m *model) upgrade() *upgradeRecord { return upgradeTable.One(m.db) }
+func (m *model) upgrade() *upgradeRecord { return upgradeTable.One(m.DB) }
 
 // Upgrade implements rest.Backend.
 func (b backend) Upgrade(ctx context.Context) (wire.UpgradeView, error) {
@@ -154,7 +155,7 @@ func (b backend) StartUpgrade(ctx context.Context, q wire.UpgradeRequest) (wire.
 	}
 	return b.changeUpgrade(ctx, func(old *upgradeRecord, now time.Time) (*upgradeRecord, map[string]*upgradedRecord, error) {
 		for _, name := range q.Workers {
-			if b.m.workers[name] == nil {
+			if b.m.Workers[name] == nil {
 				return nil, nil, b.noWorker(name)
 			}
 		}
@@ -173,7 +174,7 @@ func (b backend) StartUpgrade(ctx context.Context, q wire.UpgradeRequest) (wire.
 // underWay is a worker that is being upgraded, "" for none.
 func (m *model) underWay() string {
 	for _, name := range records.SortedKeys(m.upgraded) {
-		if r := m.upgraded[name]; m.workers[name] != nil && (r.Phase == wave.Begun || r.Phase == wave.Failed && r.Undo) {
+		if r := m.upgraded[name]; m.Workers[name] != nil && (r.Phase == wave.Begun || r.Phase == wave.Failed && r.Undo) {
 			return name
 		}
 	}
@@ -207,7 +208,7 @@ func (b backend) ChangeUpgrade(ctx context.Context, action string, q wire.Upgrad
 			u.Undo, u.At = true, now.Round(0)
 		}
 		u.State, u.Why = wire.UpgradeRolling, ""
-		for name, w := range b.m.workers {
+		for name, w := range b.m.Workers {
 			r := b.m.upgradeOf(w)
 			switch {
 			case action == wire.UpgradeUndo && r.Made != "":
@@ -240,7 +241,7 @@ func (b backend) changeUpgrade(ctx context.Context, change func(old *upgradeReco
 		return wire.UpgradeView{}, err
 	}
 	what := fmt.Sprintf("upgrade %.6s %s by %s", u.ID, did, rest.Caller(ctx))
-	if err := b.keepUpgrade(ctx, u, workers, []event{{b.m.tier(), what}}, now); err != nil {
+	if err := b.keepUpgrade(ctx, u, workers, []state.Event{{Subject: b.m.Tier(), What: what}}, now); err != nil {
 		return wire.UpgradeView{}, cordonUnstored(err)
 	}
 	loop.Poke(b.upgrades)

@@ -15,6 +15,7 @@ import (
 	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/bus/exchange"
 	"github.com/verge-edge/verge/internal/bus/records"
+	"github.com/verge-edge/verge/internal/cluster/state"
 	"github.com/verge-edge/verge/internal/loop"
 	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/tier/table"
@@ -40,7 +41,7 @@ const askTimeout = 2 * time.Second
 func (c *core) lower(exchanged func(error), renew func()) *exchange.Lower {
 	return &exchange.Lower{
 		Conn: c.up, Subjects: exchange.ClusterSubjects(), Desired: (*rootDesired)(c),
-		Observed: exchange.StoreSource{Store: c.store, Prefix: keyUp},
+		Observed: exchange.StoreSource{Store: c.store, Prefix: state.KeyUp},
 		Changed:  c.upChanged, Status: c.upStatus, Renew: renew, OnWas: c.onWas, Partial: (*rootDesired)(c).partial,
 		OnReply: func(err error) {
 			c.onUpReply(err)
@@ -59,11 +60,11 @@ func (c *core) onUpReply(err error) {
 	if err == nil {
 		c.refused = nil
 		c.upAt = time.Now()
-		if !c.m.recovery.heard {
-			c.m.recovery.heard = true
+		if !c.m.Recovery.Heard {
+			c.m.Recovery.Heard = true
 			loop.Poke(c.wake)
 		}
-		if c.m.alone {
+		if c.m.Alone {
 			loop.Poke(c.wake) // it is not this cluster that is cut off
 		}
 	} else {
@@ -78,9 +79,9 @@ func (c *core) noteRoot(err error) {
 		what := "the root answers"
 		if err != nil {
 			what = "the root does not answer, the site goes on by itself: " + err.Error()
-			c.lost = lost{time.Now(), c.m.counted()}
+			c.lost = lost{time.Now(), c.m.Counted()}
 		}
-		c.events.Add(time.Now(), c.m.tier(), "cluster/"+c.name, what)
+		c.events.Add(time.Now(), c.m.Tier(), "cluster/"+c.name, what)
 		c.log.Info(what)
 	}
 	c.upErr = err
@@ -99,7 +100,7 @@ func (c *core) upStatus(full bool) (json.RawMessage, error) {
 			return nil, nil // nothing was decided or stored since: it is the same
 		}
 	}
-	agg := c.m.aggregate(c.m.have().Rev, c.areas)
+	agg := c.m.aggregate(c.m.Have().Rev, c.areas)
 	agg.Trust, agg.Expires, agg.Behind = c.trusts, c.expires, c.m.behind(c.trusts)
 	if c.marks != nil {
 		agg.Objects = c.marks()
@@ -123,7 +124,7 @@ func (d *rootDesired) Have() wire.Rev {
 	c := (*core)(d)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.m.have().Rev
+	return c.m.Have().Rev
 }
 
 // Proof implements exchange.DesiredStore.
@@ -131,11 +132,11 @@ func (d *rootDesired) Proof() []byte {
 	c := (*core)(d)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.m.have().Proof
+	return c.m.Have().Proof
 }
 
 // farKeys maps what the root calls its parts to keys of this store.
-var farKeys = []exchange.Part{{Prefix: "share.", As: keyShare}, {Prefix: "route.", As: keyFar}, {Prefix: "revoked.", As: keyFarGone}, {Prefix: "secret.", As: keySecret}, {Prefix: "lease.", As: keyBlocks}, {Prefix: "publish.", As: keyPublish}}
+var farKeys = []exchange.Part{{Prefix: "share.", As: state.KeyShare}, {Prefix: "route.", As: state.KeyFar}, {Prefix: "revoked.", As: state.KeyFarGone}, {Prefix: "secret.", As: keySecret}, {Prefix: "lease.", As: keyBlocks}, {Prefix: "publish.", As: keyPublish}}
 
 func farParts() (parts []string) {
 	for _, p := range farKeys {
@@ -150,7 +151,7 @@ func (d *rootDesired) partial() bool {
 	c := (*core)(d)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return slices.ContainsFunc(farParts(), func(p string) bool { return !slices.Contains(c.m.have().Parts, p) })
+	return slices.ContainsFunc(farParts(), func(p string) bool { return !slices.Contains(c.m.Have().Parts, p) })
 }
 
 // Take implements exchange.DesiredStore. The revision is stored last, so that a
@@ -164,9 +165,9 @@ func (d *rootDesired) Take(ctx context.Context, full bool, changes []wire.Change
 	}
 	t := c.m.begin()
 	if full { // what is not sent is gone
-		forget(givenTable, t)
-		forget(farTable, t)
-		forget(farGoneTable, t)
+		forget(state.GivenTable, t)
+		forget(state.FarTable, t)
+		forget(state.FarGoneTable, t)
 		forget(secretTable, t)
 		forget(publishTable, t)
 	}
@@ -175,14 +176,14 @@ func (d *rootDesired) Take(ctx context.Context, full bool, changes []wire.Change
 			return fmt.Errorf("what the root sent for %s: %w", ch.Key, err)
 		}
 	}
-	has := &haveRecord{to, proof, c.m.have().Parts}
+	has := &state.HaveRecord{Rev: to, Proof: proof, Parts: c.m.Have().Parts}
 	if full {
 		has.Parts = farParts()
 	}
-	haveTable.Put(t.rows, "", has)
-	counts := taken(c.m.given, maps.Collect(givenTable.All(t.rows)))
+	state.HaveTable.Put(t.Rows, "", has)
+	counts := taken(c.m.Given, maps.Collect(state.GivenTable.All(t.Rows)))
 	for app, n := range counts {
-		t.tally(app, wire.Tally{Changes: n})
+		t.Tally(app, wire.Tally{Changes: n})
 	}
 	if _, left, err := c.keeper.Parts(ctx, t); cmp.Or(err, left) != nil {
 		return cmp.Or(err, left)
@@ -191,7 +192,7 @@ func (d *rootDesired) Take(ctx context.Context, full bool, changes []wire.Change
 	if len(counts) > 0 {
 		loop.Poke(c.upChanged)
 	}
-	c.revoked.Set(c.m.revoked())
+	c.revoked.Set(c.m.Revoked())
 	c.place()
 	loop.Poke(c.wake)
 	return nil
@@ -213,8 +214,8 @@ func (c *core) take(t *tx, ch wire.Change) error {
 				}
 				return err == nil
 			})
-		case keyShare:
-			return takeChange(givenTable, t, key, ch, func(s *wire.Share) bool {
+		case state.KeyShare:
+			return takeChange(state.GivenTable, t, key, ch, func(s *wire.Share) bool {
 				err := checkShare(s, key)
 				if err != nil { // stored, it would fail every pass from now on
 					c.log.Error("a share cannot be acted on and is left out", "share", key, "error", err)
@@ -224,15 +225,15 @@ func (c *core) take(t *tx, ch wire.Change) error {
 		case keyBlocks:
 			next, err := c.takeBlocks(ch)
 			if err == nil && next != c.m.blocks() {
-				blocksTable.Put(t.rows, "", next)
+				blocksTable.Put(t.Rows, "", next)
 			}
 			return err
-		case keyFarGone: // unless it was this cluster that said so
-			return takeChange(farGoneTable, t, key, ch, func(r *wire.Revocation) bool { return r.Cluster != c.name })
+		case state.KeyFarGone: // unless it was this cluster that said so
+			return takeChange(state.FarGoneTable, t, key, ch, func(r *wire.Revocation) bool { return r.Cluster != c.name })
 		case keyPublish:
 			return takeChange(publishTable, t, key, ch, nil)
-		case keyFar:
-			return takeChange(farTable, t, key, ch, nil)
+		case state.KeyFar:
+			return takeChange(state.FarTable, t, key, ch, nil)
 		}
 	}
 	return nil // of a newer root; nothing that this version could do about it
@@ -242,7 +243,7 @@ func (c *core) take(t *tx, ch wire.Change) error {
 // else what there was is gone.
 func takeChange[T any](in *table.Table[T], t *tx, key string, ch wire.Change, keep func(*T) bool) error {
 	if !ch.Deleted {
-		v, err := in.PutEncoded(t.rows, key, ch.Value)
+		v, err := in.PutEncoded(t.Rows, key, ch.Value)
 		if err != nil {
 			return err
 		}
@@ -250,14 +251,14 @@ func takeChange[T any](in *table.Table[T], t *tx, key string, ch wire.Change, ke
 			return nil
 		}
 	}
-	in.Put(t.rows, key, nil)
+	in.Put(t.Rows, key, nil)
 	return nil
 }
 
 // forget deletes all records of a table.
 func forget[T any](in *table.Table[T], t *tx) {
-	for key := range in.Rows(t.m.db) {
-		in.Put(t.rows, key, nil)
+	for key := range in.Rows(t.m.DB) {
+		in.Put(t.Rows, key, nil)
 	}
 }
 
@@ -270,7 +271,7 @@ func (c *core) answer(ctx context.Context, q wire.Ask) (any, error) {
 		return c.planShares(ctx, q.Plan, q.Hold(), time.Now())
 	}
 	c.mu.Lock()
-	details := c.m.details
+	details := c.m.Details
 	c.mu.Unlock()
 	if !details {
 		return nil, wire.Problemf(403, "kept-private", rest.ContextOf(c.name)+"; or its operator starts it with --share-details", "the cluster does not answer that", "cluster %s keeps its details to itself", c.name)
@@ -332,7 +333,7 @@ func (c *core) logs(ctx context.Context, q wire.Ask) (wire.LogChunk, error) {
 func (c *core) workerOf(id wire.InstanceID, title string) (string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	i := c.m.insts[id]
+	i := c.m.Insts[id]
 	switch {
 	case i == nil:
 		return "", wire.Problemf(404, "no-such-instance", "verge get instances", "there is no such instance", "%s is not in cluster %s", id, c.name)
@@ -345,7 +346,7 @@ func (c *core) workerOf(id wire.InstanceID, title string) (string, error) {
 // entries asks a worker for the addresses of services on it.
 func (c *core) entries(ctx context.Context, worker string) ([]wire.EntryView, error) {
 	c.mu.Lock()
-	_, known := c.m.workers[worker]
+	_, known := c.m.Workers[worker]
 	c.mu.Unlock()
 	if !known {
 		return nil, wire.Problemf(404, "no-such-worker", "verge get workers", "there is no such worker", "%s is not in cluster %s", worker, c.name)

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/verge-edge/verge/internal/bus"
+	"github.com/verge-edge/verge/internal/cluster/state"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -14,7 +15,7 @@ func TestPartsThatAVersionBeforeDidNotKnow(t *testing.T) {
 	rev := wire.Rev{Inc: "root", N: 7}
 	for _, record := range []string{`{"i":"root","n":7}`, `{"i":"root","n":7,"parts":["share.","route."]}`} {
 		store := bus.NewMemStore()
-		if _, err := store.Put(t.Context(), keyHave, []byte(record)); err != nil {
+		if _, err := store.Put(t.Context(), state.KeyHave, []byte(record)); err != nil {
 			t.Fatal(err)
 		}
 		c := newTestCore(t, store)

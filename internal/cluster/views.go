@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/verge-edge/verge/internal/bus/records"
+	"github.com/verge-edge/verge/internal/cluster/state"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -40,7 +41,7 @@ func (c *core) descriptor(app string) (string, error) {
 	if spec == nil {
 		return "", nil
 	}
-	spec.Namespace = c.m.namespace(app)
+	spec.Namespace = c.m.Namespace(app)
 	b, err := json.MarshalIndent(spec, "", "  ")
 	if err != nil {
 		return "", fmt.Errorf("writing the descriptor of %s: %w", app, err)
@@ -54,15 +55,15 @@ func (m *model) apps() []wire.AppView {
 	by := map[string]*wire.AppView{}
 	of := func(app string) *wire.AppView {
 		if by[app] == nil {
-			by[app] = &wire.AppView{Name: app, Namespace: m.namespace(app), Holds: true}
+			by[app] = &wire.AppView{Name: app, Namespace: m.Namespace(app), Holds: true}
 		}
 		return by[app]
 	}
-	for _, key := range records.SortedKeys(m.shares) {
-		s := m.shares[key]
+	for _, key := range records.SortedKeys(m.Shares) {
+		s := m.Shares[key]
 		a := of(s.App)
 		a.Revision = max(a.Revision, s.Revision)
-		if r := m.routes[key]; r != nil && r.AppNumber != 0 {
+		if r := m.Routes[key]; r != nil && r.AppNumber != 0 {
 			a.Number = r.AppNumber
 		} else if a.Number == 0 {
 			a.Number = s.AppNumber
@@ -70,8 +71,8 @@ func (m *model) apps() []wire.AppView {
 		v := m.serviceView(s)
 		a.Services = append(a.Services, v)
 	}
-	for _, key := range records.SortedKeys(m.insts) {
-		if i := m.insts[key]; by[i.App] == nil || by[i.App].Deleting {
+	for _, key := range records.SortedKeys(m.Insts) {
+		if i := m.Insts[key]; by[i.App] == nil || by[i.App].Deleting {
 			a := of(i.App)
 			a.Deleting, a.Holds, a.Message = true, false, "instances are still ending"
 			a.Revision = max(a.Revision, i.Revision)
@@ -86,7 +87,7 @@ func (m *model) apps() []wire.AppView {
 		}
 		local := m.localViews(name)
 		a.Local, a.Conflicts = local.Changes, local.Conflicts
-		if n := m.tallies[name]; n != nil {
+		if n := m.Tallies[name]; n != nil {
 			a.Tally = *n
 		}
 		out = append(out, *a)
@@ -96,7 +97,7 @@ func (m *model) apps() []wire.AppView {
 
 // serviceView is a share and how far it is.
 func (m *model) serviceView(s *wire.Share) wire.ServiceView {
-	v := wire.ServiceView{Name: s.Service, Wanted: promised(s), Clusters: []string{m.name}}
+	v := wire.ServiceView{Name: s.Service, Wanted: promised(s), Clusters: []string{m.Name}}
 	if given := m.delegated(s.App + "." + s.Service); given != nil && given.Max > given.Min {
 		v.Most = given.Max
 	}
@@ -108,7 +109,7 @@ func (m *model) serviceView(s *wire.Share) wire.ServiceView {
 	t := m.reads()
 	reason, holding, other := "", 0, 0 // other: those that are ready, and not as applied
 	for _, o := range ordinals(s) {
-		i := m.insts[instanceID(s.App, s.Service, o)]
+		i := m.Insts[instanceID(s.App, s.Service, o)]
 		if i == nil || standIn(i) {
 			continue
 		}
@@ -134,7 +135,7 @@ func (m *model) serviceView(s *wire.Share) wire.ServiceView {
 				reason = i.ID + " still runs what was wanted before"
 			}
 			continue
-		case asleep(i):
+		case state.Asleep(i):
 			v.Asleep++
 			holding++
 			continue

@@ -37,14 +37,14 @@ func (t *tx) moveVolumes(i wire.Instance, now time.Time) wire.Instance {
 	case s == nil || !t.wanted(&i) || i.State == wire.Terminated:
 		i.Volumes = nil
 		return i
-	case t.m.workers[m.From] == nil && m.Work.Do != wire.VolumeUnpack:
+	case t.m.Workers[m.From] == nil && m.Work.Do != wire.VolumeUnpack:
 		i.Volumes = nil // what becomes of it is decided as of any other
 		return i
-	case m.To != "" && t.m.workers[m.To] == nil:
+	case m.To != "" && t.m.Workers[m.To] == nil:
 		return t.volumesStay(i, s, "worker "+m.To+" was removed from the cluster", now)
 	}
 	if i.State == wire.Running {
-		i = t.advance(i, wire.WorkerScheduled, now, t.m.tier(), volumeWords(&m, "stopped while "))
+		i = t.Advance(i, wire.WorkerScheduled, now, t.m.Tier(), volumeWords(&m, "stopped while "))
 		i.Ready, i.Draining, i.Unreachable = false, false, false
 	}
 	at, doing := m.From, "they are copied from it to the cluster's object store"
@@ -54,12 +54,12 @@ func (t *tx) moveVolumes(i wire.Instance, now time.Time) wire.Instance {
 	case wire.VolumeRestore:
 		doing = "it is copied to it from the cluster's object store, and compared"
 	}
-	w := t.m.workers[at]
-	st := w.status[i.ID]
+	w := t.m.Workers[at]
+	st := w.Status[i.ID]
 	report := st.Volumes
 	i.Reason = volumeWords(&m, "") + ": "
 	switch {
-	case w.suspect || !w.everHeard:
+	case w.Suspect || !w.EverHeard:
 		i.Reason += "waits for worker " + at + ", which is away"
 	case !report.About(&m.Work) && st.Phase != wire.PhaseStopped && at == m.From && st.ID != "":
 		i.Reason += "the instance ends by its stop rule"
@@ -79,7 +79,7 @@ func (t *tx) moveVolumes(i wire.Instance, now time.Time) wire.Instance {
 		}
 		m.Work.Do, m.Work.Volumes = wire.VolumeUnpack, report.Volumes
 		i.Volumes = &m
-		t.event("instance/"+i.ID, "its volumes are in the cluster's object store: %s", inWords(report.Volumes))
+		t.Event("instance/"+i.ID, "its volumes are in the cluster's object store: %s", inWords(report.Volumes))
 	case m.Work.Do == wire.VolumeRestore:
 		return t.volumesDone(i, s, "its volume "+m.Work.Volumes[0].Name+" is as in object "+m.Work.Volumes[0].Object)
 	default:
@@ -90,11 +90,11 @@ func (t *tx) moveVolumes(i wire.Instance, now time.Time) wire.Instance {
 		}
 		i.Volumes, i.Worker, i.Pinned, i.Former = nil, m.To, m.To, ""
 		i.Avoid, i.LastExit = nil, nil
-		t.event("instance/"+i.ID, "its volumes are on worker %s now, compared with what was packed; the former copy stays on worker %s until somebody removes it: verge volume ls --unused", m.To, m.From)
+		t.Event("instance/"+i.ID, "its volumes are on worker %s now, compared with what was packed; the former copy stays on worker %s until somebody removes it: verge volume ls --unused", m.To, m.From)
 		i.Reason = "its volumes were moved from worker " + m.From
 		t.start(i, s)
 		t.recount()
-		return *t.inst(i.ID)
+		return *t.Inst(i.ID)
 	}
 	return i
 }
@@ -116,9 +116,9 @@ func volumeWords(m *wire.VolumeMove, before string) string {
 func (t *tx) volumesDone(i wire.Instance, s *wire.Share, what string) wire.Instance {
 	i.VolumesEnded = &wire.VolumesEnded{Key: i.Volumes.Work.Key}
 	i.Volumes, i.Reason = nil, what
-	t.event("instance/"+i.ID, "%s", what)
+	t.Event("instance/"+i.ID, "%s", what)
 	t.start(i, s)
-	return *t.inst(i.ID)
+	return *t.Inst(i.ID)
 }
 
 // unlike says why what was packed is not what was to be packed, "" if it is.
@@ -151,13 +151,13 @@ func inWords(list []wire.VolumeObject) string {
 func (t *tx) volumesStay(i wire.Instance, s *wire.Share, why string, now time.Time) wire.Instance {
 	m := i.Volumes
 	i.Volumes, i.VolumesEnded = nil, &wire.VolumesEnded{Key: m.Work.Key, Why: why}
-	t.event("instance/"+i.ID, "%s: that came to nothing, %s; it goes on on worker %s", volumeWords(m, ""), why, m.From)
+	t.Event("instance/"+i.ID, "%s: that came to nothing, %s; it goes on on worker %s", volumeWords(m, ""), why, m.From)
 	if i.State == wire.Running {
-		i = t.advance(i, wire.WorkerScheduled, now, t.m.tier(), "it starts again with its volumes where and as they were")
+		i = t.Advance(i, wire.WorkerScheduled, now, t.m.Tier(), "it starts again with its volumes where and as they were")
 	}
 	i.Reason = "its volumes stay where and as they were: " + why
 	t.start(i, s)
-	return *t.inst(i.ID)
+	return *t.Inst(i.ID)
 }
 
 // orderVolumes keeps the orders of both sides of a move: both stop the instance.
@@ -169,10 +169,10 @@ func (t *tx) orderVolumes(i *wire.Instance, want map[string]bool) {
 	order := func(worker string, w *wire.VolumeWork) {
 		key := worker + "." + i.ID
 		want[key] = true
-		if o := t.ordered(key); o != nil && o.Stop && o.Incarnation == i.Incarnation && o.Volumes.Same(w) {
+		if o := t.Ordered(key); o != nil && o.Stop && o.Incarnation == i.Incarnation && o.Volumes.Same(w) {
 			return
 		}
-		t.order(worker, i.ID, &wire.Order{
+		t.Order(worker, i.ID, &wire.Order{
 			V: wire.Version, ID: i.ID, App: i.App, Namespace: s.Namespace, Service: i.Service, Ordinal: i.Ordinal,
 			Incarnation: i.Incarnation, Revision: i.Revision, Spec: s.Spec, AppNumber: t.orderNumber(i, s), Stop: true, Volumes: w,
 		})
@@ -181,7 +181,7 @@ func (t *tx) orderVolumes(i *wire.Instance, want map[string]bool) {
 		order(m.From, &m.Work)
 		return
 	}
-	if t.m.workers[m.From] != nil {
+	if t.m.Workers[m.From] != nil {
 		order(m.From, &wire.VolumeWork{Key: m.Work.Key, Do: wire.VolumeHold})
 	}
 	order(m.To, &m.Work)
@@ -193,7 +193,7 @@ func (b backend) MoveVolumes(ctx context.Context, cluster, worker string, r wire
 		const title = "the volume cannot be moved"
 		s := t.shareFor(&i)
 		switch {
-		case t.m.workers[q.To] == nil:
+		case t.m.Workers[q.To] == nil:
 			return i, b.noWorker(q.To)
 		case b.m.isLeft(q.To, r) != "":
 			return i, wire.Problemf(409, "volume-there", "remove that one, if nobody needs what is in it: verge volume rm "+b.name+"/"+q.To+"/"+r.String(), title, "worker %s has another one that does not count: %s", q.To, b.m.isLeft(q.To, r))
@@ -212,7 +212,7 @@ func (b backend) MoveVolumes(ctx context.Context, cluster, worker string, r wire
 			From: worker, To: q.To, Since: now.Round(0), By: rest.Caller(ctx),
 			Work: wire.VolumeWork{Key: wire.NewID(), Do: wire.VolumePack, Volumes: namedVolumes(&i, s)},
 		}
-		t.event("instance/"+i.ID, "its volumes are to be moved from worker %s to worker %s, by %s", worker, q.To, rest.Caller(ctx))
+		t.Event("instance/"+i.ID, "its volumes are to be moved from worker %s to worker %s, by %s", worker, q.To, rest.Caller(ctx))
 		return i, nil
 	})
 }
@@ -243,8 +243,8 @@ func (b backend) RestoreVolume(ctx context.Context, cluster, worker string, r wi
 func (b backend) hasVolume(cluster, worker string, r wire.VolumeRef) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	i := b.m.insts[r.Instance]
-	return cluster == b.name && b.m.workers[worker] != nil && i != nil && b.m.shares[i.App+"."+i.Service] != nil && b.m.keeps(worker, r)
+	i := b.m.Insts[r.Instance]
+	return cluster == b.name && b.m.Workers[worker] != nil && i != nil && b.m.Shares[i.App+"."+i.Service] != nil && b.m.keeps(worker, r)
 }
 
 // changeOne begins something with one volume that stays where it is.
@@ -260,7 +260,7 @@ func (b backend) changeOne(ctx context.Context, cluster, worker string, r wire.V
 			From: worker, Since: now.Round(0), By: rest.Caller(ctx),
 			Work: wire.VolumeWork{Key: wire.NewID(), Do: do, Volumes: []wire.VolumeObject{v}},
 		}
-		t.event("instance/"+i.ID, said, r.Name, v.Object, rest.Caller(ctx))
+		t.Event("instance/"+i.ID, said, r.Name, v.Object, rest.Caller(ctx))
 		return i, nil
 	})
 }
@@ -275,7 +275,7 @@ func (t *tx) volumesFree(i *wire.Instance, worker, title string) error {
 		return wire.Problemf(409, "volume-unused", "verge describe instance/"+i.ID, title, "%s is %s, and its volume on worker %s is not the one that it uses (that is on %q)", i.ID, i.State, worker, cmp.Or(i.Pinned, "no worker"))
 	case t.m.jobOf(i) != nil || underWay(i) || i.Leaving != nil:
 		return wire.Problemf(409, "volume-busy", "try again when it is over", "the volume is busy", "%s is being moved, or belongs to a job", i.ID)
-	case t.m.away(worker):
+	case t.m.Away(worker):
 		return wire.Problemf(409, "worker-away", "wait until it is back; what is on it is nowhere else", title, "worker %s, which has it, is away", worker)
 	}
 	return nil
@@ -302,15 +302,15 @@ func (b backend) changeMove(ctx context.Context, cluster, worker string, r wire.
 	if err := b.reload(ctx, now); err != nil {
 		return unstored(err)
 	}
-	old := b.m.insts[r.Instance]
-	if b.m.workers[worker] == nil {
+	old := b.m.Insts[r.Instance]
+	if b.m.Workers[worker] == nil {
 		return b.noWorker(worker)
 	}
 	if old == nil || !b.m.keeps(worker, r) {
 		return wire.Problemf(404, "no-such-volume", "verge volume ls", "no instance uses such a volume", "%s is not on worker %s, or nothing uses it there", r, worker)
 	}
 	t := b.m.begin()
-	t.now = now
+	t.Now = now
 	if t.shareFor(old) == nil {
 		return wire.Problemf(409, "being-removed", "wait until it is gone; what is in its volumes stays: verge volume ls --unused", "nothing can be done with the volume now", "%s was removed, and %s still ends", old.App, r.Instance)
 	}
@@ -318,12 +318,12 @@ func (b backend) changeMove(ctx context.Context, cluster, worker string, r wire.
 	if err != nil {
 		return err
 	}
-	t.insts[r.Instance] = &next
+	t.Insts[r.Instance] = &next
 	if err := b.keeper.Whole(ctx, t); err != nil {
 		return unstored(err)
 	}
-	for _, e := range t.events {
-		b.events.Add(now, b.m.tier(), e.subject, e.what)
+	for _, e := range t.Events {
+		b.events.Add(now, b.m.Tier(), e.Subject, e.What)
 	}
 	loop.Poke(b.wake)
 	return nil

@@ -7,12 +7,13 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/cluster/state"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
 // work is what an engine does with volumes of an instance that is stopped.
 func (f *fake) work(s *sim, name string) {
-	for key, o := range s.m.orders {
+	for key, o := range s.m.Orders {
 		if !strings.HasPrefix(key, name+".") || !o.Stop || o.Volumes == nil {
 			continue
 		}
@@ -58,9 +59,9 @@ func (s *sim) moveVolumesOf(id string) (from, to string) {
 	i := *s.inst(id)
 	from = i.Worker
 	to = map[string]string{"w1": "w2", "w2": "w1"}[from]
-	i.Volumes = &wire.VolumeMove{From: from, To: to, Since: s.now, Work: wire.VolumeWork{Key: "k", Do: wire.VolumePack, Volumes: namedVolumes(&i, s.m.shares["app.db"])}}
-	s.m.insts[id] = &i
-	s.store(keyInstance+id, i)
+	i.Volumes = &wire.VolumeMove{From: from, To: to, Since: s.now, Work: wire.VolumeWork{Key: "k", Do: wire.VolumePack, Volumes: namedVolumes(&i, s.m.Shares["app.db"])}}
+	s.m.Insts[id] = &i
+	s.store(state.KeyInstance+id, i)
 	return from, to
 }
 
@@ -116,9 +117,9 @@ func TestVolumesStay(t *testing.T) {
 		"cancelled": func(s *sim, _, _ string) {
 			tx := s.m.begin()
 			i := *s.inst(id)
-			next := tx.volumesStay(i, s.m.shares["app.db"], "cancelled", s.now)
-			s.m.insts[id] = &next
-			s.store(keyInstance+id, next)
+			next := tx.volumesStay(i, s.m.Shares["app.db"], "cancelled", s.now)
+			s.m.Insts[id] = &next
+			s.store(state.KeyInstance+id, next)
 		},
 		"it can never succeed": func(s *sim, from, to string) {
 			s.fakes[map[bool]string{true: from, false: to}[s.inst(id).Volumes.Work.Do == wire.VolumePack]].volumes = never("the object is too large")
@@ -128,13 +129,13 @@ func TestVolumesStay(t *testing.T) {
 			}
 		},
 		"the other worker is removed": func(s *sim, _, to string) {
-			delete(s.m.workers, to)
-			delete(s.disk, keyWorker+to)
+			delete(s.m.Workers, to)
+			delete(s.disk, state.KeyWorker+to)
 			delete(s.fakes, to)
-			for key := range s.m.orders {
+			for key := range s.m.Orders {
 				if strings.HasPrefix(key, to+".") {
-					delete(s.m.orders, key)
-					delete(s.disk, keyOrder+key)
+					delete(s.m.Orders, key)
+					delete(s.disk, state.KeyOrder+key)
 				}
 			}
 		},
@@ -174,7 +175,7 @@ func TestVolumesStay(t *testing.T) {
 	s.ticks(3, time.Second)
 	s.unshare("db")
 	s.ticks(5, time.Second)
-	if len(s.m.insts)+len(s.m.orders)+len(s.fakes["w1"].has)+len(s.fakes["w2"].has) != 0 {
+	if len(s.m.Insts)+len(s.m.Orders)+len(s.fakes["w1"].has)+len(s.fakes["w2"].has) != 0 {
 		t.Errorf("left over:\n%s", s.dump())
 	}
 }
@@ -189,8 +190,8 @@ func TestVolumeSnapshots(t *testing.T) {
 		i := *s.inst(id)
 		home := i.Worker
 		i.Volumes = &wire.VolumeMove{From: home, Since: s.now, Work: wire.VolumeWork{Key: "k", Do: do, Volumes: []wire.VolumeObject{{Name: "db", Object: "o"}}}}
-		s.m.insts[id] = &i
-		s.store(keyInstance+id, i)
+		s.m.Insts[id] = &i
+		s.store(state.KeyInstance+id, i)
 		s.fakes[home].volumes = notYet("it takes long")
 		s.ticks(3, time.Second)
 		s.restart()
@@ -226,14 +227,14 @@ func TestVolumeRefusals(t *testing.T) {
 	b, _ := served(t)
 	const id = "xapp.web.0"
 	ref := wire.VolumeRef{Namespace: "xspace", Instance: id, Name: "data"}
-	share := *b.m.shares["xapp.web"]
+	share := *b.m.Shares["xapp.web"]
 	spec := *share.Spec
 	spec.Volumes = []api.Volume{{Path: "d", Name: "data"}}
 	share.Spec = &spec
-	b.m.shares["xapp.web"] = &share
-	i := *b.m.insts[id]
+	b.m.Shares["xapp.web"] = &share
+	i := *b.m.Insts[id]
 	i.Worker, i.Pinned, i.State = "xmachine", "xmachine", wire.Running
-	b.m.insts[id] = &i
+	b.m.Insts[id] = &i
 	refused := func(what string, err error, status int, code string) {
 		t.Helper()
 		var p *wire.Problem
@@ -242,18 +243,18 @@ func TestVolumeRefusals(t *testing.T) {
 		}
 	}
 	q := wire.VolumeSnapshotRequest{Object: "typo"}
-	before := *b.m.insts[id]
+	before := *b.m.Insts[id]
 	refused("no such object", b.RestoreVolume(t.Context(), "xsite", "xmachine", ref, q), 404, "no-such-object")
 	refused("no such volume", b.RestoreVolume(t.Context(), "xsite", "xmachine", wire.VolumeRef{Namespace: "xspace", Instance: id, Name: "other"}, q), 404, "no-such-volume")
-	delete(b.m.shares, "xapp.web")
-	b.m.workers["w2"] = newWorker(workerRecord{Info: wire.WorkerInfo{Name: "w2"}}, time.Now())
+	delete(b.m.Shares, "xapp.web")
+	b.m.Workers["w2"] = state.NewWorker(state.WorkerRecord{Info: wire.WorkerInfo{Name: "w2"}}, time.Now())
 	refused("move", b.MoveVolumes(t.Context(), "xsite", "xmachine", ref, wire.VolumeMoveRequest{To: "w2"}), 409, "being-removed")
 	refused("snapshot", b.SnapshotVolume(t.Context(), "xsite", "xmachine", ref, q), 409, "being-removed")
 	refused("restore", b.RestoreVolume(t.Context(), "xsite", "xmachine", ref, q), 409, "being-removed")
-	if now := b.m.insts[id]; now.Volumes != nil || now.State != before.State {
+	if now := b.m.Insts[id]; now.Volumes != nil || now.State != before.State {
 		t.Errorf("it was stopped: %+v", now)
 	}
 	i.Volumes = &wire.VolumeMove{From: "xmachine", To: "w2", Work: wire.VolumeWork{Key: "k", Do: wire.VolumePack}}
-	b.m.insts[id] = &i
+	b.m.Insts[id] = &i
 	refused("cancel", b.CancelVolumes(t.Context(), "xsite", "xmachine", ref), 409, "being-removed")
 }

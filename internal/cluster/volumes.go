@@ -34,11 +34,11 @@ func (c *core) volumes(ctx context.Context, worker string) ([]wire.VolumeView, e
 // keeps says whether an instance that is on a worker, or pinned to it, names a
 // volume; the worker itself may not have its order.
 func (m *model) keeps(worker string, r wire.VolumeRef) bool {
-	i := m.insts[r.Instance]
+	i := m.Insts[r.Instance]
 	if i == nil || (i.Worker != worker && i.Pinned != worker) {
 		return false
 	}
-	s := m.shares[i.App+"."+i.Service]
+	s := m.Shares[i.App+"."+i.Service]
 	if s == nil || s.Spec == nil {
 		return true // nobody knows what it names
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/bus/exchange"
+	"github.com/verge-edge/verge/internal/cluster/state"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -16,10 +17,10 @@ import (
 // worker has heard of the instance; the root may see volumes and not remove them.
 func TestVolumesOfWorkers(t *testing.T) {
 	c := newTestCore(t, bus.NewMemStore())
-	c.m.workers["w1"] = &worker{workerRecord: workerRecord{Info: wire.WorkerInfo{Name: "w1"}}}
-	c.m.insts["app.db.0"] = &wire.Instance{ID: "app.db.0", App: "app", Service: "db", Pinned: "w1"}
-	c.m.insts["app.db.1"] = &wire.Instance{ID: "app.db.1", App: "app", Service: "db", Worker: "w2"}
-	c.m.shares["app.db"] = &wire.Share{App: "app", Service: "db", Spec: &api.Service{Volumes: []api.Volume{{Path: "d", Name: "data"}}}}
+	c.m.Workers["w1"] = &state.Worker{WorkerRecord: state.WorkerRecord{Info: wire.WorkerInfo{Name: "w1"}}}
+	c.m.Insts["app.db.0"] = &wire.Instance{ID: "app.db.0", App: "app", Service: "db", Pinned: "w1"}
+	c.m.Insts["app.db.1"] = &wire.Instance{ID: "app.db.1", App: "app", Service: "db", Worker: "w2"}
+	c.m.Shares["app.db"] = &wire.Share{App: "app", Service: "db", Spec: &api.Service{Volumes: []api.Volume{{Path: "d", Name: "data"}}}}
 	b := backend{&Cluster{core: c}}
 	var asked []wire.Ask
 	stop, err := c.local.Subscribe(exchange.WorkerSubjects("w1").Ask, func(_ context.Context, m bus.Msg) {

@@ -40,17 +40,17 @@ func TestADrainSaysWhatItWaitsFor(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 	s.ticks(100, time.Second) // however long it takes
-	if left := s.m.drainView("w1", s.now).Left; len(left) == 0 || s.m.insts[left[0].Instance].Worker != "w1" || !s.m.insts[left[0].Instance].Ready {
+	if left := s.m.drainView("w1", s.now).Left; len(left) == 0 || s.m.Insts[left[0].Instance].Worker != "w1" || !s.m.Insts[left[0].Instance].Ready {
 		t.Errorf("what runs was ended before another is ready: %+v", left)
 	}
 	s.cordon("w1", nil)
 	s.ticks(5, time.Second)
-	for id, i := range s.m.insts {
+	for id, i := range s.m.Insts {
 		if i.State != wire.Running || !i.Ready || i.Moving != nil || i.Leaving != nil {
 			t.Errorf("%s: %+v", id, i)
 		}
 	}
-	if n := s.m.counted().Restarts; n != 0 {
+	if n := s.m.Counted().Restarts; n != 0 {
 		t.Errorf("%d restarts", n)
 	}
 }
@@ -74,18 +74,18 @@ func TestAnUpdateTakesOneAtATime(t *testing.T) {
 			s.tick(time.Second)
 			ready := map[string]int{}
 			done = true
-			for _, i := range s.m.insts {
+			for _, i := range s.m.Insts {
 				if i.State == wire.Running && i.Ready {
 					ready[i.Service]++
 				}
-				done = done && i.Ready && i.Revision == s.m.shares["app."+i.Service].Revision
+				done = done && i.Ready && i.Revision == s.m.Shares["app."+i.Service].Revision
 			}
 			if ready["web"] < 4 || ready["db"] < 1 {
 				t.Fatalf("slow %d: %v ready\n%s", slow, ready, s.dump())
 			}
 		}
-		if !done || startedAnew(s.m) != 7 || s.m.counted().Restarts != 0 {
-			t.Errorf("slow %d: %d were started anew, %d restarts\n%s", slow, startedAnew(s.m), s.m.counted().Restarts, s.dump())
+		if !done || startedAnew(s.m) != 7 || s.m.Counted().Restarts != 0 {
+			t.Errorf("slow %d: %d were started anew, %d restarts\n%s", slow, startedAnew(s.m), s.m.Counted().Restarts, s.dump())
 		}
 	}
 }

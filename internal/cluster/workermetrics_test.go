@@ -8,6 +8,7 @@ import (
 
 	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/bus/exchange"
+	"github.com/verge-edge/verge/internal/cluster/state"
 	"github.com/verge-edge/verge/internal/obs"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -16,7 +17,7 @@ import (
 // as text to who scrapes here; what a worker makes up harms nobody.
 func TestFiguresOfWorkers(t *testing.T) {
 	c := newTestCore(t, bus.NewMemStore())
-	c.m.workers["w1"] = &worker{workerRecord: workerRecord{Info: wire.WorkerInfo{Name: "w1"}}}
+	c.m.Workers["w1"] = &state.Worker{WorkerRecord: state.WorkerRecord{Info: wire.WorkerInfo{Name: "w1"}}}
 	b := backend{&Cluster{core: c}}
 	packed, err := obs.Pack([]byte("verge_link_up 1\n"))
 	if err != nil {
@@ -55,7 +56,7 @@ func TestFiguresOfWorkers(t *testing.T) {
 			t.Errorf("%+v: %v", q, err)
 		}
 	}
-	c.m.details = false
+	c.m.Details = false
 	_, err = c.answer(t.Context(), wire.Ask{What: wire.AskMetrics, Worker: "w1"})
 	if p := new(wire.Problem); !errors.As(err, &p) || p.Code != "kept-private" {
 		t.Errorf("a cluster that keeps to itself says %v", err)

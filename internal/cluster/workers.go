@@ -11,6 +11,7 @@ import (
 
 	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/bus/records"
+	"github.com/verge-edge/verge/internal/cluster/state"
 	"github.com/verge-edge/verge/internal/hooks"
 	"github.com/verge-edge/verge/internal/loop"
 	"github.com/verge-edge/verge/internal/policy/life"
@@ -50,17 +51,17 @@ func (c *core) tryReport(name string, r wire.Report) (wire.ReportReply, bool) {
 func (c *core) takeReport(ctx context.Context, name string, r wire.Report) wire.ReportReply {
 	reply := wire.ReportReply{V: wire.Version}
 	now := time.Now()
-	w := c.m.workers[name]
+	w := c.m.Workers[name]
 	if w == nil {
 		reply.Refused = fmt.Sprintf("worker %s is not registered in cluster %s: join again with a new token", name, c.name)
 		return reply
 	}
-	w.heard, w.connected, w.leaving = now, true, r.Leaving // whatever becomes of what it says
-	w.has = r.Have
-	w.skew.Heard(r, now)
+	w.Heard, w.Connected, w.Leaving = now, true, r.Leaving // whatever becomes of what it says
+	w.Has = r.Have
+	w.Skew.Heard(r, now)
 	// What a process hears first counts when it has the status, and with it the proof of
 	// what the worker has seen.
-	early := !w.everHeard && r.Status == nil
+	early := !w.EverHeard && r.Status == nil
 	if err := c.heedAhead(ctx, w, r, now); err != nil {
 		c.log.Error("a recovery cannot be begun", "worker", name, "error", err)
 		reply.Refused = err.Error()
@@ -76,7 +77,7 @@ func (c *core) takeReport(ctx context.Context, name string, r wire.Report) wire.
 			reply.Refused = err.Error()
 			return reply
 		}
-	} else if !w.everHeard {
+	} else if !w.EverHeard {
 		reply.NeedStatus = true
 	}
 	if r.Uses != nil || r.Status != nil && !w.Info.Uses && c.m.uses[name] != nil {
@@ -91,13 +92,13 @@ func (c *core) takeReport(ctx context.Context, name string, r wire.Report) wire.
 		}
 	}
 	reply.Heeds = c.m.uses[name] != nil
-	changed := !w.everHeard || w.suspect
+	changed := !w.EverHeard || w.Suspect
 	var heard []wire.InstanceID
-	before := w.inbox.Ack()
-	for _, ch := range w.inbox.Accept(r) {
+	before := w.Inbox.Ack()
+	for _, ch := range w.Inbox.Accept(r) {
 		if ch.Deleted {
 			changed = true
-			delete(w.status, ch.Key)
+			delete(w.Status, ch.Key)
 			continue
 		}
 		heard = append(heard, ch.Key)
@@ -106,38 +107,38 @@ func (c *core) takeReport(ctx context.Context, name string, r wire.Report) wire.
 		if err == nil {
 			err = check(&st, ch.Key)
 		}
-		if _, known := w.status[ch.Key]; err == nil && !known && len(w.status) >= maxStatuses {
-			err = fmt.Errorf("it has reported %d others", maxStatuses)
+		if _, known := w.Status[ch.Key]; err == nil && !known && len(w.Status) >= state.MaxStatuses {
+			err = fmt.Errorf("it has reported %d others", state.MaxStatuses)
 		}
 		if err != nil {
 			c.log.Warn("a worker's status cannot be read", "worker", name, "instance", ch.Key, "error", err)
 			continue
 		}
-		w.status[ch.Key] = st
+		w.Status[ch.Key] = st
 	}
-	if over := w.inbox.Overflow(); over != w.over {
-		w.over = over
+	if over := w.Inbox.Overflow(); over != w.Over {
+		w.Over = over
 		if over > 0 {
 			c.log.Warn("a worker reports more than is held of one: the rest is left out", "worker", name, "left_out", over)
 		}
 	}
 	if r.Next > 0 {
-		w.lambda = min(time.Duration(r.Next)*time.Millisecond, 2*maxLambda)
+		w.HeartbeatInterval = min(time.Duration(r.Next)*time.Millisecond, 2*state.MaxHeartbeat)
 	}
-	if !reply.NeedStatus && !w.everHeard {
-		w.everHeard = true
-		if !w.suspect {
+	if !reply.NeedStatus && !w.EverHeard {
+		w.EverHeard = true
+		if !w.Suspect {
 			c.tellWorker(wire.HookWorkerBack, name, hooks.NodeBack, "heard of again", now)
 		}
 	}
-	changed = changed || before.Inc != w.inbox.Ack().Inc
+	changed = changed || before.Inc != w.Inbox.Ack().Inc
 	switch {
-	case changed || len(heard) == 0 && before != w.inbox.Ack():
+	case changed || len(heard) == 0 && before != w.Inbox.Ack():
 		loop.Poke(c.wake)
 	case len(heard) > 0:
 		c.noteHeard(heard)
 	}
-	if c.lambda > 0 && w.lambda > c.lambda {
+	if c.lambda > 0 && w.HeartbeatInterval > c.lambda {
 		reply.Interval = int(c.lambda / time.Millisecond)
 	}
 	// Who trusts something else has not heard of a rotation, or was away for all of
@@ -146,7 +147,7 @@ func (c *core) takeReport(ctx context.Context, name string, r wire.Report) wire.
 	reply.Renew = c.trusts != "" && otherwise && !reply.NeedStatus
 	reply.NoGateway = w.Info.WantsCertificates() && !w.Gateway.May()
 	reply.Want = c.wantOf(w)
-	silent := c.m.silent(name)
+	silent := c.m.Silent(name)
 	if silent || early {
 		reply.Want = r.Have // it keeps what it has
 		loop.Poke(c.wake)
@@ -155,22 +156,22 @@ func (c *core) takeReport(ctx context.Context, name string, r wire.Report) wire.
 	if current && r.Status != nil && len(r.Proof) == 0 {
 		reply.Proof = c.desiredOf(name).Proof(r.Have)
 	}
-	if w.matched = w.matched || current; current != w.current {
-		if w.current = current; current && len(c.m.leaving) > 0 {
+	if w.Matched = w.Matched || current; current != w.Current {
+		if w.Current = current; current && len(c.m.Leaving) > 0 {
 			loop.Poke(c.wake) // somebody may wait for the routers to know
 		}
 	}
-	reply.Ack = w.inbox.AckFor(r)
+	reply.Ack = w.Inbox.AckFor(r)
 	return reply
 }
 
 // wantOf is the revision of a worker's desired state. While nothing was stored since it
 // was looked up last it is the same: a heartbeat needs no search among all keys.
-func (c *core) wantOf(w *worker) wire.Rev {
-	if stored := c.store.Rev(); !w.lookedUp || w.wantAt != stored {
-		w.want, w.wantAt, w.lookedUp = c.desiredOf(w.Info.Name).Rev(), stored, true
+func (c *core) wantOf(w *state.Worker) wire.Rev {
+	if stored := c.store.Rev(); !w.LookedUp || w.WantAt != stored {
+		w.Want, w.WantAt, w.LookedUp = c.desiredOf(w.Info.Name).Rev(), stored, true
 	}
-	return w.want
+	return w.Want
 }
 
 // infoEvery bounds how often what a worker says about itself is stored.
@@ -180,7 +181,7 @@ const infoEvery = 500 * time.Millisecond
 var errTooSoon = errors.New("it changes too often")
 
 // takeInfo stores what a worker says about itself, where that is new.
-func (c *core) takeInfo(ctx context.Context, w *worker, raw json.RawMessage, now time.Time) error {
+func (c *core) takeInfo(ctx context.Context, w *state.Worker, raw json.RawMessage, now time.Time) error {
 	var info wire.WorkerInfo
 	if len(raw) > maxInfo {
 		return fmt.Errorf("what the worker says about itself has %d bytes, at most %d are read", len(raw), maxInfo)
@@ -193,23 +194,23 @@ func (c *core) takeInfo(ctx context.Context, w *worker, raw json.RawMessage, now
 	if records.Same(info, w.Info) {
 		return nil
 	}
-	if now.Sub(w.told) < infoEvery {
+	if now.Sub(w.Told) < infoEvery {
 		return errTooSoon
 	}
-	rec := w.workerRecord
+	rec := w.WorkerRecord
 	rec.Info = info
 	if err := c.keepWorker(ctx, info.Name, rec); err != nil {
 		return fmt.Errorf("storing what worker %s says about itself: %w", info.Name, err)
 	}
-	w.told = now
+	w.Told = now
 	loop.Poke(c.wake)
 	return nil
 }
 
 // keepWorker stores what is known of a worker. The mutex is held.
-func (c *core) keepWorker(ctx context.Context, name string, rec workerRecord, also ...bus.Op) error {
+func (c *core) keepWorker(ctx context.Context, name string, rec state.WorkerRecord, also ...bus.Op) error {
 	t := c.m.begin()
-	workerTable.Put(t.rows, name, &rec)
+	state.WorkerTable.Put(t.Rows, name, &rec)
 	return c.keeper.Whole(ctx, t, also...)
 }
 
@@ -217,13 +218,13 @@ func (c *core) keepWorker(ctx context.Context, name string, rec workerRecord, al
 func (c *core) onWorker(name string, connected bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	w := c.m.workers[name]
-	if w == nil || w.connected == connected {
+	w := c.m.Workers[name]
+	if w == nil || w.Connected == connected {
 		return
 	}
-	w.connected = connected
+	w.Connected = connected
 	if !connected {
-		w.closed = time.Now()
+		w.Closed = time.Now()
 		loop.Poke(c.wake)
 	}
 }
@@ -232,20 +233,20 @@ func (c *core) onWorker(name string, connected bool) {
 // while itself doubts itself first: it gives everybody a new chance to be heard.
 // It reports whether any verdict has changed.
 func (c *core) judge(now time.Time) (changed bool) {
-	stalled := life.Stalled(now.Sub(c.lastPass), c.planned, minLambda)
+	stalled := life.Stalled(now.Sub(c.lastPass), c.planned, state.MinHeartbeat)
 	c.lastPass = now
-	running := sync.OnceValue(c.m.running)
-	for name, w := range c.m.workers {
-		v := life.Judge(now, w.peer(), stalled)
-		w.heard = v.Heard
-		if v.Suspect != w.suspect {
+	running := sync.OnceValue(c.m.Running)
+	for name, w := range c.m.Workers {
+		v := life.Judge(now, w.Peer(), stalled)
+		w.Heard = v.Heard
+		if v.Suspect != w.Suspect {
 			changed = true
 			what := "heard of again"
 			if v.Suspect {
 				what = "suspect: " + v.Why
 				delete(c.losses, name)
 				if is := running()[name]; len(is) > 0 {
-					loss := &life.Loss{Since: w.heard, Cluster: c.name}
+					loss := &life.Loss{Since: w.Heard, Cluster: c.name}
 					for _, i := range is {
 						loss.Add(i)
 					}
@@ -258,23 +259,12 @@ func (c *core) judge(now time.Time) (changed bool) {
 				kind, position = wire.HookWorkerLost, hooks.NodeLost
 			}
 			c.tellWorker(kind, name, position, what, now)
-			c.events.Add(now, c.m.tier(), "worker/"+c.name+"/"+name, what)
+			c.events.Add(now, c.m.Tier(), "worker/"+c.name+"/"+name, what)
 			c.log.Info("worker "+what, "worker", name)
 		}
-		w.suspect, w.since = v.Suspect, v.Since
+		w.Suspect, w.Since = v.Suspect, v.Since
 	}
 	return c.doubt(now) || changed
-}
-
-// running are the instances that the silence of a worker affects, by worker.
-func (m *Model) running() map[string][]*wire.Instance {
-	out := map[string][]*wire.Instance{}
-	for _, i := range m.insts {
-		if (i.State == wire.Running || i.State == wire.WorkerScheduled) && !i.Draining {
-			out[i.Worker] = append(out[i.Worker], i)
-		}
-	}
-	return out
 }
 
 // tellLosses says of workers that were not heard of what became of what ran there, once
@@ -284,24 +274,15 @@ func (c *core) tellLosses(now time.Time) {
 		return
 	}
 	for _, name := range records.SortedKeys(c.losses) {
-		what, over := c.losses[name].Over(func(id wire.InstanceID) *wire.Instance { return c.m.insts[id] }, now)
-		if over || c.m.workers[name] == nil {
+		what, over := c.losses[name].Over(func(id wire.InstanceID) *wire.Instance { return c.m.Insts[id] }, now)
+		if over || c.m.Workers[name] == nil {
 			delete(c.losses, name)
 		}
 		if over {
-			c.events.Add(now, c.m.tier(), "worker/"+c.name+"/"+name, what)
+			c.events.Add(now, c.m.Tier(), "worker/"+c.name+"/"+name, what)
 			c.log.Info(what, "worker", name)
 		}
 	}
-}
-
-// impaired is why the worker itself says that it cannot be counted on. What was
-// stored by a former process says nothing about now.
-func (w *worker) impaired() string {
-	if !w.everHeard {
-		return ""
-	}
-	return w.Info.Impaired
 }
 
 // doubt asks whether it is this cluster that is cut off, and not its workers: it
@@ -310,10 +291,10 @@ func (w *worker) impaired() string {
 // has changed.
 func (c *core) doubt(now time.Time) bool {
 	silent, missed := true, false
-	for _, w := range c.m.workers {
-		gone := w.suspect && w.impaired() == "" || !w.everHeard
+	for _, w := range c.m.Workers {
+		gone := w.Suspect && w.Impaired() == "" || !w.EverHeard
 		missed = missed || gone
-		silent = silent && (gone || life.Quiet(now, w.peer()))
+		silent = silent && (gone || life.Quiet(now, w.Peer()))
 	}
 	silent = silent && missed
 	if linked, _ := c.up.Connected(); !linked {
@@ -324,38 +305,28 @@ func (c *core) doubt(now time.Time) bool {
 	began := c.isolation.Since()
 	var over, cut bool
 	c.isolation, over, cut = c.isolation.Look(now, silent, life.Elsewhere{Answered: c.upAt, Lost: c.upLost})
-	c.m.alone = c.isolation.Alone()
+	c.m.Alone = c.isolation.Alone()
 	if over {
-		c.m.waits = now
-		for _, w := range c.m.workers {
-			if !w.suspect || !cut && !w.connected && !w.closed.After(began) {
+		c.m.Waits = now
+		for _, w := range c.m.Workers {
+			if !w.Suspect || !cut && !w.Connected && !w.Closed.After(began) {
 				continue
 			}
 			// As after a start.
 			again++
-			w.suspect, w.since, w.everHeard, w.heard = false, time.Time{}, false, now
+			w.Suspect, w.Since, w.EverHeard, w.Heard = false, time.Time{}, false, now
 			if cut {
-				w.lambda = maxLambda
+				w.HeartbeatInterval = state.MaxHeartbeat
 			}
 		}
 	}
 	if again > 0 {
 		what := fmt.Sprintf("heard of nobody for a while: time for %s to be heard again", wire.Count(again, "worker"))
-		c.events.Add(now, c.m.tier(), "cluster/"+c.name, what)
+		c.events.Add(now, c.m.Tier(), "cluster/"+c.name, what)
 		c.log.Info(what)
 	}
-	if c.m.alone && !was {
+	if c.m.Alone && !was {
 		loop.Poke(c.upChanged) // is anybody there?
 	}
-	return over || c.m.alone != was
-}
-
-// peer is the worker as life judges it.
-func (w *worker) peer() life.Peer {
-	return life.Peer{
-		Heard: w.heard, Interval: w.lambda, Since: w.since,
-		// One that has not been heard since this process started may still be on
-		// its way back.
-		Connected: w.connected || !w.everHeard, Impaired: w.impaired(),
-	}
+	return over || c.m.Alone != was
 }

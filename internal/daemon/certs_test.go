@@ -167,7 +167,7 @@ func (s *tiers) startCluster(token string) {
 	file, in := s.token(token)
 	c, err := cluster.Start(s.t.Context(), cluster.Options{
 		Dir: s.path("edge"), Name: "edge", TokenFile: file, Stdin: in, Root: s.root.Link(),
-		LinkAddr: s.link, APIAddr: s.api, Lambda: time.Second, Details: s.details, Log: s.log, Clock: s.now.clock(s.path("edge")),
+		LinkAddr: s.link, APIAddr: s.api, HeartbeatInterval: time.Second, Details: s.details, Log: s.log, Clock: s.now.clock(s.path("edge")),
 	})
 	if err != nil {
 		s.t.Fatal(err)

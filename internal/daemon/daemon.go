@@ -94,7 +94,7 @@ func runCluster(ctx context.Context, f cli.ClusterFlags) error {
 	defer settle(ctx, gcpace.Bound)()
 	c, err := cluster.Start(ctx, cluster.Options{
 		Dir: f.DataDir, Name: f.Name, TokenFile: f.TokenFile, Stdin: f.Stdin, Root: f.Root, LinkAddr: f.Link, APIAddr: f.API,
-		Advertise: f.Advertise, Areas: f.Areas, Site: site(f), Details: f.ShareDetails, Lambda: f.Interval, RelayOnly: f.RelayOnly, Plugins: f.Plugins, Scheduler: f.Scheduler,
+		Advertise: f.Advertise, Areas: f.Areas, Site: site(f), Details: f.ShareDetails, HeartbeatInterval: f.Interval, RelayOnly: f.RelayOnly, Plugins: f.Plugins, Scheduler: f.Scheduler,
 		HooksAllow: f.HooksAllow,
 		Log:        s.log.With("role", "cluster"),
 	})
@@ -107,7 +107,7 @@ func runCluster(ctx context.Context, f cli.ClusterFlags) error {
 	say(f.Process, "next: VERGE_CONTEXT=%s verge token create --worker", c.ContextFile())
 	defer onReload(ctx, s, []string{"area", "operator", "location", "label", "share-details", "interval", "export", "scheduler", "plugin", "plugin-token-file", "plugin-ca", "plugin-joint"}, func(_ context.Context, f cli.ClusterFlags) {
 		s.setLevel(f.LogLevel)
-		c.Set(cluster.Settings{Areas: f.Areas, Site: site(f), Details: f.ShareDetails, Lambda: f.Interval, RelayOnly: f.RelayOnly, Plugins: f.Plugins, Scheduler: f.Scheduler})
+		c.Set(cluster.Settings{Areas: f.Areas, Site: site(f), Details: f.ShareDetails, HeartbeatInterval: f.Interval, RelayOnly: f.RelayOnly, Plugins: f.Plugins, Scheduler: f.Scheduler})
 	})()
 	defer s.ready()()
 	<-ctx.Done()
