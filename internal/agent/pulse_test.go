@@ -194,6 +194,32 @@ func TestTheAgentReadsLogsWhileThereIsNoEngine(t *testing.T) {
 	if _, err := program.WriteString(text); err != nil {
 		t.Fatal(err)
 	}
+	// What an engine has started before it stopped answering is read as well.
+	later := filepath.Join(dir, "instances", "shop.web.1", "log")
+	if err := os.MkdirAll(later, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	next, err := logfile.OpenPipe(later)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer next.Close()
+	if running, err := k.running(t.Context(), remote); running || err != nil {
+		t.Fatalf("running %v, %v", running, err)
+	}
+	written := make(chan error, 1)
+	go func() {
+		_, err := next.WriteString(text)
+		written <- err
+	}()
+	select {
+	case err := <-written:
+		if err != nil {
+			t.Fatal(err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Fatal("a program that was started later waits for a reader")
+	}
 	k.standDown()
 	if n, err := logfile.End(log); err != nil || n < int64(len(text)-1<<20) {
 		t.Errorf("%d of %d bytes are in the log, %v", n, len(text), err)

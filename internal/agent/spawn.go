@@ -111,7 +111,7 @@ type keeper struct {
 	pid  atomic.Int64  // of the engine that this process started and that has not ended, 0 none
 
 	mu    sync.Mutex
-	stood func() // ends the reading of logs in place of the engine; nil while it reads; guarded by mu
+	stood *logfile.Collector // reads logs in place of the engine; nil while that does; guarded by mu
 }
 
 func newKeeper(dir string, log *slog.Logger) *keeper {
@@ -119,16 +119,15 @@ func newKeeper(dir string, log *slog.Logger) *keeper {
 }
 
 // standIn reads what instances write while the engine does not, so that none of them has to
-// wait for it. An engine that has begun to read again meanwhile is no harm.
+// wait for it. An engine that has begun to read again meanwhile is no harm. It is called again
+// as long as no engine answers: one that does not may have started programs.
 func (k *keeper) standIn() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.stood != nil {
-		return
+	if k.stood == nil {
+		k.stood = logfile.NewCollector(k.log)
 	}
-	logs := logfile.NewCollector(k.log)
-	logs.CollectAll(filepath.Join(k.dir, wire.InstanceLogs))
-	k.stood = logs.Close
+	k.stood.CollectAll(filepath.Join(k.dir, wire.InstanceLogs))
 }
 
 // standDown leaves that to the engine again.
@@ -136,7 +135,7 @@ func (k *keeper) standDown() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.stood != nil {
-		k.stood()
+		k.stood.Close()
 		k.stood = nil
 	}
 }

@@ -322,10 +322,3 @@ type Usage struct {
 	Memory int64         // bytes resident
 	Tasks  int           // processes and threads
 }
-
-// Logs reads what the tasks of one LogDir have written.
-type Logs interface {
-	// ReadLog reads at most max bytes from offset (bytes since the first ever
-	// logged in this LogDir; negative: that many lines before the end).
-	ReadLog(logDir string, offset int64, max int) (wire.LogChunk, error)
-}

@@ -19,9 +19,10 @@ type logMark struct {
 	end int64
 }
 
-// logMarks remember how long logs were, for readers that ask for what was written since a time.
-// Programs of an older version of the engine write to the file themselves and without times; the
-// files are looked at every RotateEvery anyway. It is safe for concurrent use.
+// logMarks remember how long logs were that programs of an older version write themselves,
+// without times (logfile.Direct), for readers that ask for what was written since a time. The
+// files are looked at every RotateEvery anyway. It goes when logfile.Rotate does. It is safe
+// for concurrent use.
 type logMarks struct {
 	mu sync.Mutex
 	of map[wire.InstanceID]*markedLog // guarded by mu

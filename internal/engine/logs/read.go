@@ -44,10 +44,6 @@ func (s *Store) Read(ctx context.Context, id wire.InstanceID, q wire.LogAsk) (wi
 			return wire.LogChunk{Next: max(offset, 0)}, nil // nothing was logged ever
 		}
 		c, err := logfile.ReadWithin(dir, part, offset, most)
-		if err == nil {
-			c.End, err = logfile.End(dir)
-			c.End = min(c.End, part.To)
-		}
 		if err == nil && q.Times && len(c.Data) > 0 {
 			c.Times, err = logfile.Times(dir, logfile.Range{From: c.Next - int64(len(c.Data)), To: c.Next})
 		}

@@ -48,8 +48,9 @@ type logKeeper interface {
 func (s *Store) Rotate(id wire.InstanceID) {
 	dir := state.At(s.o.Dir, id).Log()
 	var err error
-	if _, direct := os.Lstat(logfile.Pipe(dir)); direct != nil {
+	if logfile.Direct(dir) {
 		_, err = logfile.Rotate(dir, logfile.Options{Logger: s.o.Log})
+		s.marks.look(id, dir, time.Now())
 	}
 	for _, d := range s.o.Drivers {
 		if l, ok := d.(logKeeper); ok && err == nil {
@@ -57,7 +58,6 @@ func (s *Store) Rotate(id wire.InstanceID) {
 		}
 	}
 	s.o.Problems(state.LogSubject(id), err)
-	s.marks.look(id, dir, time.Now())
 }
 
 // Keep takes over the log of an incarnation that leaves, if there is anything in it.

@@ -59,7 +59,6 @@ var errClosed = errors.New("the container driver is closed; the task goes on")
 
 var (
 	_ runtime.Driver   = (*Driver)(nil)
-	_ runtime.Logs     = (*Driver)(nil)
 	_ runtime.Imager   = (*Driver)(nil)
 	_ runtime.Reporter = (*Driver)(nil)
 	_ runtime.Task     = (*task)(nil)
@@ -194,12 +193,6 @@ func (d *Driver) Enforces(limit string) bool { return d.groups.Has(limit) }
 
 // LogProblem says why what the task of a LogDir writes is not kept, nil if it is.
 func (d *Driver) LogProblem(logDir string) error { return d.logs.Problem(logDir) }
-
-// ReadLog implements runtime.Logs.
-func (d *Driver) ReadLog(logDir string, offset int64, limit int) (wire.LogChunk, error) {
-	d.logs.Drain(logDir)
-	return logfile.Read(logDir, offset, limit)
-}
 
 // Close stops watching tasks, which go on.
 func (d *Driver) Close() error {

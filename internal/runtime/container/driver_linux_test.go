@@ -18,6 +18,7 @@ import (
 
 	"github.com/verge-edge/verge/internal/runtime"
 	"github.com/verge-edge/verge/internal/runtime/container/containertest"
+	"github.com/verge-edge/verge/internal/runtime/logfile"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -59,7 +60,7 @@ func run(t testing.TB, d *Driver, s runtime.Spec) (string, wire.Exit) {
 	if err := task.Cleanup(); err != nil {
 		t.Error(err)
 	}
-	c, err := d.ReadLog(s.LogDir, 0, 0)
+	c, err := logfile.Read(s.LogDir, 0, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -292,7 +293,7 @@ func TestEndWhileContainerdIsAway(t *testing.T) {
 			t.Fatal(err)
 		}
 		eventually(t, "it has its trap", func() bool {
-			log, err := d.ReadLog(s.LogDir, 0, 0)
+			log, err := logfile.Read(s.LogDir, 0, 0)
 			return err == nil && string(log.Data) == "up\n"
 		})
 		return task, s
@@ -308,7 +309,7 @@ func TestEndWhileContainerdIsAway(t *testing.T) {
 		t.Errorf("%+v", e)
 	}
 	eventually(t, "its log is complete", func() bool {
-		log, err := d.ReadLog(s.LogDir, 0, 0)
+		log, err := logfile.Read(s.LogDir, 0, 0)
 		return err == nil && string(log.Data) == "up\nbye\n"
 	})
 	// Its shim says nothing of one that runs, or that it does not have.

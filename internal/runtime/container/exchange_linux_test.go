@@ -12,6 +12,7 @@ import (
 
 	"github.com/verge-edge/verge/internal/runtime"
 	"github.com/verge-edge/verge/internal/runtime/container/containertest"
+	"github.com/verge-edge/verge/internal/runtime/logfile"
 	"github.com/verge-edge/verge/internal/runtime/workdir"
 )
 
@@ -110,7 +111,7 @@ done`, lines))
 	}
 	in("touch /tmp/stop")
 	exitOf(t, started)
-	if log, err := d.ReadLog(s.LogDir, 0, 0); err != nil || len(log.Data) > 0 {
+	if log, err := logfile.Read(s.LogDir, 0, 0); err != nil || len(log.Data) > 0 {
 		t.Errorf("a reader found something else than one value: %s, %v", log.Data, err)
 	}
 	if err := task.(runtime.Exchanger).Exchange(t.Context(), source); err == nil {
@@ -159,7 +160,7 @@ func TestExchangeFollowsNoBait(t *testing.T) {
 	}
 	sh("touch /srv/stop")
 	exitOf(t, started)
-	log, err := d.ReadLog(s.LogDir, 0, 0)
+	log, err := logfile.Read(s.LogDir, 0, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/verge-edge/verge/internal/runtime"
 	"github.com/verge-edge/verge/internal/runtime/container/containertest"
+	"github.com/verge-edge/verge/internal/runtime/logfile"
 )
 
 // Images that say wrong of themselves how they are started.
@@ -41,7 +42,7 @@ func TestStubbornContainer(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "it has its trap", func() bool {
-		log, err := d.ReadLog(s.LogDir, 0, 0)
+		log, err := logfile.Read(s.LogDir, 0, 0)
 		return err == nil && string(log.Data) == "up\n"
 	})
 	for range 3 {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/verge-edge/verge/internal/runtime"
 	"github.com/verge-edge/verge/internal/runtime/container/containertest"
+	"github.com/verge-edge/verge/internal/runtime/logfile"
 )
 
 func TestWhoIsUnderWhichShim(t *testing.T) {
@@ -135,7 +136,7 @@ func TestSharedShims(t *testing.T) {
 				if err == nil {
 					err = task.Cleanup()
 				}
-				log, lerr := d.ReadLog(s.LogDir, 0, 0)
+				log, lerr := logfile.Read(s.LogDir, 0, 0)
 				if err != nil || lerr != nil || e.Code != 0 || e.Unknown || !strings.HasPrefix(string(log.Data), "well\n") {
 					t.Errorf("%+v, %q, %v, %v", e, log.Data, err, lerr)
 				}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/verge-edge/verge/internal/runtime"
 	"github.com/verge-edge/verge/internal/runtime/container/containertest"
+	"github.com/verge-edge/verge/internal/runtime/logfile"
 )
 
 // standOn counts the snapshots that containers stand on: shared ones, and files of their own.
@@ -63,7 +64,7 @@ func TestSharedGround(t *testing.T) {
 		}
 		var log string
 		eventually(t, "it has looked around", func() bool {
-			chunk, err := d.ReadLog(s.LogDir, 0, 0)
+			chunk, err := logfile.Read(s.LogDir, 0, 0)
 			log = string(chunk.Data)
 			return err == nil && strings.HasSuffix(log, "up")
 		})

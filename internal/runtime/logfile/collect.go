@@ -105,8 +105,9 @@ type Collector struct {
 	wg   sync.WaitGroup
 
 	mu      sync.Mutex
-	closed  bool               // guarded by mu, as is
-	intakes map[string]*intake // by directory
+	closed  bool                 // guarded by mu, as are
+	intakes map[string]*intake   // of the pipes that directories have now
+	all     map[*intake]struct{} // also those of pipes that were removed
 }
 
 // NewCollector makes a collector that reads nothing yet. It is to be closed. log may be nil.
@@ -114,7 +115,7 @@ func NewCollector(log *slog.Logger) *Collector {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	return &Collector{log: log, done: make(chan struct{}), intakes: map[string]*intake{}}
+	return &Collector{log: log, done: make(chan struct{}), intakes: map[string]*intake{}, all: map[*intake]struct{}{}}
 }
 
 // intake is the reading of one pipe.
@@ -123,20 +124,25 @@ type intake struct {
 	conn  syscall.RawConn
 	limit *rate.Limiter
 
-	mu    sync.Mutex
-	store *store // guarded by mu
-	err   error  // of the last write; guarded by mu
+	mu    sync.Mutex // guards below
+	store *store
+	err   error // of the last write
+	// hangsUp: a program has had the pipe open since it was opened here, so that the kernel
+	// tells when the last one closes it.
+	hangsUp bool
+	poll    [1]unix.PollFd
 }
 
 // Collect reads the pipe of dir from now on, until nobody has it open for writing any more.
-// fs.ErrNotExist is wrapped where there is none.
+// fs.ErrNotExist is wrapped where there is none. Of a directory that was made anew since, the
+// pipe of before is read to its end as well.
 func (c *Collector) Collect(dir string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
 		return errors.New("the collector of logs is closed")
 	}
-	if c.intakes[dir] != nil {
+	if in := c.intakes[dir]; in != nil && in.reads(Pipe(dir)) {
 		return nil
 	}
 	// A pipe that is opened so is waited for by the runtime's poller, without a thread.
@@ -150,8 +156,19 @@ func (c *Collector) Collect(dir string) error {
 	}
 	in := &intake{file: f, conn: conn, limit: rate.NewLimiter(perSecond, burst), store: newStore(dir)}
 	c.intakes[dir] = in
+	c.all[in] = struct{}{}
 	c.wg.Go(func() { c.run(dir, in) })
 	return nil
+}
+
+// reads says whether it is this pipe that is read.
+func (in *intake) reads(pipe string) bool {
+	st, err := os.Stat(pipe)
+	if err != nil {
+		return false // opening it says why
+	}
+	own, err := in.file.Stat()
+	return err == nil && os.SameFile(st, own)
 }
 
 // CollectAll reads the pipes of all directories that match pattern.
@@ -207,7 +224,7 @@ func (c *Collector) Close() {
 	if !c.closed {
 		c.closed = true
 		close(c.done)
-		for _, in := range c.intakes {
+		for in := range c.all {
 			_ = in.file.SetReadDeadline(time.Unix(1, 0)) // fails only where it is closed
 		}
 	}
@@ -258,7 +275,10 @@ func (c *Collector) over(dir string, in *intake, stopped bool) bool {
 			return false
 		}
 	}
-	delete(c.intakes, dir)
+	if c.intakes[dir] == in {
+		delete(c.intakes, dir)
+	}
+	delete(c.all, in)
 	_ = in.file.Close() // read only
 	return true
 }
@@ -271,6 +291,13 @@ var chunks = sync.Pool{New: func() any { return new([chunkSize]byte) }}
 func (in *intake) take(fd uintptr) (n int, end bool) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
+	if in.hangsUp {
+		// The lock is for those who read something.
+		in.poll[0] = unix.PollFd{Fd: int32(fd), Events: unix.POLLIN} //nolint:gosec // a descriptor
+		if n, err := unix.Poll(in.poll[:], 0); err == nil && n == 0 {
+			return 0, false
+		}
+	}
 	unlock, lockErr := lockWait(in.store.dir)
 	if lockErr == nil {
 		defer unlock()
@@ -284,6 +311,7 @@ func (in *intake) take(fd uintptr) (n int, end bool) {
 		case errors.Is(err, unix.EINTR):
 			continue
 		case errors.Is(err, unix.EAGAIN):
+			in.hangsUp = true
 			return 0, false
 		case err != nil || n <= 0:
 			return 0, true

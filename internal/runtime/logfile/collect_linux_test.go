@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -320,5 +321,116 @@ func TestTimesOfALog(t *testing.T) {
 	c, err = ReadWithin(dir, Range{From: 5, To: 10}, 0, 0)
 	if err != nil || string(c.Data) != "four\n" || c.Lost != 0 || c.Next != 10 {
 		t.Errorf("a part: %q, %+v, %v", c.Data, c, err)
+	}
+}
+
+// A directory may be made anew while a program of before still has its old pipe open: what the
+// new one gets is read as well.
+func TestThePipeOfADirectoryMadeAnew(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "log")
+	c := NewCollector(nil)
+	defer c.Close()
+	for _, text := range []string{"old\n", "new\n"} {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		program, err := OpenPipe(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer program.Close() // the old one is open while the new one is read
+		if err := c.Collect(dir); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := program.WriteString(text); err != nil {
+			t.Fatal(err)
+		}
+		c.Drain(dir)
+		if got, err := Read(dir, 0, 0); err != nil || string(got.Data) != text {
+			t.Errorf("the log has %q, %v, want %q", got.Data, err, text)
+		}
+	}
+}
+
+// A log that several processes write has the times of all, at their offsets: what one of them
+// knows of the live file holds until another has written.
+func TestTimesOfTwoWriters(t *testing.T) {
+	dir, now := t.TempDir(), time.Unix(1000, 0)
+	a, b := newStore(dir), newStore(dir)
+	a.data, b.data = 64, 64
+	var want []wire.LogTime
+	var offset int64
+	for i := range 40 {
+		s := a
+		if i%3 > 0 {
+			s = b
+		}
+		now = now.Add(time.Second)
+		text := fmt.Sprintf("line %d\n", i)
+		if err := s.put([]byte(text), now); err != nil {
+			t.Fatal(err)
+		}
+		want = append(want, wire.LogTime{Offset: offset, At: now})
+		offset += int64(len(text))
+	}
+	all, err := readTimes(dir, Range{To: offset})
+	if err != nil || len(all) == 0 || !slices.Equal(all, want[len(want)-len(all):]) {
+		t.Errorf("%v, %v\nwant the last of %v", all, err, want)
+	}
+	if c, err := Read(dir, 0, 0); err != nil || c.End != offset || c.Next != offset {
+		t.Errorf("%+v, %v, want the end %d", c, err, offset)
+	}
+	// Of a part only the files are read that have its times.
+	last := want[len(want)-1]
+	list, err := listTimes(dir)
+	if err != nil || len(list) < 3 {
+		t.Fatalf("%v, %v", list, err)
+	}
+	first := filepath.Join(dir, list[0].name)
+	if err := errors.Join(os.Remove(first), os.Mkdir(first, 0o700)); err != nil { // which cannot be read
+		t.Fatal(err)
+	}
+	if got, err := Times(dir, Range{From: last.Offset, To: offset}); err != nil || !slices.Equal(got, []wire.LogTime{last}) {
+		t.Errorf("%v, %v, want %v", got, err, last)
+	}
+}
+
+// Who asks for times while a live file becomes a segment gets them all.
+func TestTimesWhileALogIsRotated(t *testing.T) {
+	dir := t.TempDir()
+	s := newStore(dir)
+	s.data = 256
+	s.segments = 1 << 20
+	if err := s.put([]byte("line\n"), time.Unix(1, 0)); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() {
+		var err error
+		for i := 2; i < 3000 && err == nil; i++ {
+			err = s.put([]byte("line\n"), time.Unix(int64(i), 0))
+		}
+		done <- err
+	}()
+	for looked := 0; ; looked++ {
+		end, err := End(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := Times(dir, Range{From: end - 5, To: end})
+		if err != nil || len(got) != 1 || got[0].Offset != end-5 {
+			t.Fatalf("after %d looks: the times of the last line, at %d, are %v, %v", looked, end-5, got, err)
+		}
+		select {
+		case err := <-done:
+			if err != nil {
+				t.Fatal(err)
+			}
+			return
+		default:
+		}
 	}
 }

@@ -41,8 +41,10 @@
 //   - Nothing is fsynced: after a loss of power the last segment may be short. Readers count
 //     what is missing as lost.
 //
-// A program that an engine older than this package's pipes has started writes to the live
-// file itself, until it is started again. Rotate bounds that: it copies the head of the file
-// into a segment and gives its blocks back to the file system. It is called every few
-// seconds, so the bound does not hold in between.
+// A program that an engine of before 26 November 2026 has started, which had no pipes, writes
+// to the live file itself until it is started again (Direct). Rotate bounds that: it copies
+// the head of the file into a segment and gives its blocks back to the file system. It is
+// called every few seconds, so the bound does not hold in between. Once no such engine can be
+// upgraded from directly, rotate.go, the hole files, settleDirect, Open and the marks of
+// engine/logs can go.
 package logfile

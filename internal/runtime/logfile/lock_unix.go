@@ -31,19 +31,19 @@ func lock(dir string) (unlock func(), ok bool, err error) {
 // lockWait takes the same lock, and waits for whoever has it. That is never long: nobody
 // holds it for more than one chunk or one rotation.
 func lockWait(dir string) (unlock func(), err error) {
-	d, err := os.Open(dir)
+	d, err := openFile(dir, unix.O_RDONLY|unix.O_DIRECTORY)
 	if err != nil {
 		return nil, fmt.Errorf("lock log directory: %w", err)
 	}
 	for {
-		err = unix.Flock(int(d.Fd()), unix.LOCK_EX)
+		err = unix.Flock(d, unix.LOCK_EX)
 		if !errors.Is(err, unix.EINTR) {
 			break
 		}
 	}
 	if err != nil {
-		_ = d.Close()
+		_ = unix.Close(d)
 		return nil, fmt.Errorf("lock log directory: %w", err)
 	}
-	return func() { _ = d.Close() }, nil
+	return func() { _ = unix.Close(d) }, nil
 }

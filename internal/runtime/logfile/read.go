@@ -29,7 +29,7 @@ var errOvertaken = errors.New("overtaken by a rotation")
 
 // Read reads at most limit bytes of the log in dir from offset on; a negative
 // offset starts that many lines before the end. It may return fewer bytes than
-// there are; the end is reached when Data is empty. An offset beyond the end
+// there are; the end, which is End, is reached when Data is empty. An offset beyond it
 // yields Next = the end.
 func Read(dir string, offset int64, limit int) (wire.LogChunk, error) {
 	return ReadWithin(dir, Range{To: math.MaxInt64}, offset, limit)
@@ -81,7 +81,7 @@ func readOnce(dir string, r Range, offset int64, limit int) (wire.LogChunk, erro
 			return wire.LogChunk{}, err
 		}
 	}
-	return wire.LogChunk{Data: data, Next: pos + int64(len(data)), Lost: max(0, pos-offset)}, nil
+	return wire.LogChunk{Data: data, Next: pos + int64(len(data)), Lost: max(0, pos-offset), End: v.end}, nil
 }
 
 // source is a run of bytes [start, end) of the log within one file.

@@ -58,6 +58,17 @@ const blockSize = 4096
 // longer line is cut.
 const maxLine = 1 << 20
 
+// Direct says whether programs write to the live file of dir themselves: there is neither a
+// pipe nor a time of a chunk. It is so only of what an older version has started.
+func Direct(dir string) bool {
+	for _, name := range []string{pipeName, timesName} {
+		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
+			return false
+		}
+	}
+	return true
+}
+
 // Rotate archives what is due in the log of dir and reports whether anything
 // was. It is to be called every few seconds while programs write; with nothing
 // due it costs one stat, in a log that was never rotated also one look into

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Bounds of a log that is written by this package. On disk it has at most MaxSize bytes at
@@ -34,6 +36,16 @@ type store struct {
 	// dropped are bytes that could not be written and of which the log does not tell yet.
 	dropped int64
 	why     error
+	// seen is the live file as the last write left it.
+	seen liveFile
+}
+
+// liveFile is what is known of a live file and its times. It holds while the file of that
+// name is the same and has the same size: then nobody else has written to the log.
+type liveFile struct {
+	dev, ino          uint64
+	size, base, times int64
+	last              int64 // the time of the last mark, in nanoseconds; 0: none
 }
 
 func newStore(dir string) *store {
@@ -89,27 +101,23 @@ func (s *store) append(p []byte, now time.Time) (written int, err error) {
 }
 
 // some writes as much of p as the live file may still hold, and begins a new one where
-// that is nothing.
+// that is nothing. The files are opened by system calls: package os would offer each of them
+// to the poller, which takes no files.
 func (s *store) some(p []byte, now time.Time) (int, error) {
-	f, err := Open(s.dir)
+	fd, err := openFile(Live(s.dir), unix.O_APPEND|unix.O_CREAT|unix.O_WRONLY)
 	if err != nil {
+		return 0, fmt.Errorf("open log: %w", err)
+	}
+	defer unix.Close(fd) //nolint:errcheck // errors of writing are those of write
+	if err := s.look(fd); err != nil {
 		return 0, err
 	}
-	defer f.Close() //nolint:errcheck // errors of writing are those of Write
-	st, err := f.Stat()
-	if err != nil {
-		return 0, err
-	}
-	size := st.Size()
-	if size == 0 {
-		if err := s.settle(); err != nil {
-			return 0, err
-		}
-	}
-	if room := s.data - size; int64(len(p)) > room || s.timesFull() {
+	size := s.seen.size
+	full := s.seen.times+markSize > s.times
+	if room := s.data - size; int64(len(p)) > room || full {
 		// A segment ends with a line where one fits.
 		end := bytes.LastIndexByte(p[:max(0, min(room, int64(len(p))))], '\n') + 1
-		if (end == 0 || s.timesFull()) && size > 0 {
+		if (end == 0 || full) && size > 0 {
 			return 0, s.turn(size)
 		}
 		if end == 0 {
@@ -117,14 +125,52 @@ func (s *store) some(p []byte, now time.Time) (int, error) {
 		}
 		p = p[:end]
 	}
+	if err := s.stamp(s.seen.base+size, now); err != nil && !diskFull(err) {
+		return 0, err
+	}
+	n, err := unix.Write(fd, p)
+	for errors.Is(err, unix.EINTR) {
+		n, err = unix.Write(fd, p)
+	}
+	n = max(n, 0)
+	s.seen.size += int64(n)
+	return n, err
+}
+
+// look finds out where the live file begins, and its times end, unless that is known.
+func (s *store) look(fd int) error {
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return err
+	}
+	dev := uint64(st.Dev) //nolint:gosec,unconvert // a name; another size on other systems
+	if st.Size > 0 && s.seen.dev == dev && s.seen.ino == st.Ino && s.seen.size == st.Size {
+		return nil
+	}
+	if st.Size == 0 {
+		if err := s.settle(); err != nil {
+			return err
+		}
+	}
 	base, err := readBase(s.dir)
 	if err != nil {
-		return 0, err
+		return err
 	}
-	if err := s.stamp(base+size, now); err != nil && !diskFull(err) {
-		return 0, err
+	seen := liveFile{dev: dev, ino: st.Ino, size: st.Size, base: base}
+	if seen.times, seen.last, err = lastMark(s.timesPath()); err != nil {
+		return err
 	}
-	return f.Write(p)
+	s.seen = seen
+	return nil
+}
+
+func openFile(path string, flags int) (fd int, err error) {
+	for {
+		fd, err = unix.Open(path, flags|unix.O_CLOEXEC, filePerm)
+		if !errors.Is(err, unix.EINTR) {
+			return fd, err
+		}
+	}
 }
 
 // settle completes what a crash has left undone of turn, while the live file is empty: the

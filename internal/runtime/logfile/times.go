@@ -1,15 +1,21 @@
 package logfile
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -24,35 +30,57 @@ const (
 )
 
 // stamp notes that the bytes from offset on were read at a time, unless those just before
-// were read so shortly before that they have the same. The lock is held.
+// were read so shortly before that they have the same. The lock is held, and seen is true.
 func (s *store) stamp(offset int64, now time.Time) error {
-	f, err := os.OpenFile(s.timesPath(), os.O_CREATE|os.O_RDWR, filePerm)
+	at := now.UnixNano()
+	if since := at - s.seen.last; s.seen.last > 0 && since >= 0 && since < int64(markEvery) {
+		return nil
+	}
+	fd, err := openFile(s.timesPath(), unix.O_CREAT|unix.O_WRONLY)
 	if err != nil {
 		return err
 	}
-	defer f.Close() //nolint:errcheck // errors of writing are those of WriteAt
-	st, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	end := st.Size() - st.Size()%markSize // a crash or a full disk may have torn one
-	var last [markSize]byte
-	if end > 0 {
-		if _, err := f.ReadAt(last[:], end-markSize); err != nil {
+	defer unix.Close(fd) //nolint:errcheck // errors of writing are those of Pwrite
+	var b [markSize]byte
+	for {
+		// A crash or a full disk may have torn the last one, which is written over.
+		n, err := unix.Pwrite(fd, appendMark(b[:0], wire.LogTime{Offset: offset, At: now}), s.seen.times)
+		switch {
+		case errors.Is(err, unix.EINTR):
+			continue
+		case err != nil:
 			return err
+		case n < markSize:
+			return syscall.ENOSPC
 		}
-		if since := now.UnixNano() - decodeMark(last[:]).At.UnixNano(); since >= 0 && since < int64(markEvery) {
-			return nil
-		}
+		s.seen.times, s.seen.last = s.seen.times+markSize, at
+		return nil
 	}
-	_, err = f.WriteAt(appendMark(nil, wire.LogTime{Offset: offset, At: now}), end)
-	return err
 }
 
-// timesFull says whether the live file has as many times as it may have.
-func (s *store) timesFull() bool {
-	st, err := os.Stat(s.timesPath())
-	return err == nil && st.Size()+markSize > s.times
+// lastMark is where the marks of a file end, and the time of the last; 0 is none.
+func lastMark(path string) (end, last int64, err error) {
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, 0, nil
+	}
+	if err != nil {
+		return 0, 0, err
+	}
+	defer f.Close() //nolint:errcheck // read only
+	st, err := f.Stat()
+	if err != nil {
+		return 0, 0, err
+	}
+	end = st.Size() - st.Size()%markSize
+	if end == 0 {
+		return 0, 0, nil
+	}
+	var b [markSize]byte
+	if _, err := f.ReadAt(b[:], end-markSize); err != nil {
+		return 0, 0, err
+	}
+	return end, decodeMark(b[:]).At.UnixNano(), nil
 }
 
 func appendMark(b []byte, m wire.LogTime) []byte {
@@ -80,45 +108,74 @@ func readMarks(path string) ([]wire.LogTime, error) {
 	return out, nil
 }
 
-// allTimes are all times that are kept of the log of dir, by offset.
-func allTimes(dir string) ([]wire.LogTime, error) {
+// timesFile has the marks of a segment, or of the live file.
+type timesFile struct {
+	name  string
+	start int64 // of a segment: the offset of its first byte; of the live file the largest
+}
+
+// listTimes lists them by offset.
+func listTimes(dir string) ([]timesFile, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("list times of log: %w", err)
 	}
-	var out []wire.LogTime
+	var out []timesFile
 	for _, e := range entries {
-		if !strings.HasPrefix(e.Name(), timesName) {
+		rest, ok := strings.CutPrefix(e.Name(), timesName)
+		if !ok {
 			continue
 		}
-		some, err := readMarks(filepath.Join(dir, e.Name()))
+		at := timesFile{name: e.Name(), start: math.MaxInt64}
+		if rest != "" {
+			if at.start, err = strconv.ParseInt(strings.TrimPrefix(rest, "."), 10, 64); err != nil {
+				continue // not one of ours
+			}
+		}
+		out = append(out, at)
+	}
+	slices.SortFunc(out, func(a, b timesFile) int { return cmp.Compare(a.start, b.start) })
+	return out, nil
+}
+
+// readTimes reads the marks of a part of the log of dir, by offset, and those around it that
+// are in the same files. A rotation gives a file another name, so what was listed before and
+// after must be the same.
+func readTimes(dir string, r Range) ([]wire.LogTime, error) {
+	list, err := listTimes(dir)
+	for range readAttempts {
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, some...)
-	}
-	slices.SortFunc(out, func(a, b wire.LogTime) int {
-		switch {
-		case a.Offset < b.Offset:
-			return -1
-		case a.Offset > b.Offset:
-			return 1
+		var out []wire.LogTime
+		for i, f := range list {
+			if i > 0 && f.start != math.MaxInt64 && f.start >= r.To || i+1 < len(list) && list[i+1].start <= r.From {
+				continue // all of it is behind the part, or before it
+			}
+			marks, err := readMarks(filepath.Join(dir, f.name))
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, marks...)
 		}
-		return a.At.Compare(b.At)
-	})
-	return out, nil
+		before := list
+		if list, err = listTimes(dir); err == nil && slices.Equal(before, list) {
+			return out, nil
+		}
+	}
+	return nil, fmt.Errorf("read times of log: %w %d times in a row; is something else changing %s?", errOvertaken, readAttempts, dir)
 }
 
 // Times says when the bytes of a part of the log of dir were read from their program: the
 // first of it is of r.From or less, and each holds up to the next. It is empty where no
 // times were kept, as of a log that an older version wrote.
 func Times(dir string, r Range) ([]wire.LogTime, error) {
-	all, err := allTimes(dir)
+	marks, err := readTimes(dir, r)
 	if err != nil {
 		return nil, err
 	}
 	var out []wire.LogTime
-	for _, m := range all {
+	for _, m := range marks {
 		switch {
 		case m.Offset >= r.To:
 		case m.Offset <= r.From:
@@ -133,7 +190,7 @@ func Times(dir string, r Range) ([]wire.LogTime, error) {
 // Since is an offset from which on the log of dir has all that was written since a time,
 // and little more. known is false where no times were kept.
 func Since(dir string, t time.Time) (offset int64, known bool, err error) {
-	all, err := allTimes(dir)
+	all, err := readTimes(dir, Range{To: math.MaxInt64})
 	if err != nil || len(all) == 0 {
 		return 0, false, err
 	}

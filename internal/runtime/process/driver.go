@@ -14,7 +14,6 @@ import (
 	"github.com/verge-edge/verge/internal/runtime"
 	"github.com/verge-edge/verge/internal/runtime/cgroup"
 	"github.com/verge-edge/verge/internal/runtime/logfile"
-	"github.com/verge-edge/verge/internal/wire"
 )
 
 // Name of the driver in descriptors.
@@ -33,7 +32,6 @@ var errClosed = errors.New("the process driver is closed; the task goes on")
 
 var (
 	_ runtime.Driver = (*Driver)(nil)
-	_ runtime.Logs   = (*Driver)(nil)
 	_ runtime.Task   = (*task)(nil)
 )
 
@@ -104,12 +102,6 @@ func (d *Driver) Enforces(limit string) bool { return d.groups.Has(limit) }
 
 // LogProblem says why what the task of a LogDir writes is not kept, nil if it is.
 func (d *Driver) LogProblem(logDir string) error { return d.logs.Problem(logDir) }
-
-// ReadLog implements runtime.Logs.
-func (d *Driver) ReadLog(logDir string, offset int64, limit int) (wire.LogChunk, error) {
-	d.logs.Drain(logDir)
-	return logfile.Read(logDir, offset, limit)
-}
 
 // Close stops watching tasks, which go on, and removes the parents of control
 // groups if no group is left. Wait of a task that has not ended returns an

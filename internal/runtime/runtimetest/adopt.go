@@ -75,9 +75,9 @@ func testAdopt(t *testing.T, s Suite) {
 	if task.Handle() != h {
 		t.Errorf("handle %+v, want %+v", task.Handle(), h)
 	}
-	before := len(output(t, d, sp))
+	before := len(output(t, sp))
 	eventually(t, "the task writes on after its engine's death", func() bool {
-		return len(output(t, d, sp)) > before+20
+		return len(output(t, sp)) > before+20
 	})
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
@@ -167,7 +167,7 @@ func testAdoptLeftovers(t *testing.T, s Suite) {
 	sp := shell(s.spec(t, ""), "sleep 1000 & echo $!")
 	cmd, h := fakeEngine(t, engineOrder{Suite: s.Name, Base: base, Spec: sp})
 	d := s.driver(t, base)
-	pids := waitOutput(t, d, sp, 1)
+	pids := waitOutput(t, sp, 1)
 	killEngine(t, cmd)
 	if !alive(t, pids[0]) {
 		t.Fatal("the child has ended by itself")

@@ -95,10 +95,10 @@ func testEnvironment(t *testing.T, s Suite) {
 	sp.Env = append(sp.Env, "GREETING=hello world")
 	task := start(t, d, sp)
 	if e := wait(t, task); e.Code != 0 {
-		t.Fatalf("exit %+v: %s", e, output(t, d, sp))
+		t.Fatalf("exit %+v: %s", e, output(t, sp))
 	}
 	var got description
-	if err := json.Unmarshal([]byte(output(t, d, sp)), &got); err != nil {
+	if err := json.Unmarshal([]byte(output(t, sp)), &got); err != nil {
 		t.Fatal(err)
 	}
 	if !slices.Equal(got.Args, sp.Command) {
@@ -215,14 +215,14 @@ func testSignals(t *testing.T, s Suite) {
 	d := s.driver(t, t.TempDir())
 	sp := shell(s.spec(t, ""), `trap 'echo usr1' USR1; trap 'exit 4' TERM; echo ready; while :; do sleep 0.02; done`)
 	task := start(t, d, sp)
-	waitOutput(t, d, sp, 1)
+	waitOutput(t, sp, 1)
 	if err := task.Signal("NONSENSE"); err == nil || !strings.Contains(err.Error(), "NONSENSE") {
 		t.Errorf("unknown signal: %v", err)
 	}
 	if err := task.Signal("USR1"); err != nil {
 		t.Fatal(err)
 	}
-	if got := waitOutput(t, d, sp, 2); got[1] != "usr1" {
+	if got := waitOutput(t, sp, 2); got[1] != "usr1" {
 		t.Errorf("output %q", got)
 	}
 	if err := task.Signal("TERM"); err != nil {

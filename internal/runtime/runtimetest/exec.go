@@ -40,7 +40,7 @@ func testExec(t *testing.T, s Suite) {
 	d := s.driver(t, t.TempDir())
 	sp := s.spec(t, "block")
 	task := start(t, d, sp)
-	waitOutput(t, d, sp, 1)
+	waitOutput(t, sp, 1)
 	dir, err := filepath.EvalSymlinks(sp.Dir)
 	if err != nil {
 		t.Fatal(err)

@@ -82,8 +82,8 @@ func testBornLimited(t *testing.T, s Suite) {
 		sp.Attempt++
 		for dir := range strings.SplitSeq(task.Handle().Cgroup, ":") {
 			name := dir[strings.LastIndex(dir, "/"):]
-			if n := strings.Count(output(t, d, sp), name+"\n"); n < len(strings.Split(task.Handle().Cgroup, ":")) {
-				t.Fatalf("born in\n%swanted %s", output(t, d, sp), dir)
+			if n := strings.Count(output(t, sp), name+"\n"); n < len(strings.Split(task.Handle().Cgroup, ":")) {
+				t.Fatalf("born in\n%swanted %s", output(t, sp), dir)
 			}
 		}
 	}

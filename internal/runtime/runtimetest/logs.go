@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/verge-edge/verge/internal/runtime"
 	"github.com/verge-edge/verge/internal/runtime/logfile"
 )
 
@@ -22,7 +21,7 @@ func testOutputOrder(t *testing.T, s Suite) {
 		sp.Attempt++
 	}
 	once := "out 1\nerr 1\nout 2\nerr 2\nout 3\nerr 3\n"
-	got := output(t, d, sp)
+	got := output(t, sp)
 	if s.contained() { // the order is kept within each of its outputs
 		for _, of := range []string{"out", "err"} {
 			var lines []string
@@ -54,7 +53,7 @@ func testOutputEnds(t *testing.T, s Suite) {
 		if e := wait(t, start(t, d, sp)); e.Code != 0 {
 			t.Errorf("%q: %+v", script, e)
 		}
-		got := strings.Fields(output(t, d, sp))
+		got := strings.Fields(output(t, sp))
 		slices.Sort(got)
 		if !slices.Equal(got, []string{"err", "out"}) {
 			t.Errorf("%q: the log has %q", script, got)
@@ -67,10 +66,6 @@ func testOutputEnds(t *testing.T, s Suite) {
 func testRotation(t *testing.T, s Suite) {
 	const n = 2_000_000 // 15 MB: several segments, and less than a log may have
 	d := s.driver(t, t.TempDir())
-	logs, ok := d.(runtime.Logs)
-	if !ok {
-		t.Skip("the driver does not keep logs")
-	}
 	sp := s.spec(t, "lines "+strconv.Itoa(n))
 	task := start(t, d, sp)
 	ended := make(chan struct{})
@@ -88,7 +83,7 @@ func testRotation(t *testing.T, s Suite) {
 			done = true
 		default:
 		}
-		c, err := logs.ReadLog(sp.LogDir, offset, 1<<20)
+		c, err := logfile.Read(sp.LogDir, offset, 1<<20)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -105,7 +100,7 @@ func testRotation(t *testing.T, s Suite) {
 		t.Errorf("only segments %v, %v: the test tests nothing", segments, err)
 	}
 	checkLines(t, got.String(), n)
-	checkLines(t, output(t, d, sp), n) // and once more from the segments
+	checkLines(t, output(t, sp), n) // and once more from the segments
 }
 
 // testFlood: a program that never stops writing takes no more of the disk than a log may

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/internal/runtime"
+	"github.com/verge-edge/verge/internal/runtime/logfile"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -204,15 +205,11 @@ func eventually(t testing.TB, what string, ok func() bool) {
 }
 
 // output reads the whole log of a task.
-func output(t testing.TB, d runtime.Driver, s runtime.Spec) string {
+func output(t testing.TB, s runtime.Spec) string {
 	t.Helper()
-	logs, ok := d.(runtime.Logs)
-	if !ok {
-		t.Skip("the driver does not keep logs")
-	}
 	var b strings.Builder
 	for offset := int64(0); ; {
-		c, err := logs.ReadLog(s.LogDir, offset, 0)
+		c, err := logfile.Read(s.LogDir, offset, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -229,11 +226,11 @@ func output(t testing.TB, d runtime.Driver, s runtime.Spec) string {
 
 // waitOutput waits until the log of a running task contains n whole lines and
 // returns them.
-func waitOutput(t testing.TB, d runtime.Driver, s runtime.Spec, n int) []string {
+func waitOutput(t testing.TB, s runtime.Spec, n int) []string {
 	t.Helper()
 	var lines []string
 	eventually(t, "the program's output", func() bool {
-		lines = strings.Split(output(t, d, s), "\n")
+		lines = strings.Split(output(t, s), "\n")
 		return len(lines) > n
 	})
 	return lines[:n]

@@ -84,7 +84,7 @@ func testKillTree(t *testing.T, s Suite) {
 	d := s.driver(t, t.TempDir())
 	sp := s.spec(t, "stubborn 3")
 	task := start(t, d, sp)
-	pids := waitOutput(t, d, sp, 4)
+	pids := waitOutput(t, sp, 4)
 	for _, pid := range pids {
 		if !s.alive(t, task, pid) {
 			t.Fatalf("process %s has ended by itself", pid)
@@ -110,7 +110,7 @@ func testCleanupKills(t *testing.T, s Suite) {
 	sp := shell(s.spec(t, ""), "sleep 1000 & echo $!")
 	task := start(t, d, sp)
 	wait(t, task)
-	pids := waitOutput(t, d, sp, 1)
+	pids := waitOutput(t, sp, 1)
 	if !alive(t, pids[0]) {
 		t.Fatal("the child has ended by itself")
 	}

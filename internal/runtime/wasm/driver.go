@@ -17,7 +17,6 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/internal/runtime"
-	"github.com/verge-edge/verge/internal/runtime/logfile"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -60,7 +59,6 @@ var (
 	_ runtime.Driver   = (*Driver)(nil)
 	_ runtime.Imager   = (*Driver)(nil)
 	_ runtime.Stocked  = (*Driver)(nil)
-	_ runtime.Logs     = (*Driver)(nil)
 	_ runtime.Resident = (*Driver)(nil)
 	_ runtime.Modular  = (*Driver)(nil)
 	_ runtime.Task     = (*task)(nil)
@@ -107,11 +105,6 @@ func (d *Driver) Objects(open func(ctx context.Context, name string) (path strin
 
 // Resident implements runtime.Resident: tasks are part of this process.
 func (d *Driver) Resident() {}
-
-// ReadLog implements runtime.Logs.
-func (d *Driver) ReadLog(logDir string, offset int64, limit int) (wire.LogChunk, error) {
-	return logfile.Read(logDir, offset, limit)
-}
 
 // Close ends all tasks.
 func (d *Driver) Close() error {

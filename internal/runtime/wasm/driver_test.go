@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/internal/runtime"
+	"github.com/verge-edge/verge/internal/runtime/logfile"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -127,9 +128,9 @@ func loadedModules(d *Driver) int {
 	return d.library.inMemory()
 }
 
-func logOf(t testing.TB, d *Driver, x *task) string {
+func logOf(t testing.TB, x *task) string {
 	t.Helper()
-	c, err := d.ReadLog(x.spec.LogDir, 0, 0)
+	c, err := logfile.Read(x.spec.LogDir, 0, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -207,7 +208,7 @@ func TestAHandlerIsUsedAgain(t *testing.T) {
 			t.Fatalf("request %d: %s: %q", i, resp.Status, body)
 		}
 	}
-	if log := logOf(t, d, x); log != "ready\n" {
+	if log := logOf(t, x); log != "ready\n" {
 		t.Errorf("log %q: an instance is made once, and what it prints is logged", log)
 	}
 	if u := x.Usage(); u.Memory != 8*pageSize {
