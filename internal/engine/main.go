@@ -58,6 +58,10 @@ func Drivers(dir string, c wire.EngineConfig, log *slog.Logger) (drivers map[str
 // directory is dir until ctx is done or the agent asks for a shutdown. version is
 // the program's, for people.
 func Main(ctx context.Context, dir, version string, log *slog.Logger) error {
+	dir, err := state.Name(dir)
+	if err != nil {
+		return err
+	}
 	inherited, err := handover.Take()
 	if err != nil {
 		return fmt.Errorf("taking over from the engine before: %w", err)

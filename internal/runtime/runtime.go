@@ -64,6 +64,18 @@ type User struct {
 	LowPorts bool `json:"low_ports,omitempty"`
 }
 
+// May says whether the user has all of the bits (4 read, 2 write, 1 execute) of what belongs
+// to an owner and a group with a mode. It knows nothing of access lists.
+func (u *User) May(bits, mode, owner, group uint32) bool {
+	switch {
+	case owner == u.UID:
+		mode >>= 6
+	case group == u.GID:
+		mode >>= 3
+	}
+	return mode&bits == bits
+}
+
 // View is what a process sees of the machine's file system, in a mount namespace of
 // its own. All paths are absolute.
 type View struct {

@@ -147,16 +147,17 @@ func (p *netProber) Probe(ctx context.Context, c Check) error {
 		}
 		return fmt.Errorf("port %d: %w", c.port, unanswered(err, &c))
 	}
-	said, _ := io.ReadAll(io.LimitReader(resp.Body, maxOutput)) // what came must do
-	_, _ = io.CopyN(io.Discard, resp.Body, maxBody-maxOutput)   // politeness only, its end does not matter
-	_ = resp.Body.Close()
-	if c.Mute {
-		said = nil
+	defer resp.Body.Close() //nolint:errcheck // read only
+	if resp.StatusCode >= 200 && resp.StatusCode <= 399 {
+		// A server whose answer is cut off says so in its log, at every probe.
+		_, _ = io.CopyN(io.Discard, resp.Body, maxBody) // where it ends does not matter
+		return nil
 	}
-	if resp.StatusCode < 200 || resp.StatusCode > 399 {
-		return fmt.Errorf("%d%s", resp.StatusCode, beginning(redact(said, c.Hidden)))
+	var said []byte
+	if !c.Mute {
+		said, _ = io.ReadAll(io.LimitReader(resp.Body, maxOutput)) // what came must do
 	}
-	return nil
+	return fmt.Errorf("%d%s", resp.StatusCode, beginning(redact(said, c.Hidden)))
 }
 
 // unanswered is the error of a probe that got no answer.

@@ -98,6 +98,12 @@ func ReadJSON(kind *statefile.Kind, path string, v any) error {
 	return fmt.Errorf("%s is %w: %w", path, ErrDamaged, err)
 }
 
+// Next is the record of the next incarnation, which counts anew: it has what the one before
+// has left in its directory, its user, and what is known of the time that it takes to start.
+func (r *Record) Next() Record {
+	return Record{Placed: r.Placed, StartUp: r.StartUp, User: r.User}
+}
+
 // Write replaces the file of the record. What it tells of a task that is there is
 // nothing after a power cut, so that does not wait for the disk: an instance would
 // cost four syncs more at its start. Neither does what sleeps: whatever is read of its

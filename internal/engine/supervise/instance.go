@@ -315,7 +315,7 @@ func (in *Instance) settle(g plan.Goal) {
 		}
 	case plan.Sleep:
 		if !state.SameRun(&in.rec.Order, &g.Order) || in.rec.Phase == wire.PhaseStopped {
-			in.rec = state.Record{Placed: in.rec.Placed, StartUp: in.rec.StartUp, User: in.rec.User} // another incarnation counts anew
+			in.rec = in.rec.Next()
 		}
 		// It is not written: a successor finds the order, and lets it sleep.
 		in.rec.Order, in.rec.Phase, in.rec.Why, in.rec.Wait, in.due = g.Order, wire.PhasePending, "", 0, time.Time{}

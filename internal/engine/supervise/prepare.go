@@ -14,6 +14,7 @@ import (
 	"github.com/verge-edge/verge/internal/engine/secrets"
 	"github.com/verge-edge/verge/internal/engine/state"
 	"github.com/verge-edge/verge/internal/engine/users"
+	"github.com/verge-edge/verge/internal/filecopy"
 	"github.com/verge-edge/verge/internal/runtime"
 	"github.com/verge-edge/verge/internal/runtime/workdir"
 	"github.com/verge-edge/verge/internal/wire"
@@ -23,7 +24,7 @@ import (
 func (in *Instance) workdirFor(u *runtime.User) workdir.Place {
 	p := in.workdir()
 	if u != nil {
-		p.Owner = &workdir.Owner{UID: int(u.UID), GID: int(u.GID)}
+		p.Owner = &filecopy.Owner{UID: int(u.UID), GID: int(u.GID)}
 	}
 	return p
 }
@@ -92,16 +93,7 @@ func readable(dir string, u *runtime.User) error {
 		return err
 	}
 	sys, ok := st.Sys().(*syscall.Stat_t)
-	mode := st.Mode().Perm()
-	switch {
-	case !ok:
-		return nil
-	case sys.Uid == u.UID:
-		mode >>= 6
-	case sys.Gid == u.GID:
-		mode >>= 3
-	}
-	if mode&0o5 == 0o5 {
+	if !ok || u.May(0o5, uint32(st.Mode().Perm()), sys.Uid, sys.Gid) {
 		return nil
 	}
 	return fmt.Errorf("the instance runs as user %d, who may not read %s of this worker (mode %#o); chmod it there, or name a user of the machine who may (user)",

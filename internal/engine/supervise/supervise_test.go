@@ -5,7 +5,11 @@ import (
 	"errors"
 	"log/slog"
 	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,6 +22,7 @@ import (
 	"github.com/verge-edge/verge/internal/engine/secrets"
 	"github.com/verge-edge/verge/internal/engine/state"
 	"github.com/verge-edge/verge/internal/engine/status"
+	"github.com/verge-edge/verge/internal/engine/users"
 	"github.com/verge-edge/verge/internal/overlay"
 	"github.com/verge-edge/verge/internal/policy/life"
 	"github.com/verge-edge/verge/internal/runtime"
@@ -59,6 +64,8 @@ func (f *fake) Set(subject string, err error) {
 	defer f.mu.Unlock()
 	if err != nil {
 		f.wrong[subject] = err
+	} else {
+		delete(f.wrong, subject)
 	}
 }
 func (f *fake) WaitIdle(context.Context, wire.InstanceID) error { return nil }
@@ -211,6 +218,49 @@ func TestASupervisorWakesAndRefuses(t *testing.T) {
 		in.SetGoal(plan.Goal{Kind: plan.Run, Order: o})
 		if phase, ready := x.phase(time.Second); phase != wire.PhaseRunning || !ready || x.shown.StartUp == 0 && x.shown.Asleep {
 			t.Errorf("woken: %+v", x.shown)
+		}
+	})
+}
+
+// A user that cannot be had changes nothing of what is there: its files stay those of the user
+// of before. A problem with it is over when it has one.
+func TestAUserThatCannotBeHad(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("NOT TESTED: users of instances; needs root")
+	}
+	supervised(t, func(x *fake, in *Instance) {
+		in.deps.Users = users.New(filepath.Join(in.deps.Dir, "claims"), filepath.Join(in.deps.Dir, state.InstancesDir))
+		x.Set("user of "+in.ID, errors.New("of when it was adopted"))
+		o := enginetest.Order(0, 1, 100)
+		in.SetGoal(plan.Goal{Kind: plan.Run, Order: o})
+		if phase, _ := x.phase(time.Second); phase != wire.PhaseRunning {
+			t.Fatalf("%+v", x.shown)
+		}
+		if len(x.wrong) > 0 {
+			t.Errorf("its problems are %v", x.wrong)
+		}
+		owner := func() uint32 {
+			st, err := os.Stat(in.Layout().Work())
+			if err != nil {
+				t.Fatal(err)
+			}
+			return st.Sys().(*syscall.Stat_t).Uid
+		}
+		had := owner()
+		if had < users.FirstUser {
+			t.Fatalf("its files are of user %d", had)
+		}
+		in.SetGoal(plan.Goal{Kind: plan.Stop, Order: o})
+		x.phase(time.Second)
+		spec := *o.Spec
+		spec.User, spec.Restart = "no-such-user", api.Restart{Policy: "never"}
+		o.Spec, o.Revision = &spec, o.Revision+1
+		in.SetGoal(plan.Goal{Kind: plan.Run, Order: o})
+		if phase, _ := x.phase(time.Second); phase != wire.PhaseExited || x.starts != 1 || !strings.Contains(x.shown.Why, "no-such-user") {
+			t.Errorf("after %d starts: %+v", x.starts, x.shown)
+		}
+		if got := owner(); got != had {
+			t.Errorf("its files are of user %d, want %d", got, had)
 		}
 	})
 }

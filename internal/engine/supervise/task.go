@@ -71,7 +71,7 @@ func (in *Instance) start(ctx context.Context, o wire.Order) {
 		return // what another namespace has left is not for this one
 	}
 	if !state.SameRun(&in.rec.Order, &o) || in.rec.Phase == wire.PhaseStopped {
-		in.rec = state.Record{Placed: in.rec.Placed, StartUp: in.rec.StartUp, User: in.rec.User} // another incarnation counts anew
+		in.rec = in.rec.Next()
 	}
 	in.deps.Board.Awaited(in.ID)
 	in.tried = time.Now()
@@ -106,10 +106,13 @@ func (in *Instance) start(ctx context.Context, o wire.Order) {
 		return
 	}
 	user, nobody := in.userOf(&o)
-	if err := in.makeDirs(&o, user); err != nil {
-		in.deps.Problems.Set("instance "+in.ID, fmt.Errorf("its directories can't be made: %w", err))
-		in.hold()
-		return
+	if nobody == nil { // else they would be root's
+		in.deps.Problems.Set("user of "+in.ID, nil)
+		if err := in.makeDirs(&o, user); err != nil {
+			in.deps.Problems.Set("instance "+in.ID, fmt.Errorf("its directories can't be made: %w", err))
+			in.hold()
+			return
+		}
 	}
 	if in.life.start() && in.rec.Starts > 0 {
 		in.rec.Woken++

@@ -230,7 +230,7 @@ func Chown(dir string, u *runtime.User) error {
 	if u != nil {
 		uid, gid = int(u.UID), int(u.GID)
 	}
-	if ownedBy(dir, uid) {
+	if ownedBy(dir, uid, gid) {
 		return nil
 	}
 	root, err := os.OpenRoot(dir)
@@ -253,11 +253,11 @@ func Chown(dir string, u *runtime.User) error {
 	return nil
 }
 
-func ownedBy(path string, uid int) bool {
+func ownedBy(path string, uid, gid int) bool {
 	st, err := os.Lstat(path)
 	if err != nil {
 		return false
 	}
 	sys, ok := st.Sys().(*syscall.Stat_t)
-	return ok && int(sys.Uid) == uid
+	return ok && int(sys.Uid) == uid && int(sys.Gid) == gid
 }

@@ -142,14 +142,20 @@ func TestOwn(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, f := range []string{dir, filepath.Dir(inner), inner, filepath.Join(dir, "link")} {
-		if !ownedBy(f, 12345) {
+		if !ownedBy(f, 12345, 12345) {
 			t.Errorf("%s was not given", f)
 		}
 	}
-	if !ownedBy(outside, 0) {
+	if !ownedBy(outside, 0, 0) {
 		t.Error("what a link leads to was given")
 	}
-	if err := Chown(dir, nil); err != nil || !ownedBy(inner, 0) {
+	if u, err = Lookup("12345:777"); err != nil {
+		t.Fatal(err)
+	}
+	if err := Chown(dir, u); err != nil || !ownedBy(inner, 12345, 777) {
+		t.Errorf("to another group: %v", err)
+	}
+	if err := Chown(dir, nil); err != nil || !ownedBy(inner, 0, 0) {
 		t.Errorf("back to root: %v", err)
 	}
 }

@@ -461,23 +461,11 @@ func firstClosed(dir string, u *runtime.User) string {
 		if unix.Stat(dir[:at], &st) != nil {
 			return ""
 		}
-		if !permitted(&st, u, 1) {
+		if !u.May(1, st.Mode, st.Uid, st.Gid) {
 			return dir[:at]
 		}
 	}
 	return ""
-}
-
-// permitted says whether the user has all of the bits (4 read, 2 write, 1 execute).
-func permitted(st *unix.Stat_t, u *runtime.User, bits uint32) bool {
-	mode := st.Mode
-	switch {
-	case st.Uid == u.UID:
-		mode >>= 6
-	case st.Gid == u.GID:
-		mode >>= 3
-	}
-	return mode&bits == bits
 }
 
 // mayExecute says in words why the user may not execute the program at path, which is
@@ -497,7 +485,7 @@ func mayExecute(path string, u *runtime.User) error {
 			"directory to the PATH of the worker", path, u.UID, dir, remedy)
 	}
 	var st unix.Stat_t
-	if unix.Stat(real, &st) == nil && !permitted(&st, u, 1) {
+	if unix.Stat(real, &st) == nil && !u.May(1, st.Mode, st.Uid, st.Gid) {
 		return fmt.Errorf("cannot execute %s: the instance runs as user %d, who may not execute it (mode %#o): chmod o+rx it",
 			path, u.UID, st.Mode&0o777)
 	}

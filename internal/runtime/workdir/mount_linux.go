@@ -12,6 +12,8 @@ import (
 	"sync"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/verge-edge/verge/internal/filecopy"
 )
 
 // CannotMount says why this process may not mount file systems, "" if it may.
@@ -35,7 +37,7 @@ var CannotMount = sync.OnceValue(func() string {
 
 // mountTmpfs mounts a directory in memory, of size bytes, at dir. It is the owner's; nil is
 // this process.
-func mountTmpfs(dir string, size int64, owner *Owner) error {
+func mountTmpfs(dir string, size int64, owner *filecopy.Owner) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}

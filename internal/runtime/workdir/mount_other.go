@@ -2,14 +2,18 @@
 
 package workdir
 
-import "errors"
+import (
+	"errors"
+
+	"github.com/verge-edge/verge/internal/filecopy"
+)
 
 // CannotMount says why this process may not mount file systems, "" if it may.
 func CannotMount() string { return "only Linux is supported" }
 
 var errUnsupported = errors.New("mounts are supported on Linux only")
 
-func mountTmpfs(string, int64, *Owner) error { return errUnsupported }
+func mountTmpfs(string, int64, *filecopy.Owner) error { return errUnsupported }
 
 func mountReadOnly(string, string) error { return errUnsupported }
 

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/filecopy"
 )
 
 // All that is made for an instance is its user's, also what is made again or in memory.
@@ -14,7 +15,7 @@ func TestOwner(t *testing.T) {
 		t.Skip("NOT TESTED: files of other users; needs root")
 	}
 	s := newScene(t)
-	s.place.Owner = &Owner{UID: 12345, GID: 23456}
+	s.place.Owner = &filecopy.Owner{UID: 12345, GID: 23456}
 	files := []File{
 		{Path: "etc/app/conf", Content: []byte("a"), Mode: 0o600},
 		{Path: "etc/key", Content: []byte("k"), Mode: 0o400, Secret: true},

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/filecopy"
 )
 
 // Place is where the things of one instance are. Its methods are not safe for
@@ -27,11 +28,8 @@ type Place struct {
 	// ReadOnly volumes, and secret files are on disk.
 	MayMount bool
 	// Owner gets all that Prepare makes; nil is this process.
-	Owner *Owner
+	Owner *filecopy.Owner
 }
-
-// Owner of files.
-type Owner struct{ UID, GID int }
 
 // File is a file to be put into the working directory.
 type File struct {
@@ -43,7 +41,7 @@ type File struct {
 	// symbolic links then.
 	Secret bool
 
-	owner *Owner // who is to have it; nil: this process
+	owner *filecopy.Owner // who is to have it; nil: this process
 }
 
 // Volume is a directory to be put into the working directory. Exactly one of
@@ -165,7 +163,7 @@ func (p Place) putFile(root *os.Root, f File, i int, inMemory, ours bool) error 
 
 // write writes a file, unless it is there already.
 func write(root *os.Root, f File) (err error) {
-	if st, err := root.Lstat(f.Path); err == nil && st.Mode() == f.Mode && st.Size() == int64(len(f.Content)) && f.owner.has(st) {
+	if st, err := root.Lstat(f.Path); err == nil && st.Mode() == f.Mode && st.Size() == int64(len(f.Content)) && ownedBy(f.owner, st) {
 		if had, err := root.ReadFile(f.Path); err == nil && bytes.Equal(had, f.Content) {
 			return nil
 		}
@@ -227,7 +225,7 @@ func (p Place) putVolume(root *os.Root, v Volume, i int, ours bool) error {
 
 // link makes a symbolic link in the working directory. What is there is replaced
 // if that loses nothing, and if it is ours.
-func link(root *os.Root, target, name string, ours bool, owner *Owner) error {
+func link(root *os.Root, target, name string, ours bool, owner *filecopy.Owner) error {
 	if err := makeDir(root, path.Dir(name), owner); err != nil {
 		return err
 	}
@@ -252,7 +250,7 @@ func link(root *os.Root, target, name string, ours bool, owner *Owner) error {
 }
 
 // makeDir makes a directory and those above it, which are the owner's.
-func makeDir(root *os.Root, dir string, owner *Owner) error {
+func makeDir(root *os.Root, dir string, owner *filecopy.Owner) error {
 	if dir == "." {
 		return nil
 	}
