@@ -2,6 +2,9 @@
 // that answers, for connections (loopback entries), for requests (gateway), and
 // between workers (data port, mutual TLS).
 //
+// The parts are packages of their own, from counters and netconn up to gateway; DESIGN.md has
+// their order. This package composes them and is what the engine sees.
+//
 // Promises:
 //
 //  1. A service has the same loopback address on a worker for as long as the

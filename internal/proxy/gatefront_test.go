@@ -26,7 +26,6 @@ import (
 	"time"
 
 	"github.com/pires/go-proxyproto"
-	"golang.org/x/net/http2"
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/proxy/certs"
@@ -135,10 +134,11 @@ func TestHTTP2WithinTLSThatWasNotNegotiated(t *testing.T) {
 		_, _ = fmt.Fprint(w, req.Header.Get("X-Forwarded-Proto"))
 	}))
 	a.SetRoutes([]wire.Route{publish("web", api.Ingress{Host: host, TLS: api.IngressTLS{Mode: "self-signed"}}, a.endpoint("app.web.0"))})
-	tr := &http2.Transport{AllowHTTP: true, DialTLSContext: func(ctx context.Context, network, _ string, _ *tls.Config) (net.Conn, error) {
+	tr := &http.Transport{Protocols: new(http.Protocols), DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
 		d := tls.Dialer{Config: &tls.Config{ServerName: host, InsecureSkipVerify: true}} // without NextProtos
 		return d.DialContext(ctx, network, a.GatewayTLSAddr())
 	}}
+	tr.Protocols.SetUnencryptedHTTP2(true)
 	t.Cleanup(tr.CloseIdleConnections)
 	res, body := getURL(t, &http.Client{Transport: tr, Timeout: 20 * time.Second}, "http://"+host+"/")
 	if res.ProtoMajor != 2 || body != "https" {

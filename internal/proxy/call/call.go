@@ -24,7 +24,7 @@ import (
 //	c.Begin(ctx, …)                     the service is known here, the deadline is set
 //	for {
 //	    e, more := c.Next()             an endpoint; nil: c.Answer says what to answer
-//	    e.local:  Locals.Enter(…) takes a place in the queue of the instance (package local)
+//	    e.Local:  Locals.Enter(…) takes a place in the queue of the instance (package local)
 //	    else:     a stream to its worker (package data), whose router does that
 //	    no head came:   if c.Failed(err, …) { continue }
 //	    a head came:    if c.Answered(…) { continue }
@@ -116,14 +116,15 @@ func (c *Call) Next() (e *router.Endpoint, more bool) {
 	}
 }
 
-// catchUpStep is how long a call waits for newer routes at a time, up to catchUpFor.
+// catchUpStep is how long a call waits for newer routes at a time, up to router.CatchUpFor.
 const catchUpStep = 50 * time.Millisecond
 
 // catchUp waits a moment where the routes are behind: every endpoint was asked, and each
 // is draining, not ready yet or gone, so that its successor is about to be in the
-// routes; or there have been none for less than catchUpFor. True: all may be asked again. Where one refused the connection it may have died
-// just now, and the news that another one is back be on its way; but who refuses for longer
-// has to be answered soon, so that counts as a request that is sent once more.
+// routes; or there have been none for less than router.CatchUpFor. True: all may be asked again.
+// Where one refused the connection it may have died just now, and the news that another one is back
+// be on its way; but who refuses for longer has to be answered soon, so that counts as a request
+// that is sent once more.
 func (c *Call) catchUp() bool {
 	if len(c.Picker.Tried) == 0 && !c.service.JustLost(time.Now()) || c.taken || c.full || c.unstarted != nil || c.hopeless > 0 || c.caughtUp >= router.CatchUpFor {
 		return false

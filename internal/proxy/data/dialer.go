@@ -26,7 +26,7 @@ const (
 // Dialer opens streams to other workers, and measures the way to them.
 type Dialer struct {
 	cluster  string // the own one
-	identity *identity
+	identity *Identity
 	dialer   netconn.Dialer
 	peerName func(cluster, worker string) string
 	Paths    *Paths
@@ -35,7 +35,7 @@ type Dialer struct {
 
 // NewDialer makes one for a worker of a cluster, which shows identity to others.
 // peerName is the TLS server name of a worker.
-func NewDialer(cluster string, id *identity, d netconn.Dialer, peerName func(cluster, worker string) string, p *Paths) *Dialer {
+func NewDialer(cluster string, id *Identity, d netconn.Dialer, peerName func(cluster, worker string) string, p *Paths) *Dialer {
 	return &Dialer{cluster: cluster, identity: id, dialer: d, peerName: peerName, Paths: p}
 }
 

@@ -24,8 +24,8 @@ const (
 	sessions = 1024
 )
 
-// identity makes the TLS configurations of the data path from Options.TLS.
-type identity struct {
+// Identity makes the TLS configurations of the data path from Options.TLS.
+type Identity struct {
 	source  func() (*tls.Config, error)
 	away    func() (*tls.Config, error) // towards other clusters
 	allowed func(tls.ConnectionState) error
@@ -38,14 +38,14 @@ type identity struct {
 
 // NewIdentity shows what source returns, and to workers of other clusters what away does (nil:
 // the same). allowed refuses peers by an error; nil accepts every verified one.
-func NewIdentity(source, away func() (*tls.Config, error), allowed func(tls.ConnectionState) error) *identity {
-	return &identity{source: source, away: away, allowed: allowed, cache: tls.NewLRUClientSessionCache(sessions)}
+func NewIdentity(source, away func() (*tls.Config, error), allowed func(tls.ConnectionState) error) *Identity {
+	return &Identity{source: source, away: away, allowed: allowed, cache: tls.NewLRUClientSessionCache(sessions)}
 }
 
 var errNoDataPath = errors.New("this worker has no data path to others (no TLS identity)")
 
 // base is what both directions have in common.
-func (d *identity) base(source func() (*tls.Config, error)) (*tls.Config, error) {
+func (d *Identity) base(source func() (*tls.Config, error)) (*tls.Config, error) {
 	if source == nil {
 		return nil, errNoDataPath
 	}
@@ -85,7 +85,7 @@ func (d *identity) base(source func() (*tls.Config, error)) (*tls.Config, error)
 	return c, nil
 }
 
-func (d *identity) client(serverName string, away bool) (*tls.Config, error) {
+func (d *Identity) client(serverName string, away bool) (*tls.Config, error) {
 	source := d.source
 	if away && d.away != nil {
 		source = d.away
@@ -99,7 +99,7 @@ func (d *identity) client(serverName string, away bool) (*tls.Config, error) {
 	return c, nil
 }
 
-func (d *identity) server(now time.Time) (*tls.Config, error) {
+func (d *Identity) server(now time.Time) (*tls.Config, error) {
 	c, err := d.base(d.source)
 	if err != nil {
 		return nil, err
@@ -115,7 +115,7 @@ func (d *identity) server(now time.Time) (*tls.Config, error) {
 	return c, nil
 }
 
-func (d *identity) ticketKeys(now time.Time) ([][32]byte, error) {
+func (d *Identity) ticketKeys(now time.Time) ([][32]byte, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if len(d.keys) == 0 || now.Sub(d.keysAt) > ticketLife {

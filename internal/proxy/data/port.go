@@ -37,7 +37,7 @@ type Port struct {
 
 // Options are what the data port of a worker serves with.
 type Options struct {
-	Identity *identity
+	Identity *Identity
 	Paths    *Paths
 	Locals   *local.Endpoints
 	Log      *slog.Logger
@@ -103,7 +103,7 @@ func (d *Port) serveConn(ctx context.Context, raw *net.TCPConn) {
 		netconn.Cut(raw)
 		return
 	}
-	if p.Http && !p.Probe {
+	if p.HTTP && !p.Probe {
 		held = !d.serveStream(conn, p)
 		return
 	}

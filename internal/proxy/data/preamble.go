@@ -94,7 +94,7 @@ type Preamble struct {
 	Port     string
 	Probe    bool
 	measure  bool
-	Http     bool
+	HTTP     bool
 	// Datagrams: the port is one for udp.
 	Datagrams bool
 }
@@ -119,7 +119,7 @@ func (p Preamble) Encode() ([]byte, error) {
 	if p.measure {
 		flags |= flagMeasure
 	}
-	if p.Http {
+	if p.HTTP {
 		flags |= flagHTTP
 	}
 	if p.Datagrams {
@@ -159,7 +159,7 @@ func readPreamble(r io.Reader) (Preamble, error) {
 		Port:      string(body[1+id:]),
 		Probe:     head[5]&flagProbe != 0,
 		measure:   head[5]&flagMeasure != 0,
-		Http:      head[5]&flagHTTP != 0,
+		HTTP:      head[5]&flagHTTP != 0,
 		Datagrams: head[5]&flagDatagrams != 0,
 	}
 	if !validName(p.Instance) || !validName(p.Port) {

@@ -57,7 +57,7 @@ type entry struct {
 	addr  string
 	opens netconn.Listener
 
-	// Guarded by entries.mu.
+	// Guarded by Entries.mu.
 	routed   bool // in the current routes
 	reserved bool // promised by Reserve and not withdrawn by a route since
 	serving  bool // has its goroutine

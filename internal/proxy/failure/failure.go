@@ -11,6 +11,7 @@ import (
 // Blame says what a failed try tells about whom.
 type Blame int
 
+// Whom a failed try speaks against.
 const (
 	BlameSelf     Blame = iota // nothing about the other side
 	BlameEndpoint              // this endpoint

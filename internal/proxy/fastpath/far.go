@@ -27,10 +27,10 @@ type wait struct {
 	back  atomic.Pointer[error]
 	news  chan struct{}
 	up    atomic.Pointer[http1.Conn]
-	taken func(error) // fast.taken, made once
+	taken func(error) // Conn.taken, made once
 }
 
-// taken takes the request back, from any goroutine: see waiter.abandon.
+// taken takes the request back, from any goroutine: see router.Waiter.
 func (f *Conn) taken(why error) {
 	f.wait.back.Store(&why)
 	netconn.Wake(f.wait.news)
@@ -57,7 +57,7 @@ func (f *Conn) Waits(now http1.Instant) error {
 	return nil
 }
 
-// askThere asks an instance of another worker: exchange.askThere.
+// askThere asks an instance of another worker, as package forward does.
 func (f *Conn) askThere(ctx context.Context, x *http1.Exchange, e *router.Endpoint, more bool) (moved bool, _ error) {
 	w := &f.wait
 	if w.news == nil {
@@ -85,7 +85,7 @@ func (f *Conn) askThere(ctx context.Context, x *http1.Exchange, e *router.Endpoi
 		if !errors.As(err, new(*failure.UnsentError)) {
 			break
 		}
-		w.waiter.State.Store(router.WaitsForConn) // nobody changes it while it is hasConn
+		w.waiter.State.Store(router.WaitsForConn) // nobody changes it while it is HasConn
 	}
 	state := w.waiter.State.Load()
 	e.Awaited(w.waiter)
@@ -116,7 +116,7 @@ func (f *Conn) askThere(ctx context.Context, x *http1.Exchange, e *router.Endpoi
 	return false, nil
 }
 
-// refused is what another router says instead of an answer: exchange.refusal.
+// refused is what another router says instead of an answer.
 func (f *Conn) refused(x *http1.Exchange, e *router.Endpoint, why string) error {
 	later := httpmsg.ParseRetryAfter(string(x.Response.Get(lowRetryAfter))) // before Take, which reads over it
 	detail, again := x.Take(f.up, netconn.SmallBuffer)

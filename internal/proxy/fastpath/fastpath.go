@@ -43,7 +43,7 @@ type Conn struct {
 	to   forward.Conn // what it is for, without a connection
 	name string       // of the service
 
-	site    site            // of a client of the gateway; else nil
+	site    Site            // of a client of the gateway; else nil
 	Quiet   bool            // the load report is not for the client
 	traffic *counters.Bytes // nil where it is counted elsewhere
 	Marks   http1.Marks
@@ -68,10 +68,10 @@ type Conn struct {
 // foreign is what to do where something else is spoken.
 const foreign = "the port of the service is declared with protocol http or grpc: declare it with protocol: tcp, and its connections are passed on as they are"
 
-// site is what decides about the requests of a connection in place of its entry: which
+// Site is what decides about the requests of a connection in place of its entry: which
 // service they are for, and whether they are served here.
-type site interface {
-	// Serve serves a request by fast.forward; false leaves it to the driver for all of HTTP.
+type Site interface {
+	// Serve serves a request by Conn.Forward; false leaves it to the driver for all of HTTP.
 	Serve(ctx context.Context, f *Conn, x *http1.Exchange) bool
 }
 
@@ -131,7 +131,7 @@ func (d *Driver) serveEntry(c net.Conn, to *forward.Conn, t *counters.Bytes) {
 
 // ServeSite serves the requests of a client for a site, until the connection or ctx ends.
 // handOver takes over what is more than plain HTTP/1.1.
-func (d *Driver) ServeSite(ctx context.Context, conn *http1.Conn, v site, marks http1.Marks, t *counters.Bytes, limits http1.Limits, handOver func(net.Conn)) {
+func (d *Driver) ServeSite(ctx context.Context, conn *http1.Conn, v Site, marks http1.Marks, t *counters.Bytes, limits http1.Limits, handOver func(net.Conn)) {
 	f := &Conn{d: d, r: d.Services, conn: conn, site: v, Marks: marks, traffic: t}
 	f.wait.taken = f.taken
 	defer context.AfterFunc(ctx, f.conn.Cut)()
@@ -194,7 +194,7 @@ const (
 	lowRetryAfter  = "retry-after"
 )
 
-// Forward passes a request on to an instance of a service, as front.forward does.
+// Forward passes a request on to an instance of a service, as package forward does.
 func (f *Conn) Forward(ctx context.Context, x *http1.Exchange, s *router.Service, port string) int {
 	c := &f.call
 	x.Gather()
@@ -247,7 +247,7 @@ func (f *Conn) until(x *http1.Exchange, deadline time.Time) {
 	f.wait.deadline = x.Deadline
 }
 
-// ask asks endpoints until one answers: exchange.ask.
+// ask asks endpoints until one answers.
 func (f *Conn) ask(ctx context.Context, x *http1.Exchange) error {
 	c := &f.call
 	for {
@@ -321,7 +321,7 @@ func (f *Conn) idle(x *http1.Exchange) {
 	}
 }
 
-// askHere asks an instance of this worker: exchange.askHere.
+// askHere asks an instance of this worker.
 func (f *Conn) askHere(ctx context.Context, x *http1.Exchange, id wire.InstanceID, port string, deadline time.Time) error {
 	f.gone = leaving{Context: ctx, conn: f.conn}
 	err := f.r.Locals.Enter(&f.gone, &f.place, id, port, deadline)
@@ -430,7 +430,7 @@ func isEvents(contentType []byte) bool {
 	return len(contentType) >= len(events) && string(contentType[:len(events)]) == events
 }
 
-// serveStream is front.serveStream: another router asks for an instance of this
+// serveStream serves a stream: another router asks for an instance of this
 // worker.
 func (f *Conn) serveStream(ctx context.Context, x *http1.Exchange) {
 	x.Own, x.Strict = lowRefused, true

@@ -35,7 +35,7 @@ type boundedBody struct {
 
 // Bounded puts the bounds of an ingress round a request; there are none round one
 // without a body (nil). ok is false where it was answered already.
-func Bounded(w http.ResponseWriter, req *http.Request, i *api.Ingress) (_ http.ResponseWriter, _ *http.Request, _ *answerTo, ok bool) {
+func Bounded(w http.ResponseWriter, req *http.Request, i *api.Ingress) (_ http.ResponseWriter, _ *http.Request, _ *BodyAnswer, ok bool) {
 	if !httpmsg.HasBody(req) {
 		return w, req, nil, true
 	}
@@ -53,7 +53,7 @@ func Bounded(w http.ResponseWriter, req *http.Request, i *api.Ingress) (_ http.R
 	}
 	out := *req
 	out.Body = &limitedBody{boundedBody: b, ingress: i}
-	a := &answerTo{ResponseWriter: w, req: req, body: b}
+	a := &BodyAnswer{ResponseWriter: w, req: req, body: b}
 	return a, &out, a, true
 }
 
@@ -100,9 +100,9 @@ func (b *limitedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// answerTo says what a client did wrong with its body in place of what an answer
+// BodyAnswer says what a client did wrong with its body in place of what an answer
 // without the whole of it would be.
-type answerTo struct {
+type BodyAnswer struct {
 	http.ResponseWriter
 	req   *http.Request
 	body  *boundedBody
@@ -111,10 +111,10 @@ type answerTo struct {
 }
 
 // Unwrap is for http.ResponseController.
-func (a *answerTo) Unwrap() http.ResponseWriter { return a.ResponseWriter }
+func (a *BodyAnswer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
 // WriteHeader implements http.ResponseWriter.
-func (a *answerTo) WriteHeader(status int) {
+func (a *BodyAnswer) WriteHeader(status int) {
 	if a.begun {
 		return
 	}
@@ -136,7 +136,7 @@ func (a *answerTo) WriteHeader(status int) {
 // Finish is called when the request is over; nil has nothing to do. The server reads
 // some of what is left of the body, so that the connection can be used again, and a
 // client that sends nothing would keep it waiting.
-func (a *answerTo) Finish() {
+func (a *BodyAnswer) Finish() {
 	if a == nil || a.body.ended.Load() {
 		return
 	}
@@ -157,7 +157,7 @@ func (a *answerTo) Finish() {
 }
 
 // Write implements http.ResponseWriter.
-func (a *answerTo) Write(b []byte) (int, error) {
+func (a *BodyAnswer) Write(b []byte) (int, error) {
 	if !a.begun {
 		a.WriteHeader(http.StatusOK)
 	}

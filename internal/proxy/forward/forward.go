@@ -394,8 +394,8 @@ func (x *exchange) refusal(e *router.Endpoint, res *http.Response, why string) e
 	return &failure.RefusedError{Why: why, Err: err, Again: httpmsg.ParseRetryAfter(res.Header.Get("Retry-After"))}
 }
 
-// roundTrip sends the request under ctx, for w where it can be waitCanceled. An
-// unsentError says that nothing of it was sent.
+// roundTrip sends the request under ctx, for w where it can be canceled. An
+// UnsentError says that nothing of it was sent.
 func (x *exchange) roundTrip(ctx context.Context, t *upstream.Transport, w *router.Waiter) (res *http.Response, err error) {
 	for range upstream.MaxKept {
 		// A kept connection that had ended says nothing about who is behind it.

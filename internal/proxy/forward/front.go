@@ -22,8 +22,8 @@ const (
 	// HeaderTimeout is how long the head of a request may take.
 	HeaderTimeout = 10 * time.Second
 	// ClientIdle is how long a connection may rest between two requests. Another
-	// router keeps one for upstreamIdle, so that it is never cut off in the middle.
-	ClientIdle = 2 * upstream.UpstreamIdle
+	// router keeps one for upstream.IdleTimeout, so that it is never cut off in the middle.
+	ClientIdle = 2 * upstream.IdleTimeout
 	// maxRequestHeader bounds the head of a request.
 	maxRequestHeader = 64 << 10
 	// maxStreams of one HTTP/2 connection.
@@ -59,7 +59,7 @@ func (c *Conn) CloseWrite() error {
 	return nil
 }
 
-// frontKey is where a request's context has its frontConn.
+// frontKey is where a request's context has its Conn.
 type frontKey struct{}
 
 // Options are what requests are served with.

@@ -21,9 +21,9 @@ import (
 	"github.com/verge-edge/verge/internal/proxy/netconn"
 )
 
-// door is one of the gateway's listeners for HTTP. Connections begin on the fast path;
+// httpListener is one of the gateway's listeners for HTTP. Connections begin on the fast path;
 // what is more than that goes to the server, by rest.
-type door struct {
+type httpListener struct {
 	g    *Gateway
 	tls  *tls.Config // nil where it is without
 	rest *http1.Listener
@@ -31,7 +31,7 @@ type door struct {
 
 // open serves a connection, if it is admitted. It returns at once: what a balancer says
 // first is waited for beside the others.
-func (d *door) open(c net.Conn) {
+func (d *httpListener) open(c net.Conn) {
 	if !d.g.trusts(c.RemoteAddr()) {
 		if who, release, ok := d.g.admit(context.Background(), c); ok { // nobody is waited for
 			d.enter(c, who, release)
@@ -49,7 +49,7 @@ func (d *door) open(c net.Conn) {
 
 // enter serves a connection that was admitted. It returns at once; release is called
 // once when the connection has been closed.
-func (d *door) enter(c net.Conn, who origin, release func()) {
+func (d *httpListener) enter(c net.Conn, who origin, release func()) {
 	g := d.g
 	ok := g.opts.Spawn(func(ctx context.Context) {
 		var conn *http1.Conn
@@ -64,7 +64,7 @@ func (d *door) enter(c net.Conn, who origin, release func()) {
 			conn, traffic = http1.NewConn(secured, nil), nil // it is counted below TLS
 		}
 		conn.SetWriteTimeout(gatewayWriteTimeout)
-		v := &visitor{door: d, from: who.client}
+		v := &visitor{listener: d, from: who.client}
 		limits := http1.Limits{Header: g.opts.HeaderTimeout, Idle: forward.ClientIdle}
 		g.opts.Fast.ServeSite(ctx, conn, v, v.marks(d.tls != nil), traffic, limits, v.handOver)
 	})
@@ -76,7 +76,7 @@ func (d *door) enter(c net.Conn, who origin, release func()) {
 
 // handshake is nil where there is nothing more to do: it failed, or the client has
 // chosen another protocol than HTTP/1.1.
-func (d *door) handshake(ctx context.Context, c net.Conn, who origin, release func()) *tls.Conn {
+func (d *httpListener) handshake(ctx context.Context, c net.Conn, who origin, release func()) *tls.Conn {
 	if tcp, ok := c.(*net.TCPConn); ok {
 		c = http1.NewDirect(tcp)
 	}
@@ -107,7 +107,7 @@ type overTLS struct{}
 
 // connContext lets requests of a connection with TLS know it, which the server of the
 // standard library sees only where nothing is around that.
-func (d *door) connContext(ctx context.Context, c net.Conn) context.Context {
+func (d *httpListener) connContext(ctx context.Context, c net.Conn) context.Context {
 	for {
 		if t, ok := c.(*tls.Conn); ok {
 			state := t.ConnectionState()
@@ -123,10 +123,10 @@ func (d *door) connContext(ctx context.Context, c net.Conn) context.Context {
 
 // visitor is a client of the gateway on the fast path.
 type visitor struct {
-	door  *door
-	from  net.Addr   // also where a balancer is between
-	addr  netip.Addr // as limits count it
-	known bool       // addr is
+	listener *httpListener
+	from     net.Addr   // also where a balancer is between
+	addr     netip.Addr // as limits count it
+	known    bool       // addr is
 
 	host   []byte // of the last request, as it came
 	name   string // what that is in the table
@@ -153,9 +153,9 @@ func (v *visitor) marks(secure bool) http1.Marks {
 // Serve is gateway.ServeHTTP for what is plainly for an instance. All else, and all
 // that is to be refused, it leaves to that (false).
 func (v *visitor) Serve(ctx context.Context, f *fastpath.Conn, x *http1.Exchange) bool {
-	g, req := v.door.g, &x.Request
+	g, req := v.listener.g, &x.Request
 	p, prefix, ok := v.published(g.routes.Load(), req)
-	if !ok || v.door.tls == nil && (p.ingress.Redirects() || bytes.HasPrefix(req.Target(), []byte("/.well-known/acme-challenge/"))) {
+	if !ok || v.listener.tls == nil && (p.ingress.Redirects() || bytes.HasPrefix(req.Target(), []byte("/.well-known/acme-challenge/"))) {
 		return false
 	}
 	s := p.Service
@@ -211,7 +211,7 @@ func (v *visitor) published(t *routes, req *http1.Request) (*published, string, 
 
 // handOver gives the connection to the driver for all of HTTP.
 func (v *visitor) handOver(c net.Conn) {
-	d := v.door
+	d := v.listener
 	h2 := http1.IsHTTP2(c)
 	if d.tls == nil {
 		c = &netconn.HeldConn{

@@ -137,7 +137,7 @@ func (g *Gateway) serveHTTP(ctx context.Context, ln net.Listener, cfg *tls.Confi
 	if srv.TLSConfig = cfg; cfg != nil {
 		srv.Protocols.SetHTTP2(true)
 	}
-	d := &door{g: g, tls: cfg, rest: http1.NewListener(ln.Addr())}
+	d := &httpListener{g: g, tls: cfg, rest: http1.NewListener(ln.Addr())}
 	srv.ConnContext = d.connContext
 	defer context.AfterFunc(ctx, func() {
 		_ = srv.Close()
@@ -149,7 +149,7 @@ func (g *Gateway) serveHTTP(ctx context.Context, ln net.Listener, cfg *tls.Confi
 		_ = srv.Serve(d.rest) // ends with it
 	}()
 	// It is given no connection by that, but waits where the system has none to give.
-	err := srv.Serve(&boundedListener{Listener: ln, door: d})
+	err := srv.Serve(&boundedListener{Listener: ln, to: d})
 	if g.opts.Draining() {
 		<-ctx.Done() // what was accepted is served
 	} else if err != nil && ctx.Err() == nil {
@@ -410,10 +410,10 @@ func (c *clients) take(remote net.Addr) (give func(), ok bool) {
 }
 
 // boundedListener closes connections beyond the limits at once, and lets the others in
-// by its door.
+// to its httpListener.
 type boundedListener struct {
 	net.Listener
-	door *door
+	to *httpListener
 }
 
 // Accept implements net.Listener, but returns errors only.
@@ -423,6 +423,6 @@ func (l *boundedListener) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, accept.Passing(err)
 		}
-		l.door.open(c)
+		l.to.open(c)
 	}
 }

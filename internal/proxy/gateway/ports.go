@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	// It reads and writes both versions of the header, and what balancers make of them.
 	"github.com/pires/go-proxyproto"
 
 	"github.com/verge-edge/verge/internal/proxy/entries"

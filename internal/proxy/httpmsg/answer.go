@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Retriable: who answers this has not done what was asked.
+// Retriable says whether a status means that what was asked was not done.
 func Retriable(status int) bool {
 	return status == http.StatusBadGateway || status == http.StatusServiceUnavailable || status == http.StatusGatewayTimeout
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/verge-edge/verge/internal/proxy/http1"
 )
 
-// HasBody: a body is to be passed on. Of a request of HTTP/2 without one a server knows by
+// HasBody says whether a body is to be passed on. Of a request of HTTP/2 without one a server knows by
 // its length alone; taken for one of unknown length it would be sent in chunks if it were
 // taken back just then, and who waits for the end of those does not see that it was.
 func HasBody(req *http.Request) bool {

@@ -21,7 +21,7 @@ const (
 	// backlogTry is how long one try to connect to an instance here lasts: on one machine
 	// a connection is there at once, or it was dropped.
 	backlogTry = 200 * time.Millisecond
-	// backlogWait is for how long one that has much to do is tried; less than openTimeout,
+	// backlogWait is for how long one that has much to do is tried; less than OpenTimeout,
 	// so that others can be asked after it.
 	backlogWait = 5 * time.Second
 	// backlogTries is how often it is tried at least: on a machine that stood still, one

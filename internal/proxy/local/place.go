@@ -278,7 +278,7 @@ func (x *Endpoint) Transport(port, addr string, h2 bool) *upstream.Transport {
 		if h2 {
 			conn = h2guard.Server(conn, x.all.Opts.HeaderTimeout)
 		}
-		return upstream.NewKeptConn(conn, func() {}), nil
+		return upstream.NewConn(conn, func() {}), nil
 	}, h2, false, x.all.Opts.Log)
 	x.to[key] = &endpointPort{addr, t}
 	return t

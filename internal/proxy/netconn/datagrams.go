@@ -19,7 +19,7 @@ import (
 const (
 	// DatagramIdle is how long both may be silent.
 	DatagramIdle = 60 * time.Second
-	// MaxSessions of one port, and maxClientSessions of one client, that has a socket
+	// MaxSessions of one port, and MaxClientSessions of one client, that has a socket
 	// for each.
 	MaxSessions       = 4096
 	MaxClientSessions = 256

@@ -19,6 +19,7 @@ const maxTries = 64
 // purpose of a connection to an endpoint.
 type purpose int
 
+// What a connection to an endpoint is for.
 const (
 	forBytes    purpose = iota // it carries what a client sends
 	forRequests                // of another worker: its router looks at each request
@@ -33,7 +34,7 @@ func (r *Services) connect(ctx context.Context, e *Endpoint, port string, what p
 	if e.Local {
 		return r.Locals.Connect(ctx, e.Instance, port, udp, what == ForProbe)
 	}
-	conn, err := r.dialer.Open(ctx, e.Endpoint, data.Preamble{Instance: e.Instance, Port: port, Probe: what == ForProbe, Http: what == forRequests, Datagrams: udp})
+	conn, err := r.dialer.Open(ctx, e.Endpoint, data.Preamble{Instance: e.Instance, Port: port, Probe: what == ForProbe, HTTP: what == forRequests, Datagrams: udp})
 	if err != nil {
 		return nil, nil, err
 	}

@@ -64,7 +64,7 @@ func (r *Services) Transport(e *Endpoint, port string, h2 bool) *upstream.Transp
 		if err != nil {
 			return nil, err
 		}
-		return upstream.NewKeptConn(conn, release), nil
+		return upstream.NewConn(conn, release), nil
 	}, h2, ending, r.Opts.Log)
 	if ending {
 		return t

@@ -361,8 +361,8 @@ func (s *Service) All() []*Endpoint {
 	return s.endpoints // replaced as a whole, never changed
 }
 
-// pick chooses an endpoint, by these distances where the policy needs any; nil if there is none (left). more: there are others
-// still.
+// pick chooses an endpoint, by these distances where the policy needs any; nil if there is none
+// (left). more: there are others still.
 func (s *Service) pick(d Distances, tried []string) (e *Endpoint, more bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

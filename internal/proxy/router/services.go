@@ -20,7 +20,7 @@ import (
 )
 
 // Services are the routed services of a worker and their endpoints. Lock order: setting,
-// service.mu, endpoint.mu.
+// Service.mu, Endpoint.mu.
 type Services struct {
 	Opts       Options
 	Locals     *local.Endpoints

@@ -35,8 +35,8 @@ type Waiter struct {
 	look      *time.Timer
 }
 
-// States of a waiter. Only one that waits for a connection can be waitCanceled, and
-// what was waitCanceled never gets one.
+// States of a waiter. Only one that waits for a connection can be canceled, and
+// one that was canceled never gets one.
 const (
 	WaitsForConn int32 = iota
 	HasConn

@@ -27,8 +27,8 @@ type Conn struct {
 	Writes   atomic.Int64 // begun
 }
 
-// NewKeptConn keeps conn; release is called once when it is closed.
-func NewKeptConn(conn net.Conn, release func()) *Conn {
+// NewConn keeps conn; release is called once when it is closed.
+func NewConn(conn net.Conn, release func()) *Conn {
 	c := &Conn{HeldConn: netconn.HeldConn{Conn: conn, Release: release}}
 	if t, ok := conn.(*tls.Conn); ok {
 		conn, c.tls = t.NetConn(), true

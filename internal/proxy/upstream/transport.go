@@ -11,9 +11,9 @@ import (
 	"github.com/verge-edge/verge/internal/proxy/http1"
 )
 
-// UpstreamIdle is how long a connection to an instance is kept for the next
+// IdleTimeout is how long a connection to an instance is kept for the next
 // request.
-const UpstreamIdle = 60 * time.Second
+const IdleTimeout = 60 * time.Second
 
 // maxResponseHeader bounds the head of an answer.
 const maxResponseHeader = 256 << 10
@@ -46,7 +46,7 @@ func NewTransport(dial func(context.Context) (*Conn, error), h2, once bool, log 
 				}
 				return &c.HeldConn, nil // there, something to read means nothing
 			},
-			Idle: UpstreamIdle, MaxHead: maxResponseHeader, Once: once, Log: log,
+			Idle: IdleTimeout, MaxHead: maxResponseHeader, Once: once, Log: log,
 		})}
 	}
 	return &Transport{H1: &http.Transport{
@@ -60,7 +60,7 @@ func NewTransport(dial func(context.Context) (*Conn, error), h2, once bool, log 
 		DisableKeepAlives:      once,
 		DisableCompression:     true, // bodies pass as they are
 		MaxIdleConnsPerHost:    256,
-		IdleConnTimeout:        UpstreamIdle,
+		IdleConnTimeout:        IdleTimeout,
 		ExpectContinueTimeout:  time.Second,
 		MaxResponseHeaderBytes: maxResponseHeader,
 	}}
@@ -76,5 +76,5 @@ type Key struct {
 	H2   bool
 }
 
-// NewPool keeps connections as newTransport does.
-func NewPool() *http1.Pool { return &http1.Pool{Max: 256, Idle: UpstreamIdle} }
+// NewPool keeps connections as NewTransport does.
+func NewPool() *http1.Pool { return &http1.Pool{Max: 256, Idle: IdleTimeout} }
