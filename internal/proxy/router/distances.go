@@ -9,7 +9,6 @@ import (
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/policy/route"
-	"github.com/verge-edge/verge/internal/proxy/counters"
 	"github.com/verge-edge/verge/internal/proxy/data"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -97,42 +96,12 @@ func ordinalOf(id wire.InstanceID) int {
 	return n
 }
 
-// minute counts what happened in the last minute, in tenths of it.
-type minute struct {
-	counts [6]uint32
-	tenth  int64 // of the newest
-}
-
-const tenth = 10 * time.Second
-
-func (m *minute) add(now time.Time) {
-	m.advance(now)
-	m.counts[m.tenth%int64(len(m.counts))]++
-}
-
-// advance empties what is older than a minute.
-func (m *minute) advance(now time.Time) {
-	t := counters.Stamp(now) / int64(tenth)
-	for k := max(m.tenth+1, t-int64(len(m.counts))+1); k <= t; k++ {
-		m.counts[k%int64(len(m.counts))] = 0
-	}
-	m.tenth = max(m.tenth, t)
-}
-
-func (m *minute) sum(now time.Time) (n int) {
-	m.advance(now)
-	for _, c := range m.counts {
-		n += int(c)
-	}
-	return n
-}
-
 // used counts a connection or request that an endpoint was given.
 func (s *Service) used(e *Endpoint) {
 	now := time.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	e.recent.add(now)
+	e.recent.Add(now)
 }
 
 // Route is how a service is routed here now; false where it is not.
@@ -148,7 +117,7 @@ func (r *Services) Route(key string) (wire.RouteReport, bool) {
 	out := wire.RouteReport{
 		V: wire.Version, Cluster: r.Opts.Cluster, Worker: r.Opts.Worker,
 		App: s.App, Service: s.name, Policy: s.said, Endpoints: make([]wire.RouteEndpoint, len(s.endpoints)),
-		MeanBody: s.sizes.body.value, MeanAnswer: s.sizes.answer.value,
+		MeanBody: s.sizes.body.Value(), MeanAnswer: s.sizes.answer.Value(),
 	}
 	for i, e := range s.endpoints {
 		v, w := s.view.Endpoints[i], &out.Endpoints[i]
@@ -160,7 +129,7 @@ func (r *Services) Route(key string) (wire.RouteReport, bool) {
 			s.view.Set(i, v)
 		}
 		w.Instance, w.Cluster, w.Worker, w.Address = e.Instance, e.Cluster, e.Worker, e.Address
-		w.CPU, w.Serves, w.ServesBy, w.Weight, w.Local, w.Ordinal, w.Recent = e.cpu, e.serves, e.servesBy, v.Weight, e.Local, v.Ordinal, e.recent.sum(now)
+		w.CPU, w.Serves, w.ServesBy, w.Weight, w.Local, w.Ordinal, w.Recent = e.cpu, e.serves, e.servesBy, v.Weight, e.Local, v.Ordinal, e.recent.Sum(now)
 		if v.Source != route.Unknown {
 			w.RTT, w.Source = api.Duration(v.RTT), v.Source.String()
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/internal/policy/route"
+	"github.com/verge-edge/verge/internal/proxy/counters"
 	"github.com/verge-edge/verge/internal/proxy/data"
 )
 
@@ -178,28 +179,13 @@ func (s *Service) agedLocked(now time.Time) {
 
 // sizes are the means of what requests of a service bring and of what they are answered
 // with, in bytes.
-type sizes struct{ body, answer mean }
-
-// mean of the newest numbers: an older one counts less by sizeGain for each newer one.
-type mean struct {
-	n, value float64
-}
-
-const sizeGain = 0.05
-
-func (m *mean) add(v int64) {
-	if v < 0 {
-		return
-	}
-	m.n = min(m.n+1, 1/sizeGain)
-	m.value += (float64(v) - m.value) / m.n
-}
+type sizes struct{ body, answer counters.Mean }
 
 // expect is what a request will move there and back: its body (below 0: it does not say,
 // and counts as the mean) and the mean answer.
 func (z *sizes) expect(body int64) (there, back int64) {
 	if body < 0 {
-		body = int64(z.body.value)
+		body = int64(z.body.Value())
 	}
-	return body, int64(z.answer.value)
+	return body, int64(z.answer.Value())
 }

@@ -126,9 +126,9 @@ func TestMeanSizes(t *testing.T) {
 		t.Error("something is known of nothing")
 	}
 	for range 100 {
-		z.body.add(1000)
-		z.body.add(-1)
-		z.answer.add(10)
+		z.body.Add(1000)
+		z.body.Add(-1)
+		z.answer.Add(10)
 	}
 	if there, back := z.expect(-1); there != 1000 || back != 10 {
 		t.Errorf("%v there, %v back", there, back)
@@ -137,7 +137,7 @@ func TestMeanSizes(t *testing.T) {
 		t.Errorf("a request says 7, and %v is taken", there)
 	}
 	for range 100 {
-		z.body.add(2000)
+		z.body.Add(2000)
 	}
 	if there, _ := z.expect(-1); there < 1950 {
 		t.Errorf("%v: the old ones are not forgotten", there)

@@ -25,8 +25,8 @@ func (s *Service) Request(asked chan<- struct{}) (timeout, slo time.Duration) {
 func (s *Service) Over(refused bool, body, answer int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.sizes.body.add(body)
-	s.sizes.answer.add(answer)
+	s.sizes.body.Add(body)
+	s.sizes.answer.Add(answer)
 	s.demand.open--
 	if refused {
 		s.demand.refused++
@@ -96,7 +96,7 @@ func (s *Service) loadedLocked(e *Endpoint) {
 func (s *Service) AnsweredBy(e *Endpoint, now time.Time, failed bool, report *orca.Report) (out bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	e.recent.add(now)
+	e.recent.Add(now)
 	e.load.Asleep = false
 	if failed {
 		e.load.Failed = now

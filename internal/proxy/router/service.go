@@ -95,7 +95,7 @@ type Endpoint struct {
 
 	// Guarded by service.mu.
 	index  int // in service.endpoints; -1 once it is gone
-	recent minute
+	recent counters.Minute
 	cpu    api.CPU
 	// trial and trialShare as in wire.Endpoint.
 	trial      bool

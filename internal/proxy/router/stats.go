@@ -88,7 +88,7 @@ func (s *Service) Stats() ServiceStats {
 		Connects:  s.Connects.Read(), Traffic: s.Traffic.Read(), Answers: s.Answers.Read(),
 		Full: s.Overflow, Late: s.Late, Hopeless: s.Hopeless, Unstarted: s.Unstarted,
 		Retries: s.retries, RetriesRefused: s.retriesRefused, Outliers: s.outliers,
-		MeanBody: s.sizes.body.value, MeanAnswer: s.sizes.answer.value,
+		MeanBody: s.sizes.body.Value(), MeanAnswer: s.sizes.answer.Value(),
 	}
 	for i, e := range s.endpoints {
 		es := EndpointStats{
