@@ -1,9 +1,11 @@
-// Package accept keeps servers that accept connections from ending at an error that passes.
+// Package accept is what a server does with connections before anybody has said a word: it keeps
+// accepting after errors that pass, bounds the connections of each client and of all together
+// (Room), and knows which addresses count as one client (Client).
 //
-// The kernel says of some errors that they are those of one connection, or of a moment:
-// no memory for another socket (ENOBUFS, ENOMEM), a network that went away while a client
-// was waiting (ENETDOWN, EHOSTUNREACH and others, see accept(2)). A server of net/http waits
-// out only a few of them and ends for good at the others, while its process goes on.
+// The kernel reports errors of accept that concern one connection or one moment: no memory for
+// another socket (ENOBUFS, ENOMEM), a network that went away while a client waited (ENETDOWN,
+// EHOSTUNREACH and others, see accept(2)). A server of net/http waits out only a few of them and
+// ends for good at the others, while its process goes on.
 package accept
 
 import (

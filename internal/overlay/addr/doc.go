@@ -1,16 +1,15 @@
-// Package addr makes addresses of the service network out of a worker's lease. It
-// is pure: no address is asked for or set here.
+// Package addr derives the addresses of the service network from a worker's lease. It is pure: it
+// neither asks for an address nor sets one.
 //
-// What it promises:
+// Promises:
 //
-//  1. The address of an instance tells its worker, application and number, and no
-//     two instances below a root have the same.
-//  2. The IPv6 address of a service is the same on every worker, and never that of
-//     an instance: worker 0, which no lease has, is the place of services.
-//  3. The IPv4 address of a service means something on its worker alone, and is the
-//     same there for as long as the file of the Book lives.
-//  4. What is given back is given again as late as possible, so that a packet under
-//     way to what is gone does not meet a stranger.
-//  5. A lease that overlaps with a network of the machine is found before anything
-//     is set up.
+//  1. The address of an instance names its worker, application and number. No two instances
+//     below a root have the same one.
+//  2. The IPv6 address of a service is the same on every worker and never that of an instance:
+//     services have worker number 0, which no lease has.
+//  3. The IPv4 address of a service is valid on its worker only, and stays the same there for as
+//     long as the file of the Book exists.
+//  4. A returned address is reused as late as possible, so that packets that are still on their
+//     way do not reach a stranger.
+//  5. A lease that overlaps with a network of the machine is found before anything is set up.
 package addr

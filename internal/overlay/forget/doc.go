@@ -1,6 +1,5 @@
-// Package forget ends what still leads to an endpoint that is gone. A dead host
-// sends no reset: without this a client waits for it until its own patience ends,
-// and packets of UDP stay with it as long as they come.
+// Package forget ends connections to an endpoint that is gone. A dead host sends no reset: without
+// this, a client waits for its own timeout, and UDP packets keep going to the dead endpoint.
 //
-// What it promises: what leads elsewhere is not touched, in no case.
+// It never touches a connection to any other endpoint.
 package forget

@@ -1,15 +1,14 @@
-// Package link gives instances network namespaces of their own, each connected
-// with its worker by a routed pair of devices. There is no bridge: what one
-// instance sends another passes the routing, and so the ruleset, of the worker.
+// Package link gives each instance a network namespace, connected with its worker by a routed pair
+// of devices. There is no bridge: traffic between instances is routed by the worker, and so passes
+// its ruleset.
 //
-// What it promises:
+// Promises:
 //
-//  1. A namespace has a name in a directory of the worker and lasts until it is
-//     removed, whoever else ends. Make finds it again and mends what is missing.
-//  2. Nothing is asked on the wire: neighbours are fixed, no address is detected or
+//  1. A namespace has a name in a directory of the worker and lasts until it is removed,
+//     whichever process ends. Make finds it again and repairs what is missing.
+//  2. Nothing is resolved on the wire: neighbours are fixed, no address is detected or
 //     advertised, so an instance can send from its first instruction on.
-//  3. Everything made carries the worker's mark in its name. Sweep removes what
-//     nobody claims, and never what bears another mark.
-//  4. "The machine" is the network namespace of the process: that of a lab's host as
-//     well as that of a real one.
+//  3. The name of everything made contains the worker's mark. Sweep removes what nobody claims,
+//     and never anything with another mark.
+//  4. "The machine" is the network namespace of the process, on a lab's host as on a real one.
 package link

@@ -1,8 +1,7 @@
-// Package drive keeps something busy in a closed loop and measures what it does: so
-// many clients, each of which asks again as soon as it is answered.
+// Package drive keeps something busy in a closed loop and measures it: a number of clients, each of
+// which asks again as soon as it is answered.
 //
-// It promises that it begins nothing after its time, that it ends at once where more
-// than half of what it asks fails, and that its memory does not grow with the number of
-// requests. What was under way when the measuring ended does not count, as what was
-// under way when it began does: both are the same number where nothing changes.
+// It begins nothing after its time, ends at once if more than half of the requests fail, and needs
+// the same memory for any number of requests. A request that was under way when measuring began
+// counts, one that was under way when it ended does not.
 package drive

@@ -1,7 +1,7 @@
-// Package queue is what stands in front of one instance: so many requests run at a
-// time, so many more wait in the order in which they came, and the rest is refused at
-// once. It measures what it sees and says so in load reports.
+// Package queue stands in front of one instance: a number of requests run at a time, a number wait
+// in the order of their arrival, and further ones are refused at once. It measures what it sees for
+// load reports.
 //
-// It promises: no goroutine, no timer while nobody waits, a constant cost for each
-// request, and no allocation for one that need not wait.
+// Promises: no goroutine, no timer while nobody waits, constant cost per request, and no allocation
+// for a request that need not wait.
 package queue
