@@ -27,7 +27,7 @@ func TestAFaultEndsOneConnection(t *testing.T) {
 			t.Errorf("the faulty one: %s", res.Status)
 		}
 		a.engine.set(id, addr, nil)
-		a.services.Locals.SettleSpots()
+		a.services.Local.SettleAll()
 		if res, body := fetch(t, c, a.request(t, "GET", host, "/", nil)); res.StatusCode != http.StatusOK || body != "fine" {
 			t.Errorf("the next: %s: %s", res.Status, body)
 		}

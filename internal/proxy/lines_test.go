@@ -206,7 +206,7 @@ func TestWhoDawdlesIsNoThinLine(t *testing.T) {
 	if up != 0 || back != 0 {
 		t.Errorf("the line is said to carry %v and %v bytes a second", up, back)
 	}
-	q := there.services.Locals.Get("app.web.0").Queue.Report(time.Now())
+	q := there.services.Local.Get("app.web.0").Queue.Report(time.Now())
 	if q.Exec-q.Work < took/(2*3) { // a mean of three requests
 		t.Errorf("of %v, in which most was waited for the client, %v is said to be work", q.Exec, q.Work)
 	}

@@ -125,7 +125,7 @@ func (r *Router) compose(book *entries.Ports) {
 		Requests: fastPath.ServeRequests, Connection: r.services.ServeEntry, MaxConns: opts.MaxConns, Book: book,
 	})
 	r.data = data.New(data.Options{
-		Identity: id, Paths: &r.paths, Locals: r.services.Locals, Log: r.log, Protocols: opts.Protocols,
+		Identity: id, Paths: &r.paths, Local: r.services.Local, Log: r.log, Protocols: opts.Protocols,
 		Requests: fastPath.ServeStream, Echo: opts.Echo, Draining: draining, MaxConns: opts.MaxConns,
 	})
 	r.gateway = gateway.New(gateway.Options{

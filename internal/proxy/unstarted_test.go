@@ -169,7 +169,7 @@ func TestOverflowWhileItWakes(t *testing.T) {
 			}
 			// A place is given back a moment after the answer has gone.
 			eventually(t, "its queue is empty", func() bool {
-				x := home.services.Locals.Get("app.web.0").Queue.State()
+				x := home.services.Local.Get("app.web.0").Queue.State()
 				return x.Waiting == 0 && x.Running == 0
 			})
 		})

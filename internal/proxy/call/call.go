@@ -24,7 +24,7 @@ import (
 //	c.Begin(ctx, …)                     the service is known here, the deadline is set
 //	for {
 //	    e, more := c.Next()             an endpoint; nil: c.Answer says what to answer
-//	    e.Local:  Locals.Enter(…) takes a place in the queue of the instance (package local)
+//	    e.Local:  Local.Enter(…) takes a place in the queue of the instance (package local)
 //	    else:     a stream to its worker (package data), whose router does that
 //	    no head came:   if c.Failed(err, …) { continue }
 //	    a head came:    if c.Answered(…) { continue }

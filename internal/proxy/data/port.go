@@ -39,7 +39,7 @@ type Port struct {
 type Options struct {
 	Identity *Identity
 	Paths    *Paths
-	Locals   *local.Endpoints
+	Local    *local.Endpoints
 	Log      *slog.Logger
 	// Protocols are what else peers may ask for, by the name in the handshake (ALPN).
 	Protocols map[string]func(ctx context.Context, conn *tls.Conn)
@@ -115,12 +115,12 @@ func (d *Port) serveConn(ctx context.Context, raw *net.TCPConn) {
 		_ = conn.Close()
 		return
 	}
-	if p.Probe && errors.Is(d.opts.Locals.TargetError(p.Instance, p.Port), local.ErrAsleep) {
+	if p.Probe && errors.Is(d.opts.Local.TargetError(p.Instance, p.Port), local.ErrAsleep) {
 		d.answer(conn, StatusOK, "") // it would be there
 		_ = conn.Close()
 		return
 	}
-	target, release, err := d.opts.Locals.Connect(ctx, p.Instance, p.Port, p.Datagrams, p.Probe)
+	target, release, err := d.opts.Local.Connect(ctx, p.Instance, p.Port, p.Datagrams, p.Probe)
 	if err != nil {
 		d.refused.Add(1)
 		// The peer may belong to another operator: it is told what is wrong, not
@@ -150,7 +150,7 @@ func (d *Port) serveConn(ctx context.Context, raw *net.TCPConn) {
 // serveStream gives a stream of requests to the HTTP server, which closes and releases
 // it; false: it is refused, and closed.
 func (d *Port) serveStream(conn *tls.Conn, p Preamble) bool {
-	if err := d.opts.Locals.StreamStatus(p.Instance, p.Port); err != nil {
+	if err := d.opts.Local.StreamStatus(p.Instance, p.Port); err != nil {
 		d.refused.Add(1)
 		d.answer(conn, statusOf(err), err.Error())
 		_ = conn.Close()

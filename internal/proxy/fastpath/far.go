@@ -75,7 +75,7 @@ func (f *Conn) askThere(ctx context.Context, x *http1.Exchange, e *router.Endpoi
 	w.endpoint, w.began, x.Hold = e, x.Began, true
 	e.Await(w.waiter)
 	var err error
-	for try := range upstream.MaxKept + 1 {
+	for try := range upstream.MaxIdleTries + 1 {
 		if err = f.stream(ctx, x, e, try); err != nil {
 			break
 		}

@@ -324,7 +324,7 @@ func (f *Conn) idle(x *http1.Exchange) {
 // askHere asks an instance of this worker.
 func (f *Conn) askHere(ctx context.Context, x *http1.Exchange, id wire.InstanceID, port string, deadline time.Time) error {
 	f.gone = leaving{Context: ctx, conn: f.conn}
-	err := f.r.Locals.Enter(&f.gone, &f.place, id, port, deadline)
+	err := f.r.Local.Enter(&f.gone, &f.place, id, port, deadline)
 	if left := f.gone.stop(); left && err != nil {
 		return http1.ErrClient
 	}
@@ -339,14 +339,14 @@ func (f *Conn) askHere(ctx context.Context, x *http1.Exchange, id wire.InstanceI
 		}
 	}
 	f.pool = f.place.Endpoint.Pool(port, f.place.Addr)
-	for try := range upstream.MaxKept + 1 {
+	for try := range upstream.MaxIdleTries + 1 {
 		if f.up = f.kept(x, try); f.up == nil {
 			f.up, err = f.dialHere(ctx, deadline)
 		}
 		if err == nil {
 			err = f.sent(x)
 		}
-		if try == upstream.MaxKept || !errors.As(err, new(*failure.UnsentError)) {
+		if try == upstream.MaxIdleTries || !errors.As(err, new(*failure.UnsentError)) {
 			break
 		}
 	}
@@ -363,7 +363,7 @@ func (f *Conn) askHere(ctx context.Context, x *http1.Exchange, id wire.InstanceI
 // kept is a connection of f.pool for the next try, nil where one is to be opened. After
 // one that had ended the others are looked at, however lately they were used.
 func (f *Conn) kept(x *http1.Exchange, try int) *http1.Conn {
-	if f.pool == nil || try == upstream.MaxKept {
+	if f.pool == nil || try == upstream.MaxIdleTries {
 		return nil
 	}
 	return f.pool.Get(x.Began, try == 0 && repeatable(x))

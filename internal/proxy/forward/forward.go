@@ -311,7 +311,7 @@ func (x *exchange) try(ctx context.Context) *http.Request {
 // askHere asks an instance of this worker. Without an error the exchange has a place
 // there.
 func (x *exchange) askHere(id wire.InstanceID, port string, deadline time.Time) error {
-	if err := x.r.Locals.Enter(x.out.Context(), &x.place, id, port, deadline); err != nil {
+	if err := x.r.Local.Enter(x.out.Context(), &x.place, id, port, deadline); err != nil {
 		return err
 	}
 	x.held = true
@@ -397,7 +397,7 @@ func (x *exchange) refusal(e *router.Endpoint, res *http.Response, why string) e
 // roundTrip sends the request under ctx, for w where it can be canceled. An
 // UnsentError says that nothing of it was sent.
 func (x *exchange) roundTrip(ctx context.Context, t *upstream.Transport, w *router.Waiter) (res *http.Response, err error) {
-	for range upstream.MaxKept {
+	for range upstream.MaxIdleTries {
 		// A kept connection that had ended says nothing about who is behind it.
 		if res, err = x.oneTrip(ctx, t, w); err == nil || !errors.Is(err, failure.ErrEnded) || !x.body.unread() || ctx.Err() != nil {
 			return res, err

@@ -245,8 +245,8 @@ func (s *Endpoints) settle(x *Endpoint) {
 	}
 }
 
-// SettleSpots looks at all queues after instances of this worker have changed.
-func (s *Endpoints) SettleSpots() {
+// SettleAll looks at all queues after instances of this worker have changed.
+func (s *Endpoints) SettleAll() {
 	for _, x := range s.All() {
 		s.settle(x)
 		_, err := s.Opts.Local.Target(x.id, x.port)

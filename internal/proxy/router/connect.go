@@ -32,7 +32,7 @@ const (
 func (r *Services) connect(ctx context.Context, e *Endpoint, port string, what purpose) (net.Conn, func(), error) {
 	udp := e.service.isUDP(port)
 	if e.Local {
-		return r.Locals.Connect(ctx, e.Instance, port, udp, what == ForProbe)
+		return r.Local.Connect(ctx, e.Instance, port, udp, what == ForProbe)
 	}
 	conn, err := r.dialer.Open(ctx, e.Endpoint, data.Preamble{Instance: e.Instance, Port: port, Probe: what == ForProbe, HTTP: what == forRequests, Datagrams: udp})
 	if err != nil {

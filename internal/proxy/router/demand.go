@@ -68,7 +68,7 @@ func (s *Service) demanded(r *Services, now time.Time) (d wire.ServiceDemand, an
 	for _, e := range s.endpoints {
 		d.InFlight += e.load.InFlight
 		report := e.report
-		if x := r.Locals.Get(e.Instance); e.Local && x != nil {
+		if x := r.Local.Get(e.Instance); e.Local && x != nil {
 			report = x.Queue.Report(now) // what there is now, whoever asked
 			e.capacity.Observe(report, s.from.Requests.Places(), now)
 		}

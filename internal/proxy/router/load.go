@@ -253,7 +253,7 @@ func (s *Service) Admits(r *Services, left time.Duration, now time.Time) (ok boo
 		l := scale.Load{Ahead: int(e.load.There(now)), Concurrency: places, Exec: e.load.Exec}
 		if e.Local {
 			// Whoever asks it is in its queue.
-			if x := r.Locals.Get(e.Instance); x != nil {
+			if x := r.Local.Get(e.Instance); x != nil {
 				st := x.Queue.State()
 				l.Ahead = max(e.load.InFlight, st.Waiting+st.Running)
 			}

@@ -32,7 +32,7 @@ func (r *Services) RunProber(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-r.localChanged:
-			r.Locals.SettleSpots()
+			r.Local.SettleAll()
 			r.askLocal()
 			r.probeDue(ctx, true)
 		case <-r.probe:
@@ -76,7 +76,7 @@ func (r *Services) askLocal() {
 			if !e.Local {
 				continue
 			}
-			_, err := r.Locals.Opts.Local.Target(e.Instance, port)
+			_, err := r.Local.Opts.Local.Target(e.Instance, port)
 			asleep := errors.Is(err, local.ErrAsleep)
 			s.sleeps(e, asleep)
 			if err != nil && !asleep {

@@ -93,8 +93,8 @@ type Endpoint struct {
 	seed          uint64
 	endpointCounters
 
-	// Guarded by service.mu.
-	index  int // in service.endpoints; -1 once it is gone
+	// Guarded by Service.mu.
+	index  int // in Service.endpoints; -1 once it is gone
 	recent counters.Minute
 	cpu    api.CPU
 	// trial and trialShare as in wire.Endpoint.

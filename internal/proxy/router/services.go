@@ -23,7 +23,7 @@ import (
 // Service.mu, Endpoint.mu.
 type Services struct {
 	Opts       Options
-	Locals     *local.Endpoints
+	Local      *local.Endpoints
 	dialer     *data.Dialer
 	DemandNews chan struct{} // see Asked
 	NoRoute    atomic.Uint64 // connections to entries without a route
@@ -64,7 +64,7 @@ func New(opts Options) *Services {
 		Opts: opts, dialer: opts.Dialer, DemandNews: make(chan struct{}, 1),
 		probe: make(chan struct{}, 1), localChanged: make(chan struct{}, 1),
 	}
-	r.Locals = local.New(local.Options{
+	r.Local = local.New(local.Options{
 		Local: opts.Local, Dialer: opts.LocalDialer, Log: opts.Log, Limits: r.limits, Asked: r.DemandNews, HeaderTimeout: opts.HeaderTimeout,
 	})
 	r.table.Store(newTable(0))
@@ -166,7 +166,7 @@ func (r *Services) Set(routes []wire.Route, publish func([]PublishedPort)) (keys
 
 // Close closes the connections that are kept to endpoints.
 func (r *Services) Close() {
-	for _, x := range r.Locals.All() {
+	for _, x := range r.Local.All() {
 		x.CloseIdle()
 	}
 	for _, s := range r.table.Load().services {

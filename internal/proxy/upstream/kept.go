@@ -80,6 +80,6 @@ func (c *Conn) ended(fresh bool) bool {
 	return !errors.Is(err, syscall.EAGAIN)
 }
 
-// MaxKept connections are tried for a request before one is opened for it: who serves
+// MaxIdleTries connections are tried for a request before one is opened for it: who serves
 // may end a kept one whenever it likes, and that says nothing about it.
-const MaxKept = 2
+const MaxIdleTries = 2
