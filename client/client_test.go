@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"log/slog"
 	"net"
 	"os"
@@ -223,5 +226,85 @@ func TestWatchEndsWithItsLoop(t *testing.T) {
 		}
 		cancel()
 		break
+	}
+}
+
+// selectors are the names of a package that files use.
+func selectors(t *testing.T, pkg string, files ...string) map[string]bool {
+	t.Helper()
+	used := map[string]bool{}
+	for _, name := range files {
+		f, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(f, func(n ast.Node) bool {
+			if s, ok := n.(*ast.SelectorExpr); ok {
+				if x, ok := s.X.(*ast.Ident); ok && x.Name == pkg {
+					used[s.Sel.Name] = true
+				}
+			}
+			return true
+		})
+	}
+	return used
+}
+
+// The client has every operation of the interface but those of nodes.
+func TestEveryOperationIsInTheClient(t *testing.T) {
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	used := selectors(t, "rest", files...)
+	defined, err := filepath.Glob("../internal/rest/*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for _, name := range defined {
+		f, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if filepath.Base(name) == "nodes.go" {
+			continue
+		}
+		ast.Inspect(f, func(node ast.Node) bool {
+			v, ok := node.(*ast.ValueSpec)
+			if !ok || len(v.Values) != 1 {
+				return true
+			}
+			call, ok := v.Values[0].(*ast.CallExpr)
+			if !ok {
+				return true
+			}
+			fun := call.Fun
+			if x, ok := fun.(*ast.IndexListExpr); ok {
+				fun = x.X
+			}
+			if id, ok := fun.(*ast.Ident); ok && id.Name == "define" {
+				if n++; !used[v.Names[0].Name] {
+					t.Errorf("the client has no operation that asks for rest.%s", v.Names[0].Name)
+				}
+			}
+			return true
+		})
+	}
+	if n < 80 {
+		t.Errorf("only %d operations were found", n)
+	}
+}
+
+// Every group of operations has an example.
+func TestEveryGroupHasAnExample(t *testing.T) {
+	f, err := parser.ParseFile(token.NewFileSet(), "example_test.go", nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, g := range reflect.VisibleFields(reflect.TypeFor[client.Client]()) {
+		if g.IsExported() && f.Scope.Lookup("Example"+g.Type.Name()) == nil {
+			t.Errorf("there is no Example%s", g.Type.Name())
+		}
 	}
 }

@@ -1,7 +1,9 @@
 package client
 
 import (
+	"cmp"
 	"context"
+	"crypto/rand"
 	"iter"
 	"time"
 
@@ -57,23 +59,27 @@ func (i Instances) FollowLogs(ctx context.Context, id string, ask LogRequest) it
 }
 
 // Exec are sessions with instances: programs beside them, connections to their ports, copies
-// of files. A session goes on as long as somebody reads from it.
+// of files. A session goes on as long as somebody reads from it. Its key, under which it is
+// begun once however often that is asked for, is made up where none is given.
 type Exec struct{ group }
 
 // Start runs a program beside an instance.
 func (e Exec) Start(ctx context.Context, id string, start ExecStart) (session string, err error) {
+	start.Key = cmp.Or(start.Key, rand.Text())
 	v, err := call(ctx, e.group, rest.StartExec, rest.ExecIn{ID: id, Body: start})
 	return v.Session, err
 }
 
 // Forward begins a session that carries connections to ports of an instance.
 func (e Exec) Forward(ctx context.Context, id string, start ForwardStart) (session string, err error) {
+	start.Key = cmp.Or(start.Key, rand.Text())
 	v, err := call(ctx, e.group, rest.StartForward, rest.ForwardIn{ID: id, Body: start})
 	return v.Session, err
 }
 
 // Copy begins a session that carries a file or directory from or to an instance.
 func (e Exec) Copy(ctx context.Context, id string, start CopyStart) (session string, err error) {
+	start.Key = cmp.Or(start.Key, rand.Text())
 	v, err := call(ctx, e.group, rest.StartCopy, rest.CopyIn{ID: id, Body: start})
 	return v.Session, err
 }

@@ -150,37 +150,53 @@ func (f *Fake) begin(op string) (func(), error) {
 	return f.mu.Unlock, nil
 }
 
+// do runs the operation op under the lock, after Hook.
+func do[T any](f *Fake, op string, answer func() (T, error)) (T, error) {
+	end, err := f.begin(op)
+	if err != nil {
+		var none T
+		return none, err
+	}
+	defer end()
+	return answer()
+}
+
+// run is do for what answers nothing.
+func (f *Fake) run(op string, answer func() error) error {
+	_, err := do(f, op, func() (struct{}, error) { return struct{}{}, answer() })
+	return err
+}
+
+// give answers with a field.
+func give[T any](f *Fake, op string, from *T) (T, error) {
+	return do(f, op, func() (T, error) { return *from, nil })
+}
+
 func missing(what, name string) error {
 	return wire.Problemf(http.StatusNotFound, "not-found", "list what there is with: verge get "+what+"s", "no such "+what, "%s", name)
 }
 
 // Apply records the descriptor.
 func (f *Fake) Apply(ctx context.Context, source []byte, _ bool) (wire.ApplyResult, error) {
-	end, err := f.begin("apply")
-	if err != nil {
-		return wire.ApplyResult{}, err
-	}
-	defer end()
-	f.noteLocal(ctx)
-	f.Applied = append(f.Applied, append([]byte(nil), source...))
-	return f.ApplyAnswer, nil
+	return do(f, "apply", func() (wire.ApplyResult, error) {
+		f.noteLocal(ctx)
+		f.Applied = append(f.Applied, append([]byte(nil), source...))
+		return f.ApplyAnswer, nil
+	})
 }
 
 // Delete takes the application away at once.
 func (f *Fake) Delete(ctx context.Context, app string) error {
-	end, err := f.begin("delete")
-	if err != nil {
-		return err
-	}
-	defer end()
-	f.noteLocal(ctx)
-	for i := range f.Apps {
-		if f.Apps[i].Name == app {
-			f.Apps[i].Deleting = true
-			return nil
+	return f.run("delete", func() error {
+		f.noteLocal(ctx)
+		for i := range f.Apps {
+			if f.Apps[i].Name == app {
+				f.Apps[i].Deleting = true
+				return nil
+			}
 		}
-	}
-	return missing("application", app)
+		return missing("application", app)
+	})
 }
 
 // Applications are Apps.
@@ -212,60 +228,54 @@ func (f *Fake) Instance(_ context.Context, id wire.InstanceID) (wire.InstanceVie
 
 // Explain is one of Explanations.
 func (f *Fake) Explain(_ context.Context, id wire.InstanceID) (wire.Explanation, error) {
-	end, err := f.begin("explain")
-	if err != nil {
-		return wire.Explanation{}, err
-	}
-	defer end()
-	e, ok := f.Explanations[id]
-	if !ok {
-		return e, missing("instance", id)
-	}
-	return e, nil
+	return do(f, "explain", func() (wire.Explanation, error) {
+		e, ok := f.Explanations[id]
+		if !ok {
+			return e, missing("instance", id)
+		}
+		return e, nil
+	})
 }
 
 // Logs pages LogText; a negative offset counts lines from the end. With wait
 // it returns at once too.
 func (f *Fake) Logs(_ context.Context, id wire.InstanceID, q wire.LogAsk) (wire.LogChunk, error) {
-	end, err := f.begin("logs")
-	if err != nil {
-		return wire.LogChunk{}, err
-	}
-	defer end()
-	text, ok := f.LogText[id]
-	times := f.LogTimes[id]
-	switch {
-	case q.Former > len(f.FormerLogs[id]):
-		return wire.LogChunk{}, wire.Problemf(404, "no-former-log", "", "there is no such former log", "%s", id)
-	case q.Former > 0:
-		former := f.FormerLogs[id][q.Former-1]
-		text, times, ok = former.Text, former.Times, true
-	case q.Previous && f.PreviousLogs[id] == "":
-		return wire.LogChunk{}, wire.Problemf(404, "no-previous-run", "", "there is no previous run in this log", "%s", id)
-	case q.Previous:
-		text, times = f.PreviousLogs[id], nil
-	}
-	if !ok {
-		return wire.LogChunk{}, missing("instance", id)
-	}
-	offset := q.Offset
-	if offset < 0 {
-		offset = fromEnd(text, -offset)
-	}
-	if q.Since > 0 {
-		offset = max(offset, f.LogSince[id])
-	}
-	offset = min(offset, int64(len(text)))
-	data := text[offset:]
-	data = data[:min(len(data), q.Max)]
-	c := wire.LogChunk{Data: []byte(data), Next: offset + int64(len(data)), Former: q.Former}
-	if q.Former > 0 {
-		c.Worker = "edge/former"
-	}
-	if q.Times {
-		c.Times = times
-	}
-	return c, nil
+	return do(f, "logs", func() (wire.LogChunk, error) {
+		text, ok := f.LogText[id]
+		times := f.LogTimes[id]
+		switch {
+		case q.Former > len(f.FormerLogs[id]):
+			return wire.LogChunk{}, wire.Problemf(404, "no-former-log", "", "there is no such former log", "%s", id)
+		case q.Former > 0:
+			former := f.FormerLogs[id][q.Former-1]
+			text, times, ok = former.Text, former.Times, true
+		case q.Previous && f.PreviousLogs[id] == "":
+			return wire.LogChunk{}, wire.Problemf(404, "no-previous-run", "", "there is no previous run in this log", "%s", id)
+		case q.Previous:
+			text, times = f.PreviousLogs[id], nil
+		}
+		if !ok {
+			return wire.LogChunk{}, missing("instance", id)
+		}
+		offset := q.Offset
+		if offset < 0 {
+			offset = fromEnd(text, -offset)
+		}
+		if q.Since > 0 {
+			offset = max(offset, f.LogSince[id])
+		}
+		offset = min(offset, int64(len(text)))
+		data := text[offset:]
+		data = data[:min(len(data), q.Max)]
+		c := wire.LogChunk{Data: []byte(data), Next: offset + int64(len(data)), Former: q.Former}
+		if q.Former > 0 {
+			c.Worker = "edge/former"
+		}
+		if q.Times {
+			c.Times = times
+		}
+		return c, nil
+	})
 }
 
 // FakeLog is a log on a worker where an instance was.
@@ -303,68 +313,51 @@ func (f *Fake) Plugins(context.Context) ([]wire.PluginView, error) {
 
 // Entries are one of EntryLists.
 func (f *Fake) Entries(_ context.Context, cluster, worker string) ([]wire.EntryView, error) {
-	end, err := f.begin("entries")
-	if err != nil {
-		return nil, err
-	}
-	defer end()
-	list, ok := f.EntryLists[cluster+"/"+worker]
-	if !ok {
-		return nil, missing("worker", cluster+"/"+worker)
-	}
-	return list, nil
+	return do(f, "entries", func() ([]wire.EntryView, error) {
+		list, ok := f.EntryLists[cluster+"/"+worker]
+		if !ok {
+			return nil, missing("worker", cluster+"/"+worker)
+		}
+		return list, nil
+	})
 }
 
 // Events are those of EventList after a sequence number; it does not wait.
 func (f *Fake) Events(_ context.Context, after uint64, _ time.Duration) (wire.EventPage, error) {
-	end, err := f.begin("events")
-	if err != nil {
-		return wire.EventPage{}, err
-	}
-	defer end()
-	page := wire.EventPage{After: after}
-	for _, e := range f.EventList {
-		if e.Seq > after {
-			page.Events = append(page.Events, e)
-			page.After = e.Seq
+	return do(f, "events", func() (wire.EventPage, error) {
+		page := wire.EventPage{After: after}
+		for _, e := range f.EventList {
+			if e.Seq > after {
+				page.Events = append(page.Events, e)
+				page.After = e.Seq
+			}
 		}
-	}
-	return page, nil
+		return page, nil
+	})
 }
 
 // Status is State; its problems are an administrator's to see.
 func (f *Fake) Status(ctx context.Context) (wire.StatusView, error) {
-	end, err := f.begin("status")
-	if err != nil {
-		return wire.StatusView{}, err
-	}
-	defer end()
-	state := f.State
-	if !access.From(ctx).Admin {
-		state.Problems = nil
-	}
-	return state, nil
+	return do(f, "status", func() (wire.StatusView, error) {
+		state := f.State
+		if !access.From(ctx).Admin {
+			state.Problems = nil
+		}
+		return state, nil
+	})
 }
 
 // CreateToken records the request and answers TokenAnswer.
 func (f *Fake) CreateToken(_ context.Context, r wire.TokenRequest) (wire.TokenReply, error) {
-	end, err := f.begin("token")
-	if err != nil {
-		return wire.TokenReply{}, err
-	}
-	defer end()
-	f.TokenRequests = append(f.TokenRequests, r)
-	return f.TokenAnswer, nil
+	return do(f, "token", func() (wire.TokenReply, error) {
+		f.TokenRequests = append(f.TokenRequests, r)
+		return f.TokenAnswer, nil
+	})
 }
 
 // Join answers JoinAnswer.
 func (f *Fake) Join(context.Context, wire.JoinRequest) (wire.JoinReply, error) {
-	end, err := f.begin("join")
-	if err != nil {
-		return wire.JoinReply{}, err
-	}
-	defer end()
-	return f.JoinAnswer, nil
+	return give(f, "join", &f.JoinAnswer)
 }
 
 // Authenticate accepts Bearer and the tokens of People.

@@ -63,35 +63,29 @@ func (f *Fake) PutObject(ctx context.Context, in rest.ObjectUpload) (wire.Object
 
 // RemoveObject takes one out of ObjectList.
 func (f *Fake) RemoveObject(_ context.Context, namespace, name string) (wire.ObjectView, error) {
-	end, err := f.begin("remove object")
-	if err != nil {
-		return wire.ObjectView{}, err
-	}
-	defer end()
-	i := f.objectAt(namespace, name)
-	if i < 0 {
-		return wire.ObjectView{}, wire.NoObject(namespace, name)
-	}
-	v := f.ObjectList[i]
-	f.ObjectList = slices.Delete(f.ObjectList, i, i+1)
-	return v, nil
+	return do(f, "remove object", func() (wire.ObjectView, error) {
+		i := f.objectAt(namespace, name)
+		if i < 0 {
+			return wire.ObjectView{}, wire.NoObject(namespace, name)
+		}
+		v := f.ObjectList[i]
+		f.ObjectList = slices.Delete(f.ObjectList, i, i+1)
+		return v, nil
+	})
 }
 
 // Objects are ObjectList.
 func (f *Fake) Objects(_ context.Context, namespace string) ([]wire.ObjectView, error) {
-	end, err := f.begin("objects")
-	if err != nil {
-		return nil, err
-	}
-	defer end()
-	out := []wire.ObjectView{}
-	for _, v := range f.ObjectList {
-		if namespace == "" || v.Namespace == namespace {
-			out = append(out, v)
+	return do(f, "objects", func() ([]wire.ObjectView, error) {
+		out := []wire.ObjectView{}
+		for _, v := range f.ObjectList {
+			if namespace == "" || v.Namespace == namespace {
+				out = append(out, v)
+			}
 		}
-	}
-	slices.SortFunc(out, func(a, b wire.ObjectView) int { return strings.Compare(a.Name, b.Name) })
-	return out, nil
+		slices.SortFunc(out, func(a, b wire.ObjectView) int { return strings.Compare(a.Name, b.Name) })
+		return out, nil
+	})
 }
 
 func (f *Fake) objectAt(namespace, name string) int {

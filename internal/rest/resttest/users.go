@@ -12,19 +12,16 @@ import (
 
 // CreateUser adds to Users and answers with Secret as its token.
 func (f *Fake) CreateUser(_ context.Context, r wire.UserRequest) (wire.UserReply, error) {
-	end, err := f.begin("create-user")
-	if err != nil {
-		return wire.UserReply{}, err
-	}
-	defer end()
-	for _, u := range f.UserList {
-		if u.Name == r.Name {
-			return wire.UserReply{}, wire.Problemf(http.StatusConflict, "name-taken", "verge user grant "+r.Name, "there is such a user already", "%s", r.Name)
+	return do(f, "create-user", func() (wire.UserReply, error) {
+		for _, u := range f.UserList {
+			if u.Name == r.Name {
+				return wire.UserReply{}, wire.Problemf(http.StatusConflict, "name-taken", "verge user grant "+r.Name, "there is such a user already", "%s", r.Name)
+			}
 		}
-	}
-	u := wire.UserView{Name: r.Name, Roles: r.Roles, TokenExpires: f.TokenAnswer.Expires}
-	f.UserList = append(f.UserList, u)
-	return wire.UserReply{User: u, Token: f.TokenAnswer.Token}, nil
+		u := wire.UserView{Name: r.Name, Roles: r.Roles, TokenExpires: f.TokenAnswer.Expires}
+		f.UserList = append(f.UserList, u)
+		return wire.UserReply{User: u, Token: f.TokenAnswer.Token}, nil
+	})
 }
 
 // RotateToken answers with TokenAnswer.
@@ -36,18 +33,15 @@ func (f *Fake) RotateToken(_ context.Context, name string, _ time.Duration) (wir
 
 // RemoveUser takes it away from UserList.
 func (f *Fake) RemoveUser(_ context.Context, name string) error {
-	end, err := f.begin("delete-user")
-	if err != nil {
-		return err
-	}
-	defer end()
-	for i, u := range f.UserList {
-		if u.Name == name {
-			f.UserList = append(f.UserList[:i:i], f.UserList[i+1:]...)
-			return nil
+	return f.run("delete-user", func() error {
+		for i, u := range f.UserList {
+			if u.Name == name {
+				f.UserList = append(f.UserList[:i:i], f.UserList[i+1:]...)
+				return nil
+			}
 		}
-	}
-	return missing("user", name)
+		return missing("user", name)
+	})
 }
 
 // Grant adds roles to one of UserList.
@@ -111,25 +105,22 @@ func (f *Fake) Tokens(context.Context) ([]wire.TokenView, error) {
 
 // RevokeToken takes one away from TokenList, and those of which it is the maker.
 func (f *Fake) RevokeToken(_ context.Context, id string) ([]wire.TokenView, error) {
-	end, err := f.begin("revoke-token")
-	if err != nil {
-		return nil, err
-	}
-	defer end()
-	id = strings.TrimPrefix(id, "token/")
-	var gone, left []wire.TokenView
-	for _, v := range f.TokenList {
-		if strings.HasPrefix(v.ID, id) || strings.HasPrefix(v.By, "token/"+id) {
-			gone = append(gone, v)
-		} else {
-			left = append(left, v)
+	return do(f, "revoke-token", func() ([]wire.TokenView, error) {
+		id = strings.TrimPrefix(id, "token/")
+		var gone, left []wire.TokenView
+		for _, v := range f.TokenList {
+			if strings.HasPrefix(v.ID, id) || strings.HasPrefix(v.By, "token/"+id) {
+				gone = append(gone, v)
+			} else {
+				left = append(left, v)
+			}
 		}
-	}
-	if len(gone) == 0 {
-		return nil, missing("token", id)
-	}
-	f.TokenList = left
-	return gone, nil
+		if len(gone) == 0 {
+			return nil, missing("token", id)
+		}
+		f.TokenList = left
+		return gone, nil
+	})
 }
 
 // Audit answers with those of AuditEntries that a query asks for.

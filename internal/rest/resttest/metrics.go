@@ -9,6 +9,17 @@ import (
 	"github.com/verge-edge/verge/internal/wire"
 )
 
+// WorkerMetrics is Figures.
+func (f *Fake) WorkerMetrics(_ context.Context, cluster, worker string) ([]byte, error) {
+	return do(f, "worker-metrics", func() ([]byte, error) {
+		text, ok := f.Figures[cluster+"/"+worker]
+		if !ok {
+			return nil, missing("worker", worker)
+		}
+		return []byte(text), nil
+	})
+}
+
 // Exec asks ExecStep, which is called without the fake's lock: it may hold its
 // answer.
 func (f *Fake) Exec(ctx context.Context, q wire.ExecAsk) (wire.ExecAnswer, error) {
