@@ -39,12 +39,14 @@ func Example() {
 	}
 	c, err := client.New(where)
 	if err != nil {
-		log.Fatal(err)
+		fmt.Println(err)
+		return
 	}
 	defer c.Close()
 	status, err := c.System.Status(context.Background())
 	if err != nil {
-		log.Fatal(err)
+		fmt.Println(err)
+		return
 	}
 	fmt.Println(status.Name)
 	// Output: no context: true
@@ -65,9 +67,7 @@ func ExampleClient_Watch() {
 	c, ctx, end := begin(&resttest.Fake{InstanceList: []client.Instance{{Instance: wire.Instance{ID: "shop.web.0"}}}})
 	defer end()
 	for e, err := range c.Watch(ctx, client.WatchInstances, client.WatchWorkers) {
-		if err != nil {
-			log.Fatal(err)
-		}
+		check(err)
 		fmt.Println(strings.TrimSpace(e.Type + " " + e.Key))
 		if e.Type == "synced" { // from here on there are changes
 			break

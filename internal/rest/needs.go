@@ -171,7 +171,7 @@ func (s Site) locate(kind access.Kind, name string) (access.Object, error) {
 
 // namespace and cluster are found by their name alone.
 func namespace(param string) Finder { //nolint:unparam // see app
-	return named(param, func(name string) access.Object { return ofNamespaceNamed(name) })
+	return named(param, ofNamespaceNamed)
 }
 
 func cluster(param string) Finder { //nolint:unparam // see app

@@ -172,7 +172,7 @@ const (
 	// WatchKeepAlive is the longest silence of a watch, so that either side notices a dead
 	// link.
 	WatchKeepAlive = 15 * time.Second
-	// CodeTooManyWatches: there is no room for another watch.
+	// CodeTooManyWatches says that there is no room for another watch.
 	CodeTooManyWatches = "too-many-watches"
 	// NoticeHeader carries what the server has to say beside an answer.
 	NoticeHeader = "Verge-Notice"

@@ -69,7 +69,7 @@ type Cache struct {
 
 	mu sync.Mutex // guards below
 	// server is nil until somebody needs it, base the address of it on the loopback.
-	server *cache.Door
+	server *cache.Server
 	base   string
 	ended  bool
 }
@@ -168,7 +168,7 @@ func (s *Cache) openLocked() error {
 	}
 	s.base = ln.Addr().String()
 	if s.server == nil {
-		s.server = cache.NewDoor(s.cache, s.above, rec.Secret, s.o.Log)
+		s.server = cache.NewServer(s.cache, s.above, rec.Secret, s.o.Log)
 	}
 	s.serveLocked(ln)
 	return nil
@@ -230,7 +230,7 @@ func (s *Cache) Drain(ctx context.Context) {
 }
 
 // end listens nowhere any more. It returns the server that works, nil for none.
-func (s *Cache) end() *cache.Door {
+func (s *Cache) end() *cache.Server {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ended = true

@@ -344,10 +344,10 @@ func TestManyAtOnce(t *testing.T) {
 	all.Wait()
 }
 
-func door(t *testing.T, s *site) (base string, d *cache.Door) {
+func door(t *testing.T, s *site) (base string, d *cache.Server) {
 	t.Helper()
 	c := cache.New(cache.Options{Dir: t.TempDir(), Above: s, Fresh: always})
-	d = cache.NewDoor(c, s, []byte("secret"), slog.New(slog.DiscardHandler))
+	d = cache.NewServer(c, s, []byte("secret"), slog.New(slog.DiscardHandler))
 	srv := httptest.NewUnstartedServer(nil)
 	served := make(chan error, 1)
 	go func() { served <- d.Serve(srv.Listener) }()

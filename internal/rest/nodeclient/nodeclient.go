@@ -15,7 +15,7 @@ import (
 	"github.com/verge-edge/verge/internal/wire"
 )
 
-// CodeUnreachable: nobody answered, now; it may be worth trying again.
+// CodeUnreachable says that nobody answered, now; it may be worth trying again.
 const CodeUnreachable = transport.CodeUnreachable
 
 // Object is an object and its content.

@@ -75,7 +75,7 @@ func (s *Server) lists() eventstream.Lists {
 	status, _ := s.backend.(rest.Status)
 	return eventstream.Lists{
 		Applications: listOf(s, rest.ListApplications.Operation, rest.Applications.Applications),
-		Instances: listOf(s, rest.ListInstances.Operation, func(b rest.Instances, ctx context.Context) ([]wire.InstanceView, error) { //nolint:revive // as a method has them
+		Instances: listOf(s, rest.ListInstances.Operation, func(b rest.Instances, ctx context.Context) ([]wire.InstanceView, error) {
 			return b.Instances(ctx, "", "")
 		}),
 		Clusters:   listOf(s, rest.ListClusters.Operation, rest.Clusters.Clusters),

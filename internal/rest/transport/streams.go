@@ -34,7 +34,7 @@ func (c *Conn) open(ctx context.Context, r rest.Request, set func(*http.Request)
 		return nil, errors.Join(err, body.Close())
 	}
 	set(req)
-	resp, err := c.http.Do(req) //nolint:bodyclose // the caller closes it, with what surrounds it
+	resp, err := c.http.Do(req)
 	if err != nil {
 		return nil, errors.Join(c.transportError(err), body.Close())
 	}

@@ -17,13 +17,13 @@ import (
 	"github.com/verge-edge/verge/internal/wire"
 )
 
-// Bounds of the door.
+// Bounds of the server.
 const (
 	maxMoving     = 32 // requests at a time
 	headerTimeout = 5 * time.Second
 	idleTimeout   = 30 * time.Second
 	maxHeader     = 16 << 10
-	doorStall     = 30 * time.Second
+	transferStall     = 30 * time.Second
 )
 
 // Putter takes what instances put.
@@ -31,10 +31,10 @@ type Putter interface {
 	Put(ctx context.Context, in rest.ObjectUpload) (wire.ObjectView, error)
 }
 
-// Door is the HTTP interface that instances have: GET, HEAD and PUT of
+// Server is the HTTP interface that instances have: GET, HEAD and PUT of
 // /KEY/NAMESPACE/NAME, where the key is made for the namespace. Who has no key of a
 // namespace finds nothing in it, not even that it is there.
-type Door struct {
+type Server struct {
 	cache  *Cache
 	put    Putter
 	secret []byte
@@ -42,29 +42,29 @@ type Door struct {
 	moving chan struct{}
 }
 
-// NewDoor makes the interface to a cache. The same secret makes the same keys.
-func NewDoor(c *Cache, put Putter, secret []byte, log *slog.Logger) *Door {
-	d := &Door{cache: c, put: put, secret: secret, moving: make(chan struct{}, maxMoving)}
+// NewServer makes the interface to a cache. The same secret makes the same keys.
+func NewServer(c *Cache, put Putter, secret []byte, log *slog.Logger) *Server {
+	s := &Server{cache: c, put: put, secret: secret, moving: make(chan struct{}, maxMoving)}
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /{key}/{namespace}/{name...}", d.guard(d.get)) // and HEAD
-	mux.HandleFunc("PUT /{key}/{namespace}/{name...}", d.guard(d.putObject))
-	d.http = &http.Server{
+	mux.HandleFunc("GET /{key}/{namespace}/{name...}", s.guard(s.get)) // and HEAD
+	mux.HandleFunc("PUT /{key}/{namespace}/{name...}", s.guard(s.putObject))
+	s.http = &http.Server{
 		Handler: mux, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
-	return d
+	return s
 }
 
 // Key of a namespace.
-func (d *Door) Key(namespace string) string {
-	m := hmac.New(sha256.New, d.secret)
+func (s *Server) Key(namespace string) string {
+	m := hmac.New(sha256.New, s.secret)
 	_, _ = m.Write([]byte("objects of " + namespace)) // never fails
 	return hex.EncodeToString(m.Sum(nil)[:16])
 }
 
-// Serve answers on a listener until that is closed, or the door.
-func (d *Door) Serve(ln net.Listener) error {
-	if err := d.http.Serve(accept.Listener(ln)); !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, net.ErrClosed) {
+// Serve answers on a listener until that is closed, or the server.
+func (s *Server) Serve(ln net.Listener) error {
+	if err := s.http.Serve(accept.Listener(ln)); !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, net.ErrClosed) {
 		return err
 	}
 	return nil
@@ -72,16 +72,16 @@ func (d *Door) Serve(ln net.Listener) error {
 
 // Drain accepts nothing more, and waits until all that is under way has ended, or ctx is
 // done.
-func (d *Door) Drain(ctx context.Context) error { return d.http.Shutdown(ctx) }
+func (s *Server) Drain(ctx context.Context) error { return s.http.Shutdown(ctx) }
 
 // Close ends all that is open.
-func (d *Door) Close() error { return d.http.Close() }
+func (s *Server) Close() error { return s.http.Close() }
 
 // guard lets those in who have the key.
-func (d *Door) guard(h func(w http.ResponseWriter, r *http.Request) error) http.HandlerFunc {
+func (s *Server) guard(h func(w http.ResponseWriter, r *http.Request) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		namespace := r.PathValue("namespace")
-		if !hmac.Equal([]byte(r.PathValue("key")), []byte(d.Key(namespace))) {
+		if !hmac.Equal([]byte(r.PathValue("key")), []byte(s.Key(namespace))) {
 			refuse(w, wire.Problemf(http.StatusForbidden, "not-yours", "use $VERGE_OBJECTS/$VERGE_NAMESPACE/NAME", "not allowed", "this address is not for objects of namespace %q", namespace[:min(len(namespace), 63)]))
 			return
 		}
@@ -91,8 +91,8 @@ func (d *Door) guard(h func(w http.ResponseWriter, r *http.Request) error) http.
 			return
 		}
 		select {
-		case d.moving <- struct{}{}:
-			defer func() { <-d.moving }()
+		case s.moving <- struct{}{}:
+			defer func() { <-s.moving }()
 		default:
 			refuse(w, wire.Problemf(http.StatusServiceUnavailable, "busy", "try again in a moment", "too many objects are being moved", "%d at a time", maxMoving))
 			return
@@ -122,7 +122,7 @@ func (m *moved) WriteHeader(status int) {
 
 func (m *moved) Write(p []byte) (int, error) {
 	m.begun = true
-	_ = m.c.SetWriteDeadline(time.Now().Add(doorStall)) // test recorders have none
+	_ = m.c.SetWriteDeadline(time.Now().Add(transferStall)) // test recorders have none
 	return m.ResponseWriter.Write(p)
 }
 
@@ -134,8 +134,8 @@ func refuse(w http.ResponseWriter, err error) {
 	rest.WriteProblem(w, p)
 }
 
-func (d *Door) get(w http.ResponseWriter, r *http.Request) error {
-	f, err := d.cache.Open(r.Context(), r.PathValue("namespace"), r.PathValue("name"))
+func (s *Server) get(w http.ResponseWriter, r *http.Request) error {
+	f, err := s.cache.Open(r.Context(), r.PathValue("namespace"), r.PathValue("name"))
 	if err != nil {
 		return err
 	}
@@ -143,7 +143,7 @@ func (d *Door) get(w http.ResponseWriter, r *http.Request) error {
 	return server.ServeObject(w, r, f.View, f)
 }
 
-func (d *Door) putObject(w http.ResponseWriter, r *http.Request) error {
+func (s *Server) putObject(w http.ResponseWriter, r *http.Request) error {
 	in, err := server.UploadOf(r)
 	if err == nil {
 		err = wire.CheckObjectName(in.Name)
@@ -152,7 +152,7 @@ func (d *Door) putObject(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	in.Body = &movedBody{r: r, c: http.NewResponseController(w)}
-	v, err := d.put.Put(r.Context(), in)
+	v, err := s.put.Put(r.Context(), in)
 	if err != nil {
 		var p *wire.Problem
 		if errors.As(err, &p) && p.Status != 0 {
@@ -160,7 +160,7 @@ func (d *Door) putObject(w http.ResponseWriter, r *http.Request) error {
 		}
 		return wire.Problemf(http.StatusServiceUnavailable, "cluster-away", "try again when the cluster can be reached", "the object could not be stored", "%s of namespace %s: %v", in.Name, in.Namespace, err)
 	}
-	d.cache.Changed(in.Namespace, in.Name)
+	s.cache.Changed(in.Namespace, in.Name)
 	return server.WriteObject(w, v)
 }
 
@@ -171,6 +171,6 @@ type movedBody struct {
 }
 
 func (m *movedBody) Read(p []byte) (int, error) {
-	_ = m.c.SetReadDeadline(time.Now().Add(doorStall)) // test recorders have none
+	_ = m.c.SetReadDeadline(time.Now().Add(transferStall)) // test recorders have none
 	return m.r.Body.Read(p)
 }
