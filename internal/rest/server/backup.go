@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/internal/rest"
+	"github.com/verge-edge/verge/internal/rest/server/audit"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -22,7 +23,7 @@ func (backupSubject) Subject() (on, detail string) { return "system/backup", "wi
 
 func (s *Server) backup(w http.ResponseWriter, r *http.Request) {
 	// Before anything leaves: what could not be recorded is not given out.
-	if err := s.begin(r.Context(), declared{id: rest.TakeBackup.ID}, rest.Question{In: backupSubject{}}); err != nil {
+	if err := s.audit.Begin(r.Context(), audit.Operation{ID: rest.TakeBackup.ID}, rest.Question{In: backupSubject{}}); err != nil {
 		s.fail(w, err)
 		return
 	}

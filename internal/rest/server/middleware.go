@@ -13,6 +13,7 @@ import (
 
 	"github.com/verge-edge/verge/internal/access"
 	"github.com/verge-edge/verge/internal/rest"
+	"github.com/verge-edge/verge/internal/rest/server/audit"
 	"github.com/verge-edge/verge/internal/rest/server/drain"
 	"github.com/verge-edge/verge/internal/rest/server/httplistener"
 	"github.com/verge-edge/verge/internal/wire"
@@ -141,9 +142,9 @@ func (s *Server) limit(next http.Handler) http.Handler {
 func (s *Server) authenticate(next *http.ServeMux) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, pattern := next.Handler(r)
-		r = r.WithContext(withPeer(r))
+		r = r.WithContext(audit.WithPeer(r))
 		d, declared := s.declared[pattern]
-		if d.needs.Open {
+		if d.Needs.Open {
 			setWho(w, "unauthenticated")
 			// A slot in the table of connections is for who is known.
 			w.Header().Set("Connection", "close")
@@ -151,18 +152,18 @@ func (s *Server) authenticate(next *http.ServeMux) http.Handler {
 			return
 		}
 		caller, problem := s.identify(r)
-		if problem == nil && caller.Node && !d.needs.Nodes {
+		if problem == nil && caller.Node && !d.Needs.Nodes {
 			problem = wire.Problemf(http.StatusForbidden, "not-for-nodes", "use a context (verge context list)", "not allowed", "%s may ask for objects and certificates here, and nothing else", caller.Name)
 		}
 		if problem == nil && !declared && pattern != unmatchedPattern {
 			problem = undeclared(pattern)
 		}
 		if problem != nil {
-			what := d.id
+			what := d.ID
 			if what == "" {
 				what = r.Method
 			}
-			s.refused(r.Context(), wire.AuditEntry{Who: caller.Name, From: PeerOf(r.Context()), What: what}, problem.Code)
+			s.audit.Refused(r.Context(), wire.AuditEntry{Who: caller.Name, From: audit.PeerOf(r.Context()), What: what}, problem.Code)
 			w.Header().Set("Connection", "close")
 			if problem.Status == http.StatusUnauthorized {
 				w.Header().Set("WWW-Authenticate", "Bearer")

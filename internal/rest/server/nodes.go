@@ -4,13 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
-	"sync/atomic"
 	"time"
 
-	// rate: token bucket, already linked by the bus.
-	"golang.org/x/time/rate"
-
 	"github.com/verge-edge/verge/internal/rest"
+	"github.com/verge-edge/verge/internal/rest/server/audit"
 	"github.com/verge-edge/verge/internal/rest/server/limit"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -36,25 +33,18 @@ type limits struct {
 	renewals  *limit.Sources // of requests to renew
 	guesses   *limit.Sources // of refused credentials
 	trusted   *limit.Trusted
-
-	// What is refused is recorded up to these.
-	refusals    *limit.Sources
-	allRefusals *rate.Limiter
-	unrecorded  *atomic.Int64 // refusals since the last that was
 }
 
 func newLimits() limits {
 	return limits{
 		joins: limit.NewSources(joinsPerSecond, joinBurst), goodJoins: limit.NewSources(goodPerSecond, goodBurst),
 		renewals: limit.NewSources(renewalsPerSecond, renewalBurst), guesses: limit.NewSources(guessesPerSecond, guessBurst),
-		trusted:  new(limit.Trusted),
-		refusals: limit.NewSources(refusalsPerSecond, refusalBurst), allRefusals: rate.NewLimiter(allRefusalsPerSecond, allRefusalBurst),
-		unrecorded: new(atomic.Int64),
+		trusted: new(limit.Trusted),
 	}
 }
 
 func (s *Server) join(ctx context.Context, in *rest.JoinIn) (wire.JoinReply, error) {
-	peer := PeerOf(ctx)
+	peer := audit.PeerOf(ctx)
 	if s.limits.joins.Exhausted(peer, time.Now()) || !s.limits.goodJoins.Allow(peer, time.Now()) {
 		return wire.JoinReply{}, wire.Problemf(http.StatusTooManyRequests, "too-many-joins", "wait a second and try again",
 			"too many join requests", "at most %d a second are answered from one address that are refused, and %d of all", joinsPerSecond, goodPerSecond)
@@ -92,7 +82,7 @@ func (s *Server) leave(ctx context.Context, in *rest.LeaveIn) (rest.None, error)
 }
 
 func (s *Server) mayRenew(ctx context.Context) error {
-	if s.limits.renewals.Allow(PeerOf(ctx), time.Now()) {
+	if s.limits.renewals.Allow(audit.PeerOf(ctx), time.Now()) {
 		return nil
 	}
 	return wire.Problemf(http.StatusTooManyRequests, "too-many-renewals", "wait a second and try again",

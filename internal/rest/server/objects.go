@@ -13,6 +13,7 @@ import (
 	"github.com/verge-edge/verge/internal/access"
 	"github.com/verge-edge/verge/internal/ranges"
 	"github.com/verge-edge/verge/internal/rest"
+	"github.com/verge-edge/verge/internal/rest/server/audit"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -178,7 +179,7 @@ func (s *Server) noteObject(r *http.Request, what string, err error) error {
 		return err
 	}
 	on := objectSubject(r.PathValue("namespace") + "/" + r.PathValue("name"))
-	return s.record(r.Context(), declared{id: what, needs: rest.StoreObjects}, rest.Question{In: on}, nil, nil)
+	return s.audit.Record(r.Context(), audit.Operation{ID: what, Needs: rest.StoreObjects}, rest.Question{In: on}, nil, nil)
 }
 
 // objectSubject is what the audit log says that was put or removed.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/verge-edge/verge/internal/access"
 	"github.com/verge-edge/verge/internal/rest"
+	"github.com/verge-edge/verge/internal/rest/server/audit"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -69,7 +70,7 @@ func (s *Server) serve(o *rest.Operation, f rest.Handler) {
 		return
 	}
 	n := s.declare(o, o.ID)
-	recorded := n.needs.Recorded(o.Method)
+	recorded := n.Needs.Recorded(o.Method)
 	s.mux.HandleFunc(o.Pattern(), func(w http.ResponseWriter, r *http.Request) {
 		asks, problem := in.Read(w, r)
 		if problem != nil {
@@ -117,11 +118,11 @@ func (s *Server) stream(o *rest.Operation, h http.HandlerFunc) {
 	}
 	s.mux.HandleFunc(o.Pattern(), func(w http.ResponseWriter, r *http.Request) {
 		q := rest.Question{Param: r.PathValue}
-		err := s.permit(r.Context(), n.needs, q)
-		if err == nil && n.needs.Recorded(o.Method) {
-			err = s.begin(r.Context(), n, q)
+		err := s.permit(r.Context(), n.Needs, q)
+		if err == nil && n.Needs.Recorded(o.Method) {
+			err = s.audit.Begin(r.Context(), n, q)
 		} else if err != nil {
-			err = s.record(r.Context(), n, q, nil, err)
+			err = s.audit.Record(r.Context(), n, q, nil, err)
 		}
 		if err != nil {
 			s.fail(w, err)
@@ -135,8 +136,8 @@ func (s *Server) stream(o *rest.Operation, h http.HandlerFunc) {
 func (s *Server) fail(w http.ResponseWriter, err error) { rest.WriteProblem(w, rest.ProblemOf(err)) }
 
 // declare notes what an operation needs. What is wrong with that New returns.
-func (s *Server) declare(o *rest.Operation, id string) declared {
-	d := declared{id: id, needs: o.Needs}
+func (s *Server) declare(o *rest.Operation, id string) audit.Operation {
+	d := audit.Operation{ID: id, Needs: o.Needs}
 	if o.Needs.Verb == "" {
 		return d // refused, see authenticate
 	}
@@ -148,26 +149,26 @@ func (s *Server) declare(o *rest.Operation, id string) declared {
 }
 
 // perform does what is asked for if who asks may do that, and records it.
-func (s *Server) perform(ctx context.Context, n declared, recorded bool, in any, f rest.Handler) (out any, err error) {
+func (s *Server) perform(ctx context.Context, n audit.Operation, recorded bool, in any, f rest.Handler) (out any, err error) {
 	q := rest.Asked(in)
-	err = s.permit(ctx, n.needs, q)
+	err = s.permit(ctx, n.Needs, q)
 	switch {
 	case err != nil:
-		err = s.record(ctx, n, q, nil, err)
+		err = s.audit.Record(ctx, n, q, nil, err)
 	case !recorded:
 		out, err = f(ctx, in)
-	case n.needs.Verb == access.Exec:
-		if err = s.begin(ctx, n, q); err == nil {
+	case n.Needs.Verb == access.Exec:
+		if err = s.audit.Begin(ctx, n, q); err == nil {
 			out, err = f(ctx, in)
 		}
 	default:
 		out, err = f(ctx, in)
-		err = s.record(ctx, n, q, out, err)
+		err = s.audit.Record(ctx, n, q, out, err)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return s.visible(ctx, n.needs, out)
+	return s.visible(ctx, n.Needs, out)
 }
 
 // visible is of an answer what who asks may see.

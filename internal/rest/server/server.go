@@ -30,6 +30,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/internal/rest"
+	"github.com/verge-edge/verge/internal/rest/server/audit"
 	"github.com/verge-edge/verge/internal/rest/server/drain"
 	"github.com/verge-edge/verge/internal/rest/server/eventstream"
 	"github.com/verge-edge/verge/internal/rest/server/httplistener"
@@ -123,10 +124,11 @@ type Server struct {
 	mux       *http.ServeMux
 	handler   http.Handler
 	doc       *schema.Document
-	declared  map[string]declared // by pattern
-	wrong     []error             // found in what is declared
+	declared  map[string]audit.Operation // by pattern
+	wrong     []error                    // found in what is declared
 
 	limits   limits
+	audit    *audit.Log
 	drain    *drain.Drain
 	watches  *eventstream.Streams
 	sessions *sessions.Sessions
@@ -137,12 +139,6 @@ type Server struct {
 	http     *http.Server
 	listener net.Listener
 	served   chan struct{}
-}
-
-// declared is an operation and what it needs.
-type declared struct {
-	id    string
-	needs rest.Need
 }
 
 // New checks o and builds the server; nothing listens before Start.
@@ -164,12 +160,13 @@ func build(o Options) (*Server, error) {
 	s := &Server{
 		backend: o.Backend, site: rest.Site{Name: o.Site, Locate: o.Backend.Locate}, referrals: o.Referrals,
 		authorize: o.Authorize, notice: o.Notice, log: o.Log, version: cmp.Or(o.Version, "unknown"), addr: o.Addr,
-		timeouts: o.Timeouts.withDefaults(), metrics: o.Metrics, mux: http.NewServeMux(), declared: map[string]declared{},
+		timeouts: o.Timeouts.withDefaults(), metrics: o.Metrics, mux: http.NewServeMux(), declared: map[string]audit.Operation{},
 		limits: newLimits(), drain: drain.New(), transfers: make(chan struct{}, maxTransfers),
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
+	s.audit = audit.New(s.backend, s.site, s.log)
 	if o.TLS != nil {
 		s.tls = harden(o.TLS)
 	}
