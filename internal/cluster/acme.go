@@ -189,7 +189,7 @@ func (m *model) acmeKey(key string) error {
 func (m *model) acmeFile(key string) error {
 	parts := strings.Split(key, "/")
 	name := parts[len(parts)-1]
-	known := false
+	var known bool
 	switch ext := path.Ext(name); {
 	case parts[0] == "certificates" && len(parts) == 4:
 		known = strings.TrimSuffix(name, ext) == parts[2] && (ext == ".crt" || ext == ".key" || ext == ".json")
