@@ -220,12 +220,8 @@ func (m *model) lookMoves(now time.Time) {
 	maps.DeleteFunc(m.near.moved, func(_ string, at time.Time) bool { return now.Sub(at) > sla.Rest })
 }
 
-// movedFor begins why an instance was moved; roomFor follows where it made room, which is
-// not for its own agreement.
-const (
-	movedFor = wire.WhyMoved + ": "
-	roomFor  = "makes room for "
-)
+// roomFor begins why an instance is to be moved that makes room for another.
+const roomFor = "makes room for "
 
 // recallMoves takes from what was read from the store when services were moved for their
 // agreement last, so that a restart of this process does not move them sooner, and which
@@ -236,7 +232,7 @@ func (m *model) recallMoves(now time.Time) {
 			m.near.windows[i.ID] = &sampled{incarnation: i.Incarnation, at: now, window: sla.Least(rigidness(s))}
 		}
 		for _, h := range i.History {
-			if age := now.Sub(h.At); strings.HasPrefix(h.Why, movedFor) && !strings.HasPrefix(h.Why, movedFor+roomFor) && age >= 0 && age <= sla.Rest && h.At.After(m.near.moved[i.App+"."+i.Service]) {
+			if age := now.Sub(h.At); h.Because() == wire.CauseMoved && age >= 0 && age <= sla.Rest && h.At.After(m.near.moved[i.App+"."+i.Service]) {
 				m.near.moved[i.App+"."+i.Service] = h.At
 			}
 		}

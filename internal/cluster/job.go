@@ -165,9 +165,6 @@ func hasProcess(i *wire.Instance) bool {
 	return i.State == wire.Running || i.State == wire.WorkerScheduled || i.Leaving != nil
 }
 
-// hasCompleted says whether an instance of a job has completed.
-func hasCompleted(i *wire.Instance) bool { return i.State == wire.Terminated && i.Reason == completed }
-
 // fulfilJob makes the instances of a job: one for each index, of its latest run. One of
 // a run before is ended first, so that no index runs twice.
 func (t *tx) fulfilJob(s *wire.Share, now time.Time) {
@@ -205,7 +202,7 @@ func (t *tx) fulfilJob(s *wire.Share, now time.Time) {
 		case old.Job != nil && old.Job.Run == rec.Run.N:
 			r := jobMark(s, &rec, o)
 			again := r.N > old.Restarted && !hasProcess(old) && (old.State == wire.Terminated || old.Job.Over != "")
-			if !again && (old.State != wire.Terminated || hasCompleted(old) || old.Job.Over != "") {
+			if !again && (old.State != wire.Terminated || old.Completed() || old.Job.Over != "") {
 				continue
 			}
 			if again {
@@ -253,7 +250,7 @@ func jobMark(s *wire.Share, r *jobRecord, ordinal int) wire.Restart {
 func (t *tx) halt(id wire.InstanceID, why string, now time.Time) {
 	i := *t.Inst(id)
 	drop(&i)
-	if i.Job != nil && i.Job.Over == "" && !hasCompleted(&i) {
+	if i.Job != nil && i.Job.Over == "" && !i.Completed() {
 		try := *i.Job
 		try.Over = why
 		i.Job = &try
@@ -289,7 +286,7 @@ func (t *tx) indexes(s *wire.Share, run uint64) []job.Index {
 		switch {
 		case hasProcess(i):
 			x.Phase = job.Runs
-		case mine && hasCompleted(i):
+		case mine && i.Completed():
 			x.Phase = job.Completed
 		case mine && (halted(i) || i.State == wire.Terminated):
 			x.Phase = job.Failed
@@ -385,7 +382,7 @@ func (t *tx) afterAll(i wire.Instance, by string, st wire.InstanceStatus, now ti
 // a worker says st: whatever runs in its place is not needed.
 func (t *tx) doneThere(i *wire.Instance, st wire.InstanceStatus) bool {
 	o := t.m.Orders[i.Shadow.Worker+"."+i.ID]
-	return t.m.jobOf(i) != nil && i.Job != nil && o != nil && o.Job != nil && o.Job.Run == i.Job.Run && !hasCompleted(i) &&
+	return t.m.jobOf(i) != nil && i.Job != nil && o != nil && o.Job != nil && o.Job.Run == i.Job.Run && !i.Completed() &&
 		st.Incarnation == i.Shadow.Incarnation && st.Phase == wire.PhaseExited && st.LastExit != nil && life.Clean(*st.LastExit)
 }
 
@@ -393,7 +390,7 @@ func (t *tx) doneThere(i *wire.Instance, st wire.InstanceStatus) bool {
 // One that its worker refused, or that was told to end, has not been tried.
 func (t *tx) attempted(was *wire.Instance, i wire.Instance, now time.Time) wire.Instance {
 	s := t.m.jobOf(&i)
-	if s == nil || i.Job == nil || halted(&i) || i.State != wire.Failed || was.State != wire.Running && was.State != wire.WorkerScheduled || strings.HasPrefix(i.Reason, refusedThere) {
+	if s == nil || i.Job == nil || halted(&i) || i.State != wire.Failed || was.State != wire.Running && was.State != wire.WorkerScheduled || i.Because() == wire.CauseRefused {
 		return i
 	}
 	said := i.Reason

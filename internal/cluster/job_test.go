@@ -40,7 +40,7 @@ func (s *sim) ends(after int, fails map[int]int) {
 
 func (s *sim) completed() (n int) {
 	for _, i := range s.m.Insts {
-		if hasCompleted(i) {
+		if i.Completed() {
 			n++
 		}
 	}
@@ -136,7 +136,7 @@ func TestJobDeadline(t *testing.T) {
 		t.Errorf("%d run, %d completed\n%s", s.running("task"), s.completed(), s.dump())
 	}
 	for o := range 5 {
-		if i := s.inst(fmt.Sprintf("app.task.%d", o)); i.State != wire.Terminated || !hasCompleted(i) && !strings.Contains(i.Reason+i.Job.Over, "deadline") {
+		if i := s.inst(fmt.Sprintf("app.task.%d", o)); i.State != wire.Terminated || !i.Completed() && !strings.Contains(i.Reason+i.Job.Over, "deadline") {
 			t.Errorf("%s is %s: %s", i.ID, i.State, i.Reason)
 		}
 	}
@@ -269,13 +269,13 @@ func TestJobsInTrouble(t *testing.T) {
 			}
 			s.tick(time.Second)
 			for id := range done {
-				if i := s.inst(id); !hasCompleted(i) {
+				if i := s.inst(id); !i.Completed() {
 					t.Fatalf("seed %d: %s had completed\n%s", seed, id, s.dump())
 				}
 			}
 			active := 0
 			for id, i := range s.m.Insts {
-				if hasCompleted(i) {
+				if i.Completed() {
 					done[id] = true
 				} else if hasProcess(i) {
 					active++

@@ -53,7 +53,7 @@ func (t *tx) takeDone(s *wire.Share, rec *jobRecord, done *wire.JobDone, now tim
 		}
 		id := instanceID(s.App, s.Service, o)
 		old := t.Inst(id)
-		if old != nil && (old.Job != nil && old.Job.Run == rec.Run.N && hasCompleted(old) || t.runsNow(old)) {
+		if old != nil && (old.Job != nil && old.Job.Run == rec.Run.N && old.Completed() || t.runsNow(old)) {
 			continue
 		}
 		i := wire.Instance{
@@ -65,7 +65,7 @@ func (t *tx) takeDone(s *wire.Share, rec *jobRecord, done *wire.JobDone, now tim
 		if old != nil {
 			i.Incarnation, i.Given, i.Starts, i.Ran = old.Incarnation, old.Given, old.Starts, old.Ran
 		}
-		t.Put(t.Advance(i, wire.Terminated, now, t.m.Tier(), completed))
+		t.Put(t.AdvanceFor(i, wire.Terminated, now, t.m.Tier(), wire.CauseCompleted, "completed"))
 		n++
 	}
 	t.Event("service/"+key, "restored from a backup: the root knows of %d indexes that have completed here since that was made", n)

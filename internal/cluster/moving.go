@@ -126,11 +126,14 @@ func (t *tx) takeOver(i wire.Instance, w *state.Worker, st wire.InstanceStatus, 
 	was, old := t.m.Workers[i.Worker], &wire.Placement{Worker: i.Worker, Incarnation: i.Incarnation, Started: now.Round(0), Restarted: i.Restarted}
 	switch i.State {
 	case wire.Running, wire.Failed:
-		why := wire.WhyMoved + ", as its own is drained"
-		if i.Moving.For != "" {
-			why = movedFor + i.Moving.For
+		cause, why := wire.CauseDrained, "moved to another worker, as its own is drained"
+		switch {
+		case strings.HasPrefix(i.Moving.For, roomFor):
+			cause, why = wire.CauseMadeRoom, "moved to another worker: "+i.Moving.For
+		case i.Moving.For != "":
+			cause, why = wire.CauseMoved, "moved to another worker: "+i.Moving.For
 		}
-		i = t.Advance(i, wire.WorkerScheduled, now, t.m.Tier(), why)
+		i = t.AdvanceFor(i, wire.WorkerScheduled, now, t.m.Tier(), cause, why)
 	}
 	if was != nil && !was.Suspect {
 		i.Leaving = old

@@ -175,7 +175,7 @@ func (t *tx) preempt(i wire.Instance, s *wire.Share, d place.Decision, avoid []s
 		case t.askAway(v.ID, roomFor+by, now):
 			asked++
 		default:
-			t.displace(v.ID, displacedBy+by, now)
+			t.displace(v.ID, "displaced by "+by, now)
 		}
 	}
 	t.claim(worker, &i, s)
@@ -254,20 +254,17 @@ func (t *tx) displace(id wire.InstanceID, why string, now time.Time) {
 	t.refit(i.Worker, i.App, i.Service)
 	t.rehold(i.Worker, t.m.Workers[i.Worker], t.used()[i.Worker])
 	leaving := &wire.Placement{Worker: i.Worker, Incarnation: i.Incarnation, Started: now.Round(0), Restarted: i.Restarted}
-	i = t.Advance(i, wire.Failed, now, t.m.Tier(), why)
+	i = t.AdvanceFor(i, wire.Failed, now, t.m.Tier(), wire.CauseDisplaced, why)
 	i = t.Advance(i, wire.Requested, now, t.m.Tier(), why)
 	i.Leaving, i.Worker, i.LastExit, i.Unreachable = leaving, "", nil, false
 	t.Put(i)
 	t.victims = append(t.victims, id)
 }
 
-// displacedBy begins why an instance was ended for another.
-const displacedBy = wire.WhyDisplaced
-
 // displacement is when an instance was displaced last, and by what; nil for never.
 func displacement(i *wire.Instance) *wire.Transition {
 	for k := range slices.Backward(i.History) {
-		if h := &i.History[k]; h.To == wire.Failed && strings.HasPrefix(h.Why, displacedBy) {
+		if h := &i.History[k]; h.To == wire.Failed && h.Because() == wire.CauseDisplaced {
 			return h
 		}
 	}

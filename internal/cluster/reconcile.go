@@ -35,12 +35,8 @@ const (
 
 // Why an instance ended: it was asked to, or it was done.
 const (
-	stopped   = "stopped"
-	completed = "completed"
+	stopped = "stopped"
 )
-
-// refusedThere begins why an instance failed that its worker had no room for.
-const refusedThere = "refused by its worker"
 
 // step is one pass of the cluster's loop: it compares what should be with what
 // is and collects in a tx what has to change. It is a function of the model and
@@ -143,7 +139,7 @@ func (t *tx) fulfil(s *wire.Share, now time.Time) {
 		id := instanceID(s.App, s.Service, o)
 		old := t.Inst(id)
 		again := runAgain(old, s)
-		if old != nil && again == "" && (old.State != wire.Terminated || old.Reason == completed) {
+		if old != nil && again == "" && (old.State != wire.Terminated || old.Completed()) {
 			continue
 		}
 		why := "taken over from the root"
@@ -240,7 +236,7 @@ func (t *tx) silent(i wire.Instance, w *state.Worker, now time.Time) wire.Instan
 func (t *tx) heard(i wire.Instance, w *state.Worker, st wire.InstanceStatus, now time.Time) wire.Instance {
 	by := "worker/" + w.Info.Name
 	i.Unreachable = false
-	if hasCompleted(&i) && t.m.jobOf(&i) != nil {
+	if i.Completed() && t.m.jobOf(&i) != nil {
 		return i // and that is all there is to know of it
 	}
 	if st.StartUp > 0 {
@@ -269,7 +265,7 @@ func (t *tx) heard(i wire.Instance, w *state.Worker, st wire.InstanceStatus, now
 	case wire.PhaseRefused:
 		// A running one too: the worker came back with less room than it had.
 		if i.State == wire.WorkerScheduled || i.State == wire.Running {
-			i = t.Advance(i, wire.Failed, now, by, refusedThere+": "+st.Why)
+			i = t.AdvanceFor(i, wire.Failed, now, by, wire.CauseRefused, "refused by its worker: "+st.Why)
 			avoid(&i, i.Program, w.Info.Name)
 		}
 	case wire.PhaseExited:
@@ -333,7 +329,7 @@ func (t *tx) exited(i wire.Instance, by, worker string, st wire.InstanceStatus, 
 			i = t.Advance(i, wire.Running, now, by, "started")
 		}
 		i.Draining = true
-		return t.Advance(i, wire.Terminated, now, by, completed)
+		return t.AdvanceFor(i, wire.Terminated, now, by, wire.CauseCompleted, "completed")
 	}
 	i = t.Advance(i, wire.Failed, now, by, st.Why)
 	if t.m.jobOf(&i) == nil { // which is tried again where there is room, here as well
@@ -357,7 +353,7 @@ func (t *tx) settle(i wire.Instance, now time.Time) wire.Instance {
 	if old.Suspect || !old.EverHeard || old.Inbox.Ack().Inc == "" {
 		return i // still away
 	}
-	if t.m.jobOf(&i) != nil && hasCompleted(&i) {
+	if t.m.jobOf(&i) != nil && i.Completed() {
 		i.Shadow = nil // what it does there is not needed any more
 		return i
 	}
@@ -536,7 +532,7 @@ func (t *tx) unplaced(i wire.Instance, d place.Decision, now time.Time) {
 	if why := t.failure(&i); avoids && why != "" {
 		reason += place.FailedBecause + why
 	}
-	if n := len(i.History); n > 0 && strings.HasPrefix(i.History[n-1].Why, displacedBy) {
+	if n := len(i.History); n > 0 && i.History[n-1].Because() == wire.CauseDisplaced {
 		reason += "; it was " + i.History[n-1].Why // the root may take it away, and with it all that is known here
 	}
 	reason += t.leftWords(&i)
@@ -588,16 +584,20 @@ func (t *tx) avoided(i *wire.Instance, s *wire.Share) []string {
 // failure is what a worker said when the instance failed there last, "" if none
 // did with the program that it is to run: without it nobody would learn why its workers
 // are avoided.
-func (t *tx) failure(i *wire.Instance) string {
+func (t *tx) failure(i *wire.Instance) string { return t.failed(i).Why }
+
+// failed is the step by which a worker gave the instance up last, with the program that it is
+// to run; the zero one for none.
+func (t *tx) failed(i *wire.Instance) wire.Transition {
 	if t.otherFailed(i, t.shareFor(i)) {
-		return ""
+		return wire.Transition{}
 	}
 	for _, h := range slices.Backward(i.History) {
 		if h.To == wire.Failed && strings.HasPrefix(h.Tier, "worker/") {
-			return h.Why
+			return h
 		}
 	}
-	return ""
+	return wire.Transition{}
 }
 
 // failedFor is why the program that an instance is to run has failed here, "" where it has
@@ -609,8 +609,8 @@ func (t *tx) failedFor(i *wire.Instance, s *wire.Share) string {
 	nowhere := i.State == wire.Failed || i.State == wire.Requested
 	switch avoided := len(t.avoided(i, s)); {
 	case avoided >= 2, avoided > 0 && nowhere:
-		if why := t.failure(i); !strings.HasPrefix(why, refusedThere) {
-			return why
+		if h := t.failed(i); h.Because() != wire.CauseRefused {
+			return h.Why
 		}
 	case i.State == wire.Failed && s.Spec.Job == nil && restartNever(s, i):
 		return i.Reason

@@ -63,7 +63,7 @@ func asked(r wire.Restart) string {
 // runAgain says why an instance that has completed is to run once more, "" if it
 // is not.
 func runAgain(i *wire.Instance, s *wire.Share) string {
-	if i == nil || i.State != wire.Terminated || i.Reason != completed {
+	if i == nil || !i.Completed() {
 		return ""
 	}
 	if r := restartOf(s, i.Ordinal); i.Restarted < r.N {
@@ -201,7 +201,7 @@ func (t *tx) renew(i wire.Instance, s *wire.Share, now time.Time) {
 	case i.State == wire.WorkerScheduled: // not started yet, so nobody misses it
 		t.start(next, s)
 	default:
-		t.start(t.Advance(i, wire.WorkerScheduled, now, t.m.Tier(), fmt.Sprintf("%s%d", updatingTo, s.Revision)), s)
+		t.start(t.AdvanceFor(i, wire.WorkerScheduled, now, t.m.Tier(), wire.CauseUpdating, fmt.Sprintf("updating to revision %d", s.Revision)), s)
 	}
 }
 

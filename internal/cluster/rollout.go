@@ -20,9 +20,6 @@ const keyRolling = "rolling."
 // keyUpRollout + app.service: wire.RolloutReport, for the root.
 const keyUpRollout = state.KeyUp + wire.ReportedRollout
 
-// updatingTo begins why an instance is started again by a rollout.
-const updatingTo = "updating to revision "
-
 // rolling is a service that is being brought to another program. While it is, an
 // instance that is placed again gets the program that it had, unless it was its turn:
 // what is not proven yet is not spread by a worker that dies.
@@ -325,9 +322,9 @@ func (t *tx) unit(i *wire.Instance, r *rolling) rollout.Unit {
 func gaveUp(i *wire.Instance, since time.Time) string {
 	for _, h := range slices.Backward(i.History) {
 		switch {
-		case strings.HasPrefix(h.Why, updatingTo), h.At.Before(since):
+		case h.Because() == wire.CauseUpdating, h.At.Before(since):
 			return ""
-		case h.To == wire.Failed && strings.HasPrefix(h.Tier, "worker/") && !strings.HasPrefix(h.Why, refusedThere):
+		case h.To == wire.Failed && strings.HasPrefix(h.Tier, "worker/") && h.Because() != wire.CauseRefused:
 			return h.Why
 		}
 	}

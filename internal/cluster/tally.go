@@ -35,7 +35,7 @@ func ended(i *wire.Instance) bool {
 	for _, h := range slices.Backward(i.History) {
 		switch {
 		case h.To == wire.Failed:
-			return strings.HasPrefix(h.Tier, "worker/") && !strings.HasPrefix(h.Why, refusedThere)
+			return strings.HasPrefix(h.Tier, "worker/") && h.Because() != wire.CauseRefused
 		case h.To == wire.Running:
 			return false
 		}

@@ -35,11 +35,11 @@ func KindOf(h wire.Transition) string {
 	switch {
 	case h.To == wire.Running:
 		return wire.HookInstanceRunning
-	case h.To == wire.Failed && strings.HasPrefix(h.Why, wire.WhyDisplaced):
+	case h.To == wire.Failed && h.Because() == wire.CauseDisplaced:
 		return wire.HookInstancePreempted
 	case h.To == wire.Failed:
 		return wire.HookInstanceFailed
-	case h.To == wire.WorkerScheduled && strings.HasPrefix(h.Why, wire.WhyMoved):
+	case h.To == wire.WorkerScheduled && h.Moved():
 		return wire.HookInstanceMoved
 	case h.To == wire.Terminated:
 		return wire.HookInstanceEnded

@@ -266,7 +266,7 @@ func (m *model) cronView(app *wire.Application, name string, all []*wire.Instanc
 		rep := c.seen[i.ID]
 		switch {
 		case rep == nil || i.Cluster != c.Name || rep.Job == nil || rep.Job.Run != r.Run.N:
-		case rep.State == wire.Terminated && rep.Reason == completed:
+		case rep.Completed():
 			v.Completed++
 		case rep.Job.Over != "" && (rep.State == wire.Failed || rep.State == wire.Terminated):
 			v.Failed++

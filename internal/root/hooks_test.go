@@ -157,10 +157,10 @@ func TestHooksAreToldOnce(t *testing.T) {
 	steps := []wire.Transition{
 		{To: wire.ClusterScheduled, At: at(0), Tier: "root"},
 		{To: wire.Running, At: at(1), Tier: "worker/w1", Why: "started"},
-		{To: wire.Failed, At: at(2), Tier: "cluster/edge", Why: wire.WhyDisplaced + "shop.db.0"},
+		{To: wire.Failed, At: at(2), Tier: "cluster/edge", Why: "displaced by shop.db.0"},
 		{To: wire.WorkerScheduled, At: at(3), Tier: "cluster/edge", Why: "placed on a worker"},
 		{To: wire.Running, At: at(4), Tier: "worker/w2", Why: "started"},
-		{To: wire.WorkerScheduled, At: at(5), Tier: "cluster/edge", Why: wire.WhyMoved + ", as its own is drained"},
+		{To: wire.WorkerScheduled, At: at(5), Tier: "cluster/edge", Why: "moved to another worker, as its own is drained"},
 		{To: wire.Running, At: at(6), Tier: "worker/w1", Why: "started"},
 		{To: wire.Failed, At: at(7), Tier: "worker/w1", Why: "exited with 1"},
 	}

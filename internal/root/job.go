@@ -18,9 +18,6 @@ import (
 // and how many of them may run at a time; the clusters run them by themselves. That an
 // index has completed is stored here as well: its cluster may be lost later.
 
-// completed is the reason of an instance that ended well, as clusters say it.
-const completed = "completed"
-
 // jobRule is what tells whether an index of a job has completed: which program, and which
 // restart was asked for last.
 type jobRule struct {
@@ -68,7 +65,7 @@ func (t *tx) noteJob(app *wire.Application, svc string, now time.Time) {
 			continue
 		}
 		rep := c.seen[i.ID]
-		if rep == nil || rep.State != wire.Terminated || rep.Reason != completed || !rule.counts(&rep.Instance) {
+		if rep == nil || !rep.Completed() || !rule.counts(&rep.Instance) {
 			continue
 		}
 		next := *i
@@ -162,7 +159,7 @@ func (t *tx) settleJob(i, replacement *wire.Instance, c *cluster, now time.Time)
 	case rule.done(replacement):
 		t.event("instance/"+i.ID, "cluster %s is back: its replacement %s has completed, the original ends", c.Name, replacement.ID)
 		t.end(*i, now)
-	case rule.done(i), rep != nil && rep.State == wire.Terminated && rep.Reason == completed && rule.counts(&rep.Instance):
+	case rule.done(i), rep != nil && rep.Completed() && rule.counts(&rep.Instance):
 		t.event("instance/"+i.ID, "cluster %s is back, where it has completed: its replacement %s ends", c.Name, replacement.ID)
 		t.end(*replacement, now)
 	default:
@@ -263,7 +260,7 @@ func (m *model) jobView(app *wire.Application, name string, all []*wire.Instance
 		counts := rule.counts(&cur)
 		switch {
 		case i.Draining:
-		case counts && cur.State == wire.Terminated && cur.Reason == completed:
+		case counts && cur.Completed():
 			state[x] = complete
 		case counts && cur.Job != nil && cur.Job.Over != "" && (cur.State == wire.Failed || cur.State == wire.Terminated):
 			state[x] = max(state[x], failed)

@@ -72,7 +72,7 @@ var (
 		Prefix: keyInstance, Fate: records.Holds, Ask: true, Drop: "the instance is known again by the cluster that has it, and goes on; one that no cluster has yet is placed anew",
 	}, table.Rules[wire.Instance]{Group: inInstance[wire.Instance], Leads: leadsOthers})
 	whyTable = table.Add(&schema, records.Kind{
-		Prefix: keyWhy, Fate: records.Aside, Drop: "verge explain does not know why the instance is where it is",
+		Prefix: keyWhy, Fate: records.Aside, Read: records.Reads[place.Record], Drop: "verge explain does not know why the instance is where it is",
 	}, table.Rules[place.Record]{Group: inInstance[place.Record], Cold: true})
 	sealTable = table.Add(&schema, records.Kind{
 		Prefix: keySealed, Fate: records.Again, Drop: "it is made anew",

@@ -468,7 +468,7 @@ func (f *fake) job(id string, sh *wire.Share, r wire.Reported) wire.Reported {
 	case r.State == wire.ClusterScheduled && active < job.Parallel(sh):
 		r.State, r.Ready = wire.Running, true
 	case r.State == wire.Running && !f.idle:
-		r.State, r.Ready, r.Reason = wire.Terminated, false, completed
+		r.State, r.Ready, r.Reason = wire.Terminated, false, "completed" // as a version before causes says it
 		f.did = append(f.did, fmt.Sprintf("%s/%d", id, x))
 	}
 	return r

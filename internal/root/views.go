@@ -226,7 +226,7 @@ func (m *model) merged(i *wire.Instance) wire.Instance {
 	c := m.clusters[i.Cluster]
 	if c == nil || c.seen[i.ID] == nil {
 		if app := m.apps[i.App]; i.Job != nil && app != nil && app.Spec.Services[i.Service] != nil && ruleOf(app, i.Service).done(i) {
-			out.State, out.Since, out.Reason = wire.Terminated, i.Job.Completed, completed
+			out.State, out.Since, out.Cause, out.Reason = wire.Terminated, i.Job.Completed, wire.CauseCompleted, "completed"
 		}
 		return out
 	}

@@ -57,13 +57,6 @@ const (
 	HookTest                = "hook.test" // sent by hand, to any hook
 )
 
-// WhyMoved begins why an instance was moved to another worker while it ran, WhyDisplaced why
-// it was ended for another.
-const (
-	WhyMoved     = "moved to another worker"
-	WhyDisplaced = "displaced by "
-)
-
 // Tiers that have hooks.
 const (
 	HookOfRoot    = "root"

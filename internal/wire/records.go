@@ -33,6 +33,8 @@ type Transition struct {
 	At   time.Time `json:"at"`
 	Tier string    `json:"tier"` // "root", "cluster/<name>", "worker/<name>"
 	Why  string    `json:"why,omitempty"`
+	// Cause is what decisions go by; see Because.
+	Cause Cause `json:"cause,omitempty" enum:"completed,refused,updating,drained,made-room,moved,displaced"`
 }
 
 // Instance is the record of one replica. The tier that holds it (the root until
@@ -66,6 +68,8 @@ type Instance struct {
 	StartUp api.Duration `json:"start_up,omitempty"`
 
 	Reason string `json:"reason,omitempty"`
+	// Cause of the last step, which decisions go by; see Because.
+	Cause Cause `json:"cause,omitempty" enum:"completed,refused,updating,drained,made-room,moved,displaced"`
 	// Restarts in place of the current incarnation, and what the last exit said.
 	Restarts int   `json:"restarts,omitempty"`
 	LastExit *Exit `json:"last_exit,omitempty"`

@@ -212,10 +212,15 @@ func (t *Tx) Ordered(key string) *wire.Order {
 	return t.Model.Orders[key]
 }
 
-// Advance moves an instance along the lifecycle. A transition that the table
-// does not have is refused, logged as an event, and leaves the instance as it is.
+// Advance returns i after a step for a reason by which nothing is decided. A step that is not
+// allowed is refused, and people are told.
 func (t *Tx) Advance(i wire.Instance, to wire.State, now time.Time, tier, why string) wire.Instance {
-	next, err := life.Advance(i, to, now, tier, why)
+	return t.AdvanceFor(i, to, now, tier, "", why)
+}
+
+// AdvanceFor is Advance with a cause.
+func (t *Tx) AdvanceFor(i wire.Instance, to wire.State, now time.Time, tier string, cause wire.Cause, why string) wire.Instance {
+	next, err := life.AdvanceFor(i, to, now, tier, cause, why)
 	if err != nil {
 		t.Event("instance/"+i.ID, "refused: %v", err)
 		return i

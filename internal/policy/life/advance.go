@@ -14,14 +14,19 @@ const (
 	keptFirst  = 3
 )
 
-// Advance returns a copy of in that has entered state to at time now, for the
+// Advance is AdvanceFor without a cause: nothing is decided by the step.
+func Advance(in wire.Instance, to wire.State, now time.Time, tier, why string) (wire.Instance, error) {
+	return AdvanceFor(in, to, now, tier, "", why)
+}
+
+// AdvanceFor returns a copy of in that has entered state to at time now, for a cause and the
 // reason why (in words, may be empty), as decided by tier ("root",
 // "cluster/<name>", "worker/<name>"). in is not touched and shares nothing with
 // the copy. Conditions that mean nothing in the new state are cleared: ready and
 // draining outside Running, unreachable and asleep always, because each step is news of the
 // instance. LastExit stays. Worker, Cluster, Incarnation, Shadow, Moving, Leaving and
 // Avoid are the caller's. The error is an *IllegalError.
-func Advance(in wire.Instance, to wire.State, now time.Time, tier, why string) (wire.Instance, error) {
+func AdvanceFor(in wire.Instance, to wire.State, now time.Time, tier string, cause wire.Cause, why string) (wire.Instance, error) {
 	if !Allowed(in.State, to) {
 		return wire.Instance{}, &IllegalError{From: in.State, To: to, ID: in.ID}
 	}
@@ -31,12 +36,12 @@ func Advance(in wire.Instance, to wire.State, now time.Time, tier, why string) (
 	}
 	out := Clone(in)
 	now = now.Round(0) // a stored time has no monotonic reading
-	out.State, out.Since, out.Reason = to, now, why
+	out.State, out.Since, out.Cause, out.Reason = to, now, cause, why
 	out.Unreachable, out.Asleep = false, false
 	if to != wire.Running {
 		out.Ready, out.Draining = false, false
 	}
-	out.History = append(out.History, wire.Transition{To: to, At: now, Tier: tier, Why: why})
+	out.History = append(out.History, wire.Transition{To: to, At: now, Tier: tier, Why: why, Cause: cause})
 	if extra := len(out.History) - MaxHistory; extra > 0 {
 		out.History = slices.Delete(out.History, keptFirst, keptFirst+extra)
 	}

@@ -53,14 +53,14 @@ func New(version string, timeout time.Duration) *Document {
 	return &Document{api: humago.New(http.NewServeMux(), config).OpenAPI(), timeout: timeout}
 }
 
-// schemaName names the schema of a type. Package place has views of its own of what
-// package wire also calls ClusterView and WorkerView.
+// schemaName names the schema of a type. Package place and those within it have views of
+// their own of what package wire also calls ClusterView and WorkerView.
 func schemaName(t reflect.Type, hint string) string {
 	name := huma.DefaultSchemaNamer(t, hint)
 	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
 		t = t.Elem()
 	}
-	if t.PkgPath() == reflect.TypeFor[place.Decision]().PkgPath() {
+	if placing := reflect.TypeFor[place.Decision]().PkgPath(); t.PkgPath() == placing || strings.HasPrefix(t.PkgPath(), placing+"/") {
 		return "Place" + name
 	}
 	return name
