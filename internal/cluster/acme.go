@@ -95,7 +95,7 @@ func (c *core) acme(ctx context.Context, worker string, q wire.ACMERequest, now 
 	switch {
 	case w == nil || !w.Revoked.IsZero() || !w.Gateway.May():
 		return reply, wire.Problemf(403, "not-a-gateway", "verge worker allow-gateway "+worker, "the operator of cluster "+c.name+" has not allowed this worker to be a gateway with TLS", "%s may not use certificates", worker)
-	case c.m.vault.key == nil:
+	case c.m.vault.Key == nil:
 		return reply, acmeUnstored(fmt.Errorf("the cluster has no key to seal with"))
 	}
 	if err := c.m.mayACME(q); err != nil {
@@ -279,7 +279,7 @@ func (m *model) acmeBelow(key string) (out []*acmeRecord) {
 // none.
 func (m *model) acmeReadable(key string) bool {
 	r := m.acmes[acmeID(key)]
-	return r != nil && r.Key == key && r.SealKey == m.vault.key.ID()
+	return r != nil && r.Key == key && r.SealKey == m.vault.Key.ID()
 }
 
 func (c *core) acmeValue(ctx context.Context, key string) (value []byte, found bool, err error) {
@@ -294,7 +294,7 @@ func (c *core) acmeValue(ctx context.Context, key string) (value []byte, found b
 	if err := json.Unmarshal(e.Value, &r); err != nil {
 		return nil, false, acmeUnstored(err)
 	}
-	value, err = c.m.vault.key.Open(r.purpose(), r.Sealed)
+	value, err = c.m.vault.Key.Open(r.purpose(), r.Sealed)
 	if err != nil {
 		return nil, false, acmeUnstored(fmt.Errorf("what is kept of %s cannot be opened: %w", key, err))
 	}
@@ -314,9 +314,9 @@ func (c *core) acmeStore(ctx context.Context, worker string, q wire.ACMERequest,
 		if records.Among(c.m.Unread, keyACME+acmeID(key)) {
 			return false, acmeUnstored(fmt.Errorf("what is kept of %s cannot be read, and is not written over", key))
 		}
-		r := &acmeRecord{V: wire.Version, Key: key, Modified: now.Round(0).UTC(), Size: len(q.Values[key]), SealKey: c.m.vault.key.ID()}
+		r := &acmeRecord{V: wire.Version, Key: key, Modified: now.Round(0).UTC(), Size: len(q.Values[key]), SealKey: c.m.vault.Key.ID()}
 		sealed := *r
-		if sealed.Sealed, err = seal.Seal(c.m.vault.key.Public(), r.purpose(), q.Values[key]); err != nil {
+		if sealed.Sealed, err = seal.Seal(c.m.vault.Key.Public(), r.purpose(), q.Values[key]); err != nil {
 			return false, acmeUnstored(err)
 		}
 		next[acmeID(key)] = r

@@ -162,7 +162,7 @@ func TestRoomForACME(t *testing.T) {
 	if _, code := v.does("g", wire.ACMERequest{Op: wire.ACMEStore, Values: map[string][]byte{acmeChain: []byte("a chain")}}, now); code != "" {
 		t.Fatal(code)
 	}
-	old := &acmeRecord{Key: "certificates/authority/gone.example/gone.example.crt", Size: maxACMEBytes - len("a chain"), SealKey: v.m.vault.key.ID()}
+	old := &acmeRecord{Key: "certificates/authority/gone.example/gone.example.crt", Size: maxACMEBytes - len("a chain"), SealKey: v.m.vault.Key.ID()}
 	v.m.acmes[acmeID(old.Key)] = old
 	if _, code := v.does("g", wire.ACMERequest{Op: wire.ACMEStore, Values: map[string][]byte{acmeKeyFile: []byte("k")}}, now); code != "" || v.m.acmes[acmeID(old.Key)] != nil {
 		t.Errorf("%q, %d values", code, len(v.m.acmes))

@@ -14,6 +14,7 @@ import (
 	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/bus/exchange"
 	"github.com/verge-edge/verge/internal/bus/records"
+	"github.com/verge-edge/verge/internal/cluster/secrets"
 	"github.com/verge-edge/verge/internal/cluster/state"
 	"github.com/verge-edge/verge/internal/hooks"
 	"github.com/verge-edge/verge/internal/loop"
@@ -131,7 +132,7 @@ func (c *core) init(ctx context.Context, details bool, now time.Time) (err error
 	c.askCtx, c.endAsking = context.WithCancel(context.WithoutCancel(ctx))
 	c.m = newModel(c.name, details, now)
 	c.m.Site = c.site
-	if c.m.vault.key = c.key; c.key != nil {
+	if c.m.vault.Key = c.key; c.key != nil {
 		if c.prover, err = c.key.Prover(proofOf); err != nil {
 			return err
 		}
@@ -201,7 +202,7 @@ func (c *core) reload(ctx context.Context, now time.Time) error {
 	}
 	next := newModel(c.m.Name, c.m.Details, c.m.Started)
 	next.Recovery.Heard, next.Recovery.Proven = c.m.Recovery.Heard, c.m.Recovery.Proven
-	next.vault.key = c.key
+	next.vault.Key = c.key
 	next.net.signs, next.net.relayOnly = c.m.net.signs, c.m.net.relayOnly
 	next.wants, next.near, next.plugins, next.counsels, next.breakers = c.m.wants, c.m.near, c.m.plugins, c.m.counsels, c.m.breakers
 	next.byDefault, next.flows, next.entering, next.paces, next.outcomes, next.counts = c.m.byDefault, c.m.flows, c.m.entering, c.m.paces, c.m.outcomes, c.m.counts
@@ -409,7 +410,7 @@ func (c *core) desiredOf(name string) exchange.Desired {
 		{Prefix: state.KeyRoute, As: "route."},
 		{Prefix: state.KeyRevoked, As: "revoked."},
 		{Prefix: state.KeyFarGone, As: "fargone."},
-		{Prefix: keySealed + name + ".", As: "secret."},
+		{Prefix: secrets.KeySealed + name + ".", As: "secret."},
 		{Prefix: keyNet + name + ".", As: "network."},
 	}, Prove: c.prove(name)}
 }

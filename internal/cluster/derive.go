@@ -9,6 +9,7 @@ import (
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/bus/records"
+	"github.com/verge-edge/verge/internal/cluster/secrets"
 	"github.com/verge-edge/verge/internal/cluster/state"
 	"github.com/verge-edge/verge/internal/policy/place"
 	"github.com/verge-edge/verge/internal/wire"
@@ -262,7 +263,7 @@ func (m *model) aggregate(reflects wire.Rev, areas []string) wire.Aggregate {
 	}
 	agg := place.Aggregate(views)
 	agg.V, agg.Areas, agg.Instances, agg.Reflects, agg.Details = wire.Version, areas, len(m.Insts), reflects, m.Details
-	agg.Site, agg.SealKey, agg.Cordoned = m.Site, m.vault.public(), cordoned
+	agg.Site, agg.SealKey, agg.Cordoned = m.Site, m.vault.Public(), cordoned
 	agg.Plugins = slices.Sorted(maps.Keys(m.plugins))
 	agg.Runtimes = slices.Sorted(maps.Keys(runtimes))
 	place.Describe(views, &agg)
@@ -271,7 +272,7 @@ func (m *model) aggregate(reflects wire.Rev, areas []string) wire.Aggregate {
 	}
 	agg.Lower = t.lower(views)
 	agg.Network = m.need()
-	agg.Gateways = m.gateways()
+	agg.Gateways = secrets.Gateways(m.Model)
 	agg.Short, agg.Entering = m.shortages(), m.entering
 	return agg
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/bus/records"
+	"github.com/verge-edge/verge/internal/cluster/secrets"
 	"github.com/verge-edge/verge/internal/cluster/state"
 	"github.com/verge-edge/verge/internal/plugin"
 	"github.com/verge-edge/verge/internal/policy/place"
@@ -87,7 +88,7 @@ type model struct {
 	// otherPorts are those that other clusters hold on this machine, see PortBook. The map is
 	// replaced, never changed.
 	otherPorts map[int]string
-	vault      vault
+	vault      secrets.Vault // opens what is sealed for this cluster
 	// acmes are what gateways share of ACME servers, by acmeID, without the values.
 	acmes map[string]*acmeRecord
 	net   network
@@ -107,7 +108,6 @@ func newModel(name string, details bool, now time.Time) *model {
 func (m *model) attach() {
 	db := m.DB
 	m.publish = publishTable.Rows(db)
-	m.vault.given, m.vault.sealed = secretTable.Rows(db), sealTable.Rows(db)
 	m.locals, m.conflicts, m.again = localTable.Rows(db), conflictTable.Rows(db), againTable.Rows(db)
 	m.upLocals, m.upConflicts = upLocalTable.Rows(db), upConflictTable.Rows(db)
 	m.upRolls, m.upJobs = upRolloutTable.Rows(db), upJobTable.Rows(db)
@@ -138,9 +138,8 @@ func (m *model) derive(now time.Time) {
 type tx struct {
 	*state.Tx
 
-	m     *model
-	seals map[string]*wire.SealedSecret // nil: deleted
-	net   netChanges
+	m   *model
+	net netChanges
 	// nil: deleted
 	locals      map[string]*local
 	conflicts   map[string]*conflict
@@ -172,9 +171,7 @@ type tx struct {
 	room      *room // nil as long as nobody asks for any
 	// victims were displaced, and wait for another worker since.
 	victims []wire.InstanceID
-	// certs are the secrets with certificates, see certificates; nil before it is asked.
-	certs map[string]bool
-	apart map[string][]string
+	apart   map[string][]string
 	// portsOf is made when it is first asked for as well; see portIndex.
 	portsOf *portIndex
 	// before are the shares of the revision before, see shareFor.
@@ -209,7 +206,6 @@ func (m *model) begin() *tx {
 	rows := base.Rows
 	return &tx{
 		Tx: base, m: m,
-		seals:  sealTable.Changes(rows),
 		net:    netChanges{leases: leaseTable.Changes(rows), told: networkTable.Changes(rows), numbers: numberTable.Changes(rows)},
 		locals: localTable.Changes(rows), conflicts: conflictTable.Changes(rows), again: againTable.Changes(rows),
 		upLocals: upLocalTable.Changes(rows), upConflicts: upConflictTable.Changes(rows), upRolls: upRolloutTable.Changes(rows), upJobs: upJobTable.Changes(rows),

@@ -517,6 +517,6 @@ func usable(l *wire.ClusterLease, cluster string) bool {
 
 // close completes what cannot be decided: what is sealed, and what is signed.
 func (c *core) close(ctx context.Context, t *tx) {
-	c.seal(ctx, t)
+	c.m.vault.Seal(ctx, t.Tx, c.store, c.log)
 	c.signLeases(t)
 }

@@ -71,7 +71,7 @@ func (m *model) step(now time.Time) *tx {
 	t.sweepOrders(now)
 	t.dropNumbers()
 	t.route()
-	t.secrets()
+	t.m.vault.Give(t.Tx)
 	t.reportUp()
 	t.reportLocals()
 	t.reportRolls()

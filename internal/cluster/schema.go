@@ -35,9 +35,6 @@ func inConflict(key string, c *conflict) string {
 
 // What is from the root.
 var (
-	secretTable = table.Add(&state.Schema, records.Kind{
-		Prefix: keySecret, Fate: records.Aside, With: state.FromRoot, Drop: "the secret is fetched from the root again",
-	}, table.Rules[wire.SealedSecret]{Keep: bare})
 	publishTable = table.Add[wire.Publish](&state.Schema, records.Kind{
 		Prefix: keyPublish, Fate: records.Aside, With: state.FromRoot,
 		Drop: "what the namespace may publish is fetched from the root again",
@@ -49,10 +46,6 @@ var (
 
 // What is decided here.
 var (
-	// Sealed values come before the orders that need them.
-	sealTable = table.Add(&state.Schema, records.Kind{
-		Prefix: keySealed, Fate: records.Again, Drop: "it is made anew",
-	}, table.Rules[wire.SealedSecret]{Stage: table.First, Keep: bare})
 
 	// No worker may be told a number or an address that is not remembered.
 	netLeftTable = table.Add(&state.Schema, records.Kind{

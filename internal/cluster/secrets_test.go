@@ -11,6 +11,7 @@ import (
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/bus"
+	"github.com/verge-edge/verge/internal/cluster/secrets"
 	"github.com/verge-edge/verge/internal/cluster/state"
 	"github.com/verge-edge/verge/internal/seal"
 	"github.com/verge-edge/verge/internal/wire"
@@ -38,7 +39,7 @@ func sealKey(t *testing.T) *seal.Key {
 func newVaulted(t *testing.T, store *bus.MemStore, key *seal.Key, keys map[string]*seal.Key) *vaulted {
 	t.Helper()
 	v := &vaulted{core: newTestCore(t, store), t: t, keys: keys}
-	v.key, v.m.vault.key = key, key
+	v.key, v.m.vault.Key = key, key
 	for name := range keys {
 		if v.m.Workers[name] == nil {
 			v.m.Workers[name] = state.NewWorker(state.WorkerRecord{V: wire.Version, Info: wire.WorkerInfo{Name: name}}, time.Now())
@@ -139,7 +140,7 @@ func (v *vaulted) settled(values ...string) {
 	if err != nil {
 		v.t.Fatal(err)
 	}
-	text := fmt.Sprintf("%+v %+v", v.m.vault.given, v.m.vault.sealed)
+	text := fmt.Sprintf("%+v %+v", secrets.Given.Rows(v.m.DB), secrets.Sealed.Rows(v.m.DB))
 	for _, value := range values {
 		for _, e := range entries {
 			if bytes.Contains(e.Value, []byte(value)) {
@@ -182,14 +183,14 @@ func TestSecretsGoWithOrders(t *testing.T) {
 		t.Errorf("%s was given %s", off, got)
 	}
 	// Another value; the other secret is not sealed again.
-	before := v.m.vault.sealed[on+".team.tls-key"]
+	before := secrets.Sealed.Rows(v.m.DB)[on+".team.tls-key"]
 	v.take(false, v.secret("db-password", "2", "another value"))
 	for _, name := range []string{on, off} {
 		if got := v.given(name); got != "team.db-password=another value team.tls-key=value of tls" {
 			t.Errorf("%s was given %s", name, got)
 		}
 	}
-	if v.m.vault.sealed[on+".team.tls-key"] != before {
+	if secrets.Sealed.Rows(v.m.DB)[on+".team.tls-key"] != before {
 		t.Error("one that did not change was sealed again")
 	}
 	// The same value, sealed anew by the root, is no change.
@@ -240,7 +241,7 @@ func TestSecretsThatCannotBeUsed(t *testing.T) {
 	moved := v.secret("db-password", "1", password)
 	moved.Key = "secret.team.tls-key"
 	v.take(true, wanting(t, 1), moved)
-	if got := v.given("w1"); got != "" || len(v.m.vault.given) != 0 {
+	if got := v.given("w1"); got != "" || len(secrets.Given.Rows(v.m.DB)) != 0 {
 		t.Errorf("one under another's name: %s", got)
 	}
 	// A worker whose key is none gets nothing, and holds nobody up.
@@ -307,7 +308,7 @@ func TestCertificatesGoToGateways(t *testing.T) {
 		pass(t, v.core)
 	}
 	gateway("w1", &wire.GatewayInfo{TLS: ":8443"})
-	if got, n := v.given("w1"), v.m.gateways(); got != "" || n != 0 {
+	if got, n := v.given("w1"), secrets.Gateways(v.m.Model); got != "" || n != 0 {
 		t.Errorf("without a grant the gateway was given %q, and %d count", got, n)
 	}
 	allow := func(name string, allowed bool) {
@@ -331,7 +332,7 @@ func TestCertificatesGoToGateways(t *testing.T) {
 	}
 	v.settled(password, "value of")
 	allow("w1", false)
-	if got, n := v.given("w1"), v.m.gateways(); got != "" || n != 0 {
+	if got, n := v.given("w1"), secrets.Gateways(v.m.Model); got != "" || n != 0 {
 		t.Errorf("after the grant was taken back the gateway has %q, and %d count", got, n)
 	}
 	allow("w1", true)

@@ -11,6 +11,7 @@ import (
 	"github.com/verge-edge/verge/internal/backup"
 	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/bus/records"
+	"github.com/verge-edge/verge/internal/cluster/secrets"
 	"github.com/verge-edge/verge/internal/cluster/state"
 	"github.com/verge-edge/verge/internal/obs"
 	"github.com/verge-edge/verge/internal/wire"
@@ -47,7 +48,7 @@ func TestRecordsThatCannotBeRead(t *testing.T) {
 		keyUpLocal + "app.web", keyUpConflict + "1", keyUpRollout + "app.web", keyUpJob + "app.web", state.KeyTally + "app",
 		state.KeyWorker + "w1", state.KeyGone + "aa", state.KeyFarGone + "edge.aa", keyBlocks + "net", keyLease + "w1", keyNet + "w1" + netOf, keyNumber + "app", keyLeft,
 		keyMember + "p.aa", keyProfile + "app.web", keyRolling + "app.web", keyJob + "app.web", keyScaled + "app.web", keySnapshot + "default/a",
-		keyLeftVolumes + "w1.app.web.0", keyACME + "aa", keyUpgrade + theUpgrade, keyUpgraded + "w1", keySecret + "default.s", keySealed + "w1.default.s", backup.MarkKey, backup.SettledKey,
+		keyLeftVolumes + "w1.app.web.0", keyACME + "aa", keyUpgrade + theUpgrade, keyUpgraded + "w1", secrets.Key + "default.s", secrets.KeySealed + "w1.default.s", backup.MarkKey, backup.SettledKey,
 	} {
 		for how, bad := range map[string]string{"damaged": `{"v":`, "newer": `{"v":2,"of":"another form"}`} {
 			t.Run(how+" "+key, func(t *testing.T) {

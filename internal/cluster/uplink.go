@@ -15,6 +15,7 @@ import (
 	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/bus/exchange"
 	"github.com/verge-edge/verge/internal/bus/records"
+	"github.com/verge-edge/verge/internal/cluster/secrets"
 	"github.com/verge-edge/verge/internal/cluster/state"
 	"github.com/verge-edge/verge/internal/loop"
 	"github.com/verge-edge/verge/internal/rest"
@@ -136,7 +137,7 @@ func (d *rootDesired) Proof() []byte {
 }
 
 // farKeys maps what the root calls its parts to keys of this store.
-var farKeys = []exchange.Part{{Prefix: "share.", As: state.KeyShare}, {Prefix: "route.", As: state.KeyFar}, {Prefix: "revoked.", As: state.KeyFarGone}, {Prefix: "secret.", As: keySecret}, {Prefix: "lease.", As: keyBlocks}, {Prefix: "publish.", As: keyPublish}}
+var farKeys = []exchange.Part{{Prefix: "share.", As: state.KeyShare}, {Prefix: "route.", As: state.KeyFar}, {Prefix: "revoked.", As: state.KeyFarGone}, {Prefix: "secret.", As: secrets.Key}, {Prefix: "lease.", As: keyBlocks}, {Prefix: "publish.", As: keyPublish}}
 
 func farParts() (parts []string) {
 	for _, p := range farKeys {
@@ -168,7 +169,7 @@ func (d *rootDesired) Take(ctx context.Context, full bool, changes []wire.Change
 		forget(state.GivenTable, t)
 		forget(state.FarTable, t)
 		forget(state.FarGoneTable, t)
-		forget(secretTable, t)
+		forget(secrets.Given, t)
 		forget(publishTable, t)
 	}
 	for _, ch := range changes {
@@ -206,9 +207,9 @@ func (c *core) take(t *tx, ch wire.Change) error {
 			continue
 		}
 		switch p.As {
-		case keySecret:
-			return takeChange(secretTable, t, key, ch, func(s *wire.SealedSecret) bool {
-				err := checkSecret(s, key)
+		case secrets.Key:
+			return takeChange(secrets.Given, t, key, ch, func(s *wire.SealedSecret) bool {
+				err := secrets.Check(s, key)
 				if err != nil {
 					c.log.Error("a secret cannot be used and is left out", "secret", key, "error", err)
 				}
