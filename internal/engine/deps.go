@@ -3,11 +3,9 @@ package engine
 import (
 	"context"
 	"net"
-	"net/http"
 	"sync/atomic"
 	"time"
 
-	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/engine/gateway"
 	"github.com/verge-edge/verge/internal/engine/images"
 	"github.com/verge-edge/verge/internal/engine/logs"
@@ -32,6 +30,8 @@ type router interface {
 	routerReports
 	stats.DemandSource
 	gateway.Router
+	requests.Router
+	supervise.Router
 	SetRoutes(routes []wire.Route)
 	// PeersChanged says that peers may be refused now that were not before.
 	PeersChanged()
@@ -39,17 +39,8 @@ type router interface {
 	LocalChanged()
 	// SecretsChanged says that secrets with certificates may have other values.
 	SecretsChanged()
-	// Reserve returns the loopback address of each port of a service, by port
-	// name, the same for as long as the worker lives.
-	Reserve(app, service string, ports []api.Port) (map[string]string, error)
-	// Ask sends a request to an instance of this worker, through its queue; Places is
-	// how many it may work on at a time, 0 for any number.
-	Ask(id wire.InstanceID, port string, req *http.Request) (status int, err error)
-	Places(id wire.InstanceID) int
 	// Serve takes what a listener accepts as connections to a port of a service.
 	Serve(ln net.Listener, app, service, port string)
-	// WaitIdle returns nil when no connection to the instance is left.
-	WaitIdle(ctx context.Context, id wire.InstanceID) error
 }
 
 // routerLife is its begin and end.
@@ -77,9 +68,6 @@ type routerReports interface {
 	Stats() proxy.Stats
 	// LastUse is when a service was used last, now where it is; zero if never.
 	LastUse(key string) time.Time
-	// LastRequest is when an instance here was used last, now while it is; zero if it
-	// never was.
-	LastRequest(id wire.InstanceID) time.Time
 }
 
 // orphanProcesses ends what a dead engine may have started without noting it.

@@ -26,7 +26,7 @@ func (e *Engine) Metrics(ctx context.Context) ([]byte, error) {
 // samples are the figures of what runs here.
 func (e *Engine) samples() []obs.Sample {
 	w := stats.Worker{
-		Starts: e.deps.supervise.Counters.Starts.Load(), FailedStarts: e.deps.supervise.Counters.Failed.Load(), Commands: len(e.deps.supervise.Commands), Sessions: e.deps.sessions.Count(),
+		Starts: e.deps.supervise.Counters.Starts.Load(), FailedStarts: e.deps.supervise.Counters.Failed.Load(), Commands: len(e.deps.supervise.Checks.Commands), Sessions: e.deps.sessions.Count(),
 		Reserved: e.reserved(), Capacity: e.opts.Config.Capacity, Gateway: e.board.Published(),
 	}
 	w.Phases, w.Ready, w.Draining, w.Restarts, w.Problems = e.board.Counts()

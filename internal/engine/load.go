@@ -93,8 +93,8 @@ func (e *Engine) assemble() error {
 	d := &supervise.Deps{
 		Dir: e.opts.Dir, Mark: wire.Mark(e.opts.Dir)[:16], Config: e.opts.Config, Boot: p.boot, Uptime: p.uptime,
 		CannotMount: workdir.CannotMount(), Hide: e.opts.Hide, Drivers: e.opts.Drivers, Devices: k.devices, Log: e.log,
-		Board: e.board, Problems: k.problems, Addrs: k.addrsOf, Secrets: k.vault, Prober: p.prober, Restart: p.restart,
-		Commands: make(chan struct{}, health.MaxCommands), Changed: k.changed, Released: e.replan, Forgotten: e.forgotten, Force: e.force,
+		Board: e.board, Problems: k.problems, Addrs: k.addrsOf, Secrets: k.vault, Restart: p.restart,
+		Checks: supervise.Checks{Prober: p.prober, Commands: make(chan struct{}, health.MaxCommands)}, Changed: k.changed, Released: e.replan, Forgotten: e.forgotten, Force: e.force,
 	}
 	k.logs = logs.New(logs.Options{Dir: d.Dir, Drivers: d.Drivers, Problems: k.problems.Set, Status: e.board.Get, Ended: e.ended, Log: e.log})
 	if d.Uptime == nil {
@@ -110,8 +110,8 @@ func (e *Engine) assemble() error {
 	if k.orphans == nil {
 		k.orphans = orphans.Processes{Engine: d.Mark}
 	}
-	if d.Prober == nil {
-		d.Prober = health.NewNetProber()
+	if d.Checks.Prober == nil {
+		d.Checks.Prober = health.NewNetProber()
 	}
 	if d.Restart == nil {
 		d.Restart = life.Restart

@@ -49,14 +49,14 @@ func (in *Instance) checks() (health.Checker, error) {
 		if c.Command == nil {
 			return health.Timed(ctx, c.Timeout, func(ctx context.Context) error {
 				if len(c.Hosts) > 0 {
-					return health.ProbeHosts(ctx, in.deps.Prober, c, task.Handle().PID, func(a netip.Addr) { in.deps.Board.AnswersAt(in.ID, a) })
+					return health.ProbeHosts(ctx, in.deps.Checks.Prober, c, task.Handle().PID, func(a netip.Addr) { in.deps.Board.AnswersAt(in.ID, a) })
 				}
-				return in.deps.Prober.Probe(ctx, *c)
+				return in.deps.Checks.Prober.Probe(ctx, *c)
 			})
 		}
 		select {
-		case in.deps.Commands <- struct{}{}:
-			defer func() { <-in.deps.Commands }()
+		case in.deps.Checks.Commands <- struct{}{}:
+			defer func() { <-in.deps.Checks.Commands }()
 		case <-ctx.Done():
 			return ctx.Err()
 		}

@@ -50,9 +50,7 @@ type Deps struct {
 	Volumes Volumes
 	Logs    Logs
 	Orphans Orphans
-	Prober  health.Prober
-	// Commands holds one for each check by command that is being made.
-	Commands chan struct{}
+	Checks  Checks
 	// Restart decides about an exit.
 	Restart RestartRule
 	// Counters count the starts of programs.
@@ -69,6 +67,13 @@ type Deps struct {
 	MakeRoom func(ctx context.Context) bool
 	// Force is closed when the time of a shutdown is over.
 	Force <-chan struct{}
+}
+
+// Checks is how checks are made.
+type Checks struct {
+	Prober health.Prober
+	// Commands holds one for each check by command that is being made.
+	Commands chan struct{}
 }
 
 // Counters count the starts of programs, and those that failed.

@@ -145,8 +145,8 @@ func supervised(t *testing.T, f func(x *fake, in *Instance)) {
 		d := &Deps{
 			Dir: t.TempDir(), Boot: "boot", Uptime: func() time.Duration { return time.Minute }, CannotMount: "it is a test",
 			Drivers: map[string]runtime.Driver{"process": x}, Devices: func() []wire.DeviceNode { return nil }, Log: slog.New(slog.DiscardHandler),
-			Board: x, Problems: x, Router: x, Network: x, Ports: fakePorts{}, Objects: x, Secrets: x, Volumes: x, Logs: fakeLogs{x}, Orphans: x, Prober: fakeProber{},
-			Commands: make(chan struct{}, 1), Restart: life.Restart,
+			Board: x, Problems: x, Router: x, Network: x, Ports: fakePorts{}, Objects: x, Secrets: x, Volumes: x, Logs: fakeLogs{x}, Orphans: x, Checks: Checks{Prober: fakeProber{}, Commands: make(chan struct{}, 1)},
+			Restart: life.Restart,
 			Changed: func() {}, Released: func() {}, Forgotten: func(*Instance) bool { return true },
 			MakeRoom: func(context.Context) bool { return false }, Force: make(chan struct{}),
 		}
