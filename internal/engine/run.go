@@ -33,8 +33,7 @@ const (
 func (e *Engine) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	var endOnce sync.Once
-	end := func() { endOnce.Do(func() { close(e.ended) }) }
+	end := sync.OnceFunc(func() { close(e.ended) })
 	defer end()
 
 	lock, err := e.lock()
@@ -100,12 +99,7 @@ func (e *Engine) Run(ctx context.Context) error {
 		stop = sync.OnceFunc(stop)
 		defer func() { stop() }()
 	}
-	working.Go(func() { e.uses.Run(work) })
-	working.Go(func() { e.followLocal(work) })
-	working.Go(func() { e.deps.logs.RotateAll(work, e.board.Running) })
-	working.Go(func() { e.deps.logs.Expire(work) })
-	working.Go(func() { e.deps.images.Run(work) })
-	working.Go(e.clearVolumes)
+	e.maintain(work, &working)
 	if err := e.opts.Inherited.Ready(ctx, e.opts.Version); err != nil {
 		e.log.Warn("the engine before does not hear that this one works", "error", err)
 	}
@@ -121,12 +115,6 @@ func (e *Engine) Run(ctx context.Context) error {
 		idle()
 		stopWork(errHandsOver)
 		working.Wait()
-		if n := e.deps.network.Overlay(); n != nil {
-			n.Yield(u.takes > 1) // else its successor would find its addresses taken
-		}
-		if e.opts.Release != nil {
-			e.opts.Release()
-		}
 		done, err := e.handOver(u, lock.file)
 		end()
 		e.applying.Unlock()
@@ -136,14 +124,22 @@ func (e *Engine) Run(ctx context.Context) error {
 			return fmt.Errorf("handing over to a successor: %w", err)
 		}
 		lock.release()
-		if n := e.deps.network.Overlay(); n != nil {
-			n.Close()
-		}
 		e.drain(ctx, u)
 		return nil
 	}
 	end() // releases waiting readers before the server stops
 	return nil
+}
+
+// maintain starts what goes on beside instances until ctx is done.
+func (e *Engine) maintain(ctx context.Context, working *sync.WaitGroup) {
+	for _, run := range []func(context.Context){
+		e.uses.Run, e.followLocal, e.deps.logs.Expire, e.deps.images.Run,
+		func(ctx context.Context) { e.deps.logs.RotateAll(ctx, e.board.Running) },
+		func(context.Context) { e.clearVolumes() },
+	} {
+		working.Go(func() { run(ctx) })
+	}
 }
 
 // introduce waits until every instance on disk has been shown, and those that were found again

@@ -77,6 +77,12 @@ func (e *Engine) Upgrade(ctx context.Context, q wire.EngineUpgrade) (wire.Engine
 // the program of this process is started in its place, and the error says why; without a
 // PID neither works. Nothing of this engine runs any more but its router, which goes on.
 func (e *Engine) handOver(u *upgrade, lock *os.File) (wire.EngineUpgraded, error) {
+	if n := e.deps.network.Overlay(); n != nil {
+		n.Yield(u.takes > 1) // else its successor would find its addresses taken
+	}
+	if e.opts.Release != nil {
+		e.opts.Release()
+	}
 	before, _, _ := e.board.Since(0)
 	done, err := e.succeed(u.Program, lock, before)
 	if err == nil {
@@ -118,6 +124,9 @@ func (e *Engine) succeed(program string, lock *os.File, before wire.EngineState)
 // drain serves what is open until it ends, or as long as was asked for, or until the
 // worker has been stopped: connections of the router, and objects on their way.
 func (e *Engine) drain(ctx context.Context, u *upgrade) {
+	if n := e.deps.network.Overlay(); n != nil {
+		n.Close()
+	}
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(u.Drain))
 	watched := make(chan struct{})
 	go func() {
