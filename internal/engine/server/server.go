@@ -6,13 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"net/http"
 	"strconv"
 	"time"
 
 	"github.com/verge-edge/verge/internal/accept"
 	"github.com/verge-edge/verge/internal/atomicfile"
-	"github.com/verge-edge/verge/internal/engine/logs"
 	"github.com/verge-edge/verge/internal/engine/state"
 	"github.com/verge-edge/verge/internal/unixsock"
 	"github.com/verge-edge/verge/internal/wire"
@@ -118,24 +118,27 @@ func (s *Server) Serve(path string, failed func(error)) (stop func(), err error)
 
 // Handler is the engine's side of the messages in package wire.
 func (s *Server) Handler() http.Handler {
-	mux := http.NewServeMux()
-	mux.HandleFunc("PUT /v1/orders", s.putOrders)
-	mux.HandleFunc("PATCH /v1/orders", s.patchOrders)
-	mux.HandleFunc("GET /v1/state", s.getState)
-	mux.HandleFunc("GET /v1/logs", s.getLogs)
-	mux.HandleFunc("GET /v1/entries", s.getEntries)
-	mux.HandleFunc("GET /v1/metrics", s.getMetrics)
-	mux.HandleFunc("GET /v1/top", s.getTop)
-	mux.HandleFunc("GET /v1/demand", s.getDemand)
-	mux.HandleFunc("GET /v1/route", s.getRoute)
-	mux.HandleFunc("GET /v1/net", s.getNet)
-	mux.HandleFunc("GET /v1/volumes", s.getVolumes)
+	e, mux := s.engine, http.NewServeMux()
+	mux.HandleFunc("PUT /v1/orders", put(s, state.MaxOrderBytes, state.ErrBadOrders, e.Apply))
+	mux.HandleFunc("PATCH /v1/orders", put(s, state.MaxOrderBytes, state.ErrBadOrders, e.Change))
+	mux.HandleFunc("PUT /v1/devices", put(s, maxDevicesBytes, state.ErrBadQuery, e.Plug))
+	mux.HandleFunc("POST /v1/measure", post(s, maxMeasureBytes, e.Measure))
+	mux.HandleFunc("POST /v1/exec", post(s, maxExecBytes, e.Exec))
+	mux.HandleFunc("POST /v1/upgrade", post(s, maxUpgradeBytes, e.Upgrade))
+	mux.HandleFunc("POST /v1/shutdown", func(w http.ResponseWriter, _ *http.Request) {
+		e.BeginShutdown()
+		w.WriteHeader(http.StatusAccepted)
+	})
+	mux.HandleFunc("GET /v1/state", get(s, s.state))
+	mux.HandleFunc("GET /v1/logs", get(s, s.logs))
+	mux.HandleFunc("GET /v1/demand", get(s, s.demand))
+	mux.HandleFunc("GET /v1/entries", get(s, simple(e.Entries)))
+	mux.HandleFunc("GET /v1/top", get(s, simple(e.Top)))
+	mux.HandleFunc("GET /v1/net", get(s, simple(e.Net)))
+	mux.HandleFunc("GET /v1/volumes", get(s, simple(e.Volumes)))
+	mux.HandleFunc("GET /v1/route", get(s, func(r *http.Request) (wire.RouteReport, error) { return e.Route(r.Context(), r.FormValue("service")) }))
+	mux.HandleFunc("GET /v1/metrics", s.metrics)
 	mux.HandleFunc("DELETE /v1/volumes", s.deleteVolume)
-	mux.HandleFunc("PUT /v1/devices", s.putDevices)
-	mux.HandleFunc("POST /v1/measure", s.postMeasure)
-	mux.HandleFunc("POST /v1/exec", s.postExec)
-	mux.HandleFunc("POST /v1/upgrade", s.postUpgrade)
-	mux.HandleFunc("POST /v1/shutdown", s.postShutdown)
 	return mux
 }
 
@@ -153,121 +156,108 @@ func body(w http.ResponseWriter, r *http.Request, most int64) ([]byte, error) {
 	return b, control.SetReadDeadline(time.Time{})
 }
 
-// decode reads what was sent as a T.
-func decode[T any](w http.ResponseWriter, r *http.Request, most int64) (v T, err error) {
+// decode reads what was sent as a T; bad is wrapped where it is none.
+func decode[T any](w http.ResponseWriter, r *http.Request, most int64, bad error) (v T, err error) {
 	b, err := body(w, r, most)
 	if err == nil {
 		err = json.Unmarshal(b, &v)
 	}
 	if err != nil {
-		err = fmt.Errorf("%w: %w", state.ErrBadQuery, err)
+		err = fmt.Errorf("%w: %w", bad, err)
 	}
 	return v, err
 }
 
-func (s *Server) postExec(w http.ResponseWriter, r *http.Request) {
-	q, err := decode[wire.ExecAsk](w, r, maxExecBytes)
+// get answers a question that is in the request's line.
+func get[Out any](s *Server, ask func(*http.Request) (Out, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		out, err := ask(r)
+		s.answer(w, out, err)
+	}
+}
+
+// simple is a question without parameters.
+func simple[Out any](ask func(context.Context) (Out, error)) func(*http.Request) (Out, error) {
+	return func(r *http.Request) (Out, error) { return ask(r.Context()) }
+}
+
+// post answers a question that is sent.
+func post[In, Out any](s *Server, most int64, ask func(context.Context, In) (Out, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		var out Out
+		in, err := decode[In](w, r, most, state.ErrBadQuery)
+		if err == nil {
+			out, err = ask(r.Context(), in)
+		}
+		s.answer(w, out, err)
+	}
+}
+
+// put passes on what is sent.
+func put[In any](s *Server, most int64, bad error, apply func(context.Context, In) error) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		in, err := decode[In](w, r, most, bad)
+		if err == nil {
+			err = apply(r.Context(), in)
+		}
+		s.done(w, err)
+	}
+}
+
+func (s *Server) state(r *http.Request) (wire.EngineState, error) {
+	q := query{r: r}
+	after, wait := q.number("after"), q.number("wait")
+	if q.err != nil {
+		return wire.EngineState{}, q.err
+	}
+	return s.engine.State(r.Context(), uint64(max(after, 0)), millis(wait))
+}
+
+func (s *Server) logs(r *http.Request) (wire.LogChunk, error) {
+	q := query{r: r}
+	ask := wire.LogAsk{
+		Offset: q.number("offset"), Max: int(min(q.number("max"), math.MaxInt32)), Wait: millis(q.number("wait")), Since: ago(q.number("since")),
+		Times: r.FormValue("times") != "", Previous: r.FormValue("previous") != "", Incarnation: int(q.number("incarnation")),
+	}
+	if q.err != nil {
+		return wire.LogChunk{}, q.err
+	}
+	return s.engine.Logs(r.Context(), r.FormValue("instance"), ask)
+}
+
+func (s *Server) demand(r *http.Request) (wire.Demand, error) {
+	q := query{r: r}
+	wait := q.number("wait")
+	if q.err != nil {
+		return wire.Demand{}, q.err
+	}
+	return s.engine.Demand(r.Context(), millis(wait))
+}
+
+func (s *Server) metrics(w http.ResponseWriter, r *http.Request) {
+	page, err := s.engine.Metrics(r.Context())
 	if err != nil {
 		s.refuse(w, err)
 		return
 	}
-	a, err := s.engine.Exec(r.Context(), q)
-	s.answer(w, a, err)
+	w.Header().Set("Content-Type", "application/octet-stream")
+	if _, err := w.Write(page); err != nil {
+		s.log.Debug("answer the agent", "error", err)
+	}
 }
 
-func (s *Server) postMeasure(w http.ResponseWriter, r *http.Request) {
-	q, err := decode[wire.MeasureAsk](w, r, maxMeasureBytes)
-	if err != nil {
-		s.refuse(w, err)
-		return
-	}
-	m, err := s.engine.Measure(r.Context(), q)
-	s.answer(w, m, err)
+func (s *Server) deleteVolume(w http.ResponseWriter, r *http.Request) {
+	ref := wire.VolumeRef{Namespace: r.FormValue("namespace"), Instance: r.FormValue("instance"), Name: r.FormValue("name")}
+	s.done(w, s.engine.RemoveVolume(r.Context(), ref))
 }
 
-func (s *Server) putOrders(w http.ResponseWriter, r *http.Request) { take(s, w, r, s.engine.Apply) }
-
-func (s *Server) patchOrders(w http.ResponseWriter, r *http.Request) { take(s, w, r, s.engine.Change) }
-
-// take gives apply what was sent.
-func take[T any](s *Server, w http.ResponseWriter, r *http.Request, apply func(context.Context, T) error) {
-	body, err := body(w, r, state.MaxOrderBytes)
+// done says that something was done, or what is wrong.
+func (s *Server) done(w http.ResponseWriter, err error) {
 	if err != nil {
-		s.refuse(w, fmt.Errorf("%w: read them: %w", state.ErrBadOrders, err))
-		return
-	}
-	var v T
-	if err := json.Unmarshal(body, &v); err != nil {
-		s.refuse(w, fmt.Errorf("%w: %w", state.ErrBadOrders, err))
-		return
-	}
-	if err := apply(r.Context(), v); err != nil {
 		s.refuse(w, err)
 		return
 	}
 	w.WriteHeader(http.StatusNoContent)
-}
-
-func (s *Server) getState(w http.ResponseWriter, r *http.Request) {
-	q := query{r: r}
-	after, wait := q.number("after"), q.number("wait")
-	if q.err != nil {
-		s.refuse(w, q.err)
-		return
-	}
-	st, err := s.engine.State(r.Context(), uint64(max(after, 0)), millis(wait))
-	s.answer(w, st, err)
-}
-
-func (s *Server) getLogs(w http.ResponseWriter, r *http.Request) {
-	q := query{r: r}
-	offset, limit, wait, since := q.number("offset"), q.number("max"), q.number("wait"), q.number("since")
-	incarnation := q.number("incarnation")
-	if q.err != nil {
-		s.refuse(w, q.err)
-		return
-	}
-	c, err := s.engine.Logs(r.Context(), r.FormValue("instance"), wire.LogAsk{
-		Offset: offset, Max: int(min(limit, logs.MaxLog)), Wait: millis(wait), Since: ago(since),
-		Times: r.FormValue("times") != "", Previous: r.FormValue("previous") != "", Incarnation: int(incarnation),
-	})
-	s.answer(w, c, err)
-}
-
-func (s *Server) getEntries(w http.ResponseWriter, r *http.Request) {
-	entries, err := s.engine.Entries(r.Context())
-	s.answer(w, entries, err)
-}
-
-func (s *Server) getTop(w http.ResponseWriter, r *http.Request) {
-	top, err := s.engine.Top(r.Context())
-	s.answer(w, top, err)
-}
-
-func (s *Server) getDemand(w http.ResponseWriter, r *http.Request) {
-	q := query{r: r}
-	wait := q.number("wait")
-	if q.err != nil {
-		s.refuse(w, q.err)
-		return
-	}
-	d, err := s.engine.Demand(r.Context(), millis(wait))
-	s.answer(w, d, err)
-}
-
-func (s *Server) getRoute(w http.ResponseWriter, r *http.Request) {
-	route, err := s.engine.Route(r.Context(), r.FormValue("service"))
-	s.answer(w, route, err)
-}
-
-func (s *Server) getNet(w http.ResponseWriter, r *http.Request) {
-	net, err := s.engine.Net(r.Context())
-	s.answer(w, net, err)
-}
-
-func (s *Server) postShutdown(w http.ResponseWriter, _ *http.Request) {
-	s.engine.BeginShutdown()
-	w.WriteHeader(http.StatusAccepted)
 }
 
 // answer sends v, or what is wrong.
@@ -333,53 +323,4 @@ func ago(n int64) time.Duration {
 // millis is a span given in milliseconds, bounded so that it can't overflow.
 func millis(n int64) time.Duration {
 	return time.Duration(min(max(n, 0), state.MaxWait.Milliseconds())) * time.Millisecond
-}
-
-func (s *Server) getMetrics(w http.ResponseWriter, r *http.Request) {
-	page, err := s.engine.Metrics(r.Context())
-	if err != nil {
-		s.refuse(w, err)
-		return
-	}
-	w.Header().Set("Content-Type", "application/octet-stream")
-	if _, err := w.Write(page); err != nil {
-		s.log.Debug("answer the agent", "error", err)
-	}
-}
-
-func (s *Server) putDevices(w http.ResponseWriter, r *http.Request) {
-	d, err := decode[wire.EngineDevices](w, r, maxDevicesBytes)
-	if err != nil {
-		s.refuse(w, err)
-		return
-	}
-	if err := s.engine.Plug(r.Context(), d); err != nil {
-		s.refuse(w, err)
-		return
-	}
-	w.WriteHeader(http.StatusNoContent)
-}
-
-func (s *Server) getVolumes(w http.ResponseWriter, r *http.Request) {
-	list, err := s.engine.Volumes(r.Context())
-	s.answer(w, list, err)
-}
-
-func (s *Server) deleteVolume(w http.ResponseWriter, r *http.Request) {
-	ref := wire.VolumeRef{Namespace: r.FormValue("namespace"), Instance: r.FormValue("instance"), Name: r.FormValue("name")}
-	if err := s.engine.RemoveVolume(r.Context(), ref); err != nil {
-		s.refuse(w, err)
-		return
-	}
-	w.WriteHeader(http.StatusNoContent)
-}
-
-func (s *Server) postUpgrade(w http.ResponseWriter, r *http.Request) {
-	q, err := decode[wire.EngineUpgrade](w, r, maxUpgradeBytes)
-	if err != nil {
-		s.refuse(w, err)
-		return
-	}
-	done, err := s.engine.Upgrade(r.Context(), q)
-	s.answer(w, done, err)
 }
