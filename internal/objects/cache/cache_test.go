@@ -344,7 +344,7 @@ func TestManyAtOnce(t *testing.T) {
 	all.Wait()
 }
 
-func door(t *testing.T, s *site) (base string, d *cache.Server) {
+func serve(t *testing.T, s *site) (base string, d *cache.Server) {
 	t.Helper()
 	c := cache.New(cache.Options{Dir: t.TempDir(), Above: s, Fresh: always})
 	d = cache.NewServer(c, s, []byte("secret"), slog.New(slog.DiscardHandler))
@@ -380,11 +380,11 @@ func ask(t *testing.T, method, url, body string, header ...string) (*http.Respon
 	return resp, string(data)
 }
 
-func TestDoor(t *testing.T) {
+func TestServer(t *testing.T) {
 	s := newSite()
 	s.content["shop/ten"] = "0123456789"
 	s.content["shop/volumes/a.b.0/data"] = "what another instance has stored"
-	base, d := door(t, s)
+	base, d := serve(t, s)
 	shop := base + "/" + d.Key("shop")
 	tag := `"` + digest("0123456789") + `"`
 	for what, c := range map[string]struct {
