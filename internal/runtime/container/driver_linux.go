@@ -23,6 +23,7 @@ import (
 
 	"github.com/verge-edge/verge/internal/runtime"
 	"github.com/verge-edge/verge/internal/runtime/cgroup"
+	"github.com/verge-edge/verge/internal/runtime/container/registryhttp"
 	"github.com/verge-edge/verge/internal/runtime/logfile"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -128,7 +129,7 @@ type Driver struct {
 // New makes a driver. It asks containerd nothing.
 func New(o Options) *Driver {
 	d := &Driver{address: o.Address, mark: wire.Mark(o.Base)[:16], log: o.Logger, known: map[string]bool{}, debts: map[string]func(context.Context) error{}, resolved: map[string]*resolvedImage{}, pulls: map[string]*pullTurn{}, shims: map[string]*shim{},
-		mirrors: o.Pull.Mirrors, hosts: cmp.Or(o.Pull.Hosts, defaultHosts), pace: newPace(int64(o.Pull.Rate) / 8), stall: stallAfter, timeout: wedgedAfter, debtAgain: debtAgain, healthEvery: healthEvery, healthWithin: healthWithin,
+		mirrors: o.Pull.Mirrors, hosts: cmp.Or(o.Pull.Hosts, defaultHosts), pace: registryhttp.NewPace(int64(o.Pull.Rate) / 8), stall: registryhttp.StallAfter, timeout: wedgedAfter, debtAgain: debtAgain, healthEvery: healthEvery, healthWithin: healthWithin,
 		problem: func(error) {}, changed: func() {}, step: func(string) {}, poke: make(chan struct{}, 1)}
 	d.shared = sharedRoots{known: map[string][]mount.Mount{}, unfit: map[string]bool{}, turn: make(gate, 1)}
 	d.copying.begin, d.copying.goOn, d.copying.again = beginWithin, goOnWithin, askAgain

@@ -18,6 +18,7 @@ import (
 	"github.com/pelletier/go-toml/v2"
 
 	"github.com/verge-edge/verge/internal/runtime"
+	"github.com/verge-edge/verge/internal/runtime/container/registryhttp"
 )
 
 // defaultHosts is where the machine says how registries are reached, for containerd too.
@@ -34,19 +35,19 @@ var errHosts = errors.New("how its registry is reached cannot be read")
 // this returns.
 func (d *Driver) registries(ctx context.Context, what *runtime.Container, broke *atomic.Bool) docker.RegistryHosts {
 	var mute sync.Map
-	update := func(bound *reach) config.UpdateClientFunc {
+	update := func(bound *registryhttp.Reach) config.UpdateClientFunc {
 		return func(c *http.Client) error {
-			if _, done := c.Transport.(*transport); !done { // it is asked once more for what has headers
+			if _, done := c.Transport.(*registryhttp.Transport); !done { // it is asked once more for what has headers
 				if base, ok := c.Transport.(*http.Transport); ok {
-					bound.guard(base)
+					bound.Guard(base)
 				}
-				c.Transport = &transport{next: c.Transport, stall: d.stall, pace: d.pace, broke: broke, mute: &mute, reach: bound}
+				c.Transport = &registryhttp.Transport{Next: c.Transport, Stall: d.stall, Pace: d.pace, Broke: broke, Mute: &mute, Reach: bound}
 			}
 			return nil
 		}
 	}
 	return func(host string) ([]docker.RegistryHost, error) {
-		bound := newReach()
+		bound := registryhttp.NewReach()
 		o := config.HostOptions{HostDir: d.hostDir, UpdateClient: update(bound)}
 		if local, err := docker.MatchLocalhost(host); err == nil && local {
 			o.DefaultScheme = "http"
@@ -61,7 +62,7 @@ func (d *Driver) registries(ctx context.Context, what *runtime.Container, broke 
 		if err != nil && !errors.Is(err, errHosts) {
 			err = fmt.Errorf("%w, of %s in %s: %w", errHosts, host, d.hosts, err)
 		}
-		bound.name(hosts)
+		bound.Name(hosts)
 		if err != nil || d.mirrors[host] == "" {
 			return hosts, err
 		}
@@ -69,10 +70,10 @@ func (d *Driver) registries(ctx context.Context, what *runtime.Container, broke 
 		if err != nil || mirror.Host == "" {
 			return nil, fmt.Errorf("the mirror %q of %s is not a URL", d.mirrors[host], host)
 		}
-		bound = newReach()
+		bound = registryhttp.NewReach()
 		o.DefaultScheme, o.UpdateClient = mirror.Scheme, update(bound)
 		first, err := config.ConfigureHosts(ctx, o)(mirror.Host) // with an authority of its own, where there is one
-		bound.name(first)
+		bound.Name(first)
 		return append(first, hosts...), err
 	}
 }

@@ -29,6 +29,7 @@ import (
 
 	"github.com/verge-edge/verge/internal/runtime"
 	"github.com/verge-edge/verge/internal/runtime/container/containertest"
+	"github.com/verge-edge/verge/internal/runtime/container/registryhttp"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -318,36 +319,6 @@ func TestHangingRegistry(t *testing.T) {
 	_ = c
 }
 
-// The client of containerd has a bound of its own for the same, which may be the first.
-func TestWhoGivesUpFirst(t *testing.T) {
-	over := make(chan struct{})
-	var asked atomic.Int64
-	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
-		asked.Add(1)
-		<-over
-	}))
-	defer server.Close()
-	defer close(over)
-	x := &transport{next: &http.Transport{ResponseHeaderTimeout: 50 * time.Millisecond}, stall: time.Hour, mute: &sync.Map{}}
-	for range 2 {
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		answer, err := x.RoundTrip(r)
-		if err == nil {
-			answer.Body.Close()
-		}
-		var s *stalled
-		if !errors.As(err, &s) || s.host != r.URL.Host || s.Timeout() {
-			t.Errorf("it ends with %v", err)
-		}
-	}
-	if n := asked.Load(); n != 1 {
-		t.Errorf("it was asked %d times", n)
-	}
-}
-
 // TestRegistryCredentials pulls from a registry that wants to know who asks.
 func TestRegistryCredentials(t *testing.T) {
 	var said strings.Builder
@@ -470,7 +441,7 @@ func TestPullRate(t *testing.T) {
 	}
 	wg.Wait()
 	// More time than that is allowed on a busy machine, less is not.
-	if least := time.Duration(float64(all-paceAtOnce) / bytesASecond * float64(time.Second)); time.Since(began) < least {
+	if least := time.Duration(float64(all-registryhttp.PaceAtOnce) / bytesASecond * float64(time.Second)); time.Since(began) < least {
 		t.Errorf("%d bytes in %s, which is at least %s", all, time.Since(began), least)
 	}
 }

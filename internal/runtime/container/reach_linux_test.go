@@ -13,6 +13,7 @@ import (
 	"github.com/containerd/containerd/v2/core/remotes/docker"
 
 	"github.com/verge-edge/verge/internal/runtime"
+	"github.com/verge-edge/verge/internal/runtime/container/registryhttp"
 )
 
 // A registry sends nobody to the worker's own addresses, neither for a token nor by a
@@ -31,7 +32,7 @@ func TestRegistryLeadsNobodyHome(t *testing.T) {
 	port := registry.URL[strings.LastIndex(registry.URL, ":")+1:]
 	insidePort := inside.URL[strings.LastIndex(inside.URL, ":")+1:]
 
-	d := &Driver{hosts: t.TempDir(), stall: stallAfter}
+	d := &Driver{hosts: t.TempDir(), stall: registryhttp.StallAfter}
 	if err := os.Mkdir(filepath.Join(d.hosts, "registry.test"), 0o700); err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package container
+package imagefiles
 
 import (
 	"errors"
@@ -15,18 +15,18 @@ import (
 // maxLinks are followed to find one file, as by Linux.
 const maxLinks = 40
 
-// tree is the files of an image as a container finds them: its layers, the uppermost
+// Tree is the files of an image as a container finds them: its layers, the uppermost
 // first, put together as overlayfs does it, without a mount. What its links lead to is in
 // the image.
-type tree []*os.Root
+type Tree []*os.Root
 
-// openTree opens layers. close must be called.
-func openTree(dirs []string) (tree, error) {
-	var t tree
+// Open opens the directories of layers, the uppermost first. The tree is to be closed.
+func Open(dirs []string) (Tree, error) {
+	var t Tree
 	for _, dir := range dirs {
 		layer, err := os.OpenRoot(dir)
 		if err != nil {
-			t.close()
+			t.Close()
 			return nil, err
 		}
 		t = append(t, layer)
@@ -34,14 +34,15 @@ func openTree(dirs []string) (tree, error) {
 	return t, nil
 }
 
-func (t tree) close() {
+// Close closes the layers.
+func (t Tree) Close() {
 	for _, layer := range t {
 		_ = layer.Close() // nothing was written
 	}
 }
 
 // Open opens a regular file; it is of fs.FS.
-func (t tree) Open(name string) (fs.File, error) {
+func (t Tree) Open(name string) (fs.File, error) {
 	f, err := t.open(name)
 	if err != nil {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: err}
@@ -49,7 +50,7 @@ func (t tree) Open(name string) (fs.File, error) {
 	return f, nil
 }
 
-func (t tree) open(name string) (fs.File, error) {
+func (t Tree) open(name string) (fs.File, error) {
 	rest, links := strings.Split(name, "/"), 0
 	at, dirs := "", t // the directory that was reached, and the layers that have a part of it
 	for len(rest) > 0 {
@@ -95,7 +96,7 @@ func (t tree) open(name string) (fs.File, error) {
 
 // find returns what name is, in directories that have no links, and in which layers: one,
 // or for a directory all whose parts of it are seen.
-func (t tree) find(name string) (parts tree, mode fs.FileMode, err error) {
+func (t Tree) find(name string) (parts Tree, mode fs.FileMode, err error) {
 	for _, layer := range t {
 		info, err := layer.Lstat(name)
 		if errors.Is(err, fs.ErrNotExist) {
@@ -108,7 +109,7 @@ func (t tree) find(name string) (parts tree, mode fs.FileMode, err error) {
 			if len(parts) > 0 || whiteout(info) {
 				break // hidden, as all below it
 			}
-			return tree{layer}, info.Mode(), nil
+			return Tree{layer}, info.Mode(), nil
 		}
 		parts, mode = append(parts, layer), info.Mode()
 		if alone, err := opaque(layer, name); err != nil {

@@ -1,4 +1,4 @@
-package container
+package registryhttp
 
 import (
 	"context"
@@ -12,27 +12,28 @@ import (
 	"github.com/containerd/containerd/v2/core/remotes/docker"
 )
 
-// reach bounds where the requests to some registries of a pull connect to. A registry
+// Reach bounds where the requests to some registries of a pull connect to. A registry
 // chooses where a worker asks for a token and where redirects lead, so it could send the
 // worker to what listens at the worker's own loopback and link-local addresses. Only
 // registries that the image or the machine names may be there.
-type reach struct {
+type Reach struct {
 	mu    sync.Mutex
 	named map[string]bool // scheme://host; guarded by mu
 	// local: all of them are named by loopback addresses, so their tokens may come from one.
 	local bool // guarded by mu
 }
 
-func newReach() *reach { return &reach{named: map[string]bool{}} }
+// NewReach has no names yet.
+func NewReach() *Reach { return &Reach{named: map[string]bool{}} }
 
-// name notes the registries that are asked. It is called before they are.
-func (r *reach) name(hosts []docker.RegistryHost) {
+// Name notes the registries that are asked. It is called before they are.
+func (r *Reach) Name(hosts []docker.RegistryHost) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.local = len(hosts) > 0
 	for _, h := range hosts {
 		r.named[h.Scheme+"://"+h.Host] = true
-		if _, plain := h.Client.Transport.(*transport); !plain { // it tries HTTP after HTTPS
+		if _, plain := h.Client.Transport.(*Transport); !plain { // it tries HTTP after HTTPS
 			r.named["http://"+h.Host] = true
 		}
 		local, err := docker.MatchLocalhost(h.Host)
@@ -46,7 +47,7 @@ type anywhere struct{}
 // mark returns the context of a request: the named registries, and the proxy that the
 // machine has set, may be at any address. The scheme is part of a name: who can make a
 // name lead here later has no certificate for it.
-func (r *reach) mark(ctx context.Context, q *http.Request, next http.RoundTripper) context.Context {
+func (r *Reach) mark(ctx context.Context, q *http.Request, next http.RoundTripper) context.Context {
 	r.mu.Lock()
 	free := r.named[q.URL.Scheme+"://"+q.URL.Host]
 	r.mu.Unlock()
@@ -60,10 +61,10 @@ func (r *reach) mark(ctx context.Context, q *http.Request, next http.RoundTrippe
 	return ctx
 }
 
-// guard makes a transport refuse connections to this machine for requests that are not
+// Guard makes a transport refuse connections to this machine for requests that are not
 // marked. A name is looked up by the dialler, so the address is known when it is
 // connected, before anything is sent.
-func (r *reach) guard(t *http.Transport) {
+func (r *Reach) Guard(t *http.Transport) {
 	dial := t.DialContext
 	t.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
 		if ctx.Value(anywhere{}) != nil {
@@ -90,7 +91,7 @@ func (r *reach) guard(t *http.Transport) {
 }
 
 // check says why a registry must not lead to an address, which may be a name.
-func (r *reach) check(address string) error {
+func (r *Reach) check(address string) error {
 	at, err := netip.ParseAddrPort(address)
 	if err != nil {
 		return nil //nolint:nilerr // a name: its address is checked when it is connected

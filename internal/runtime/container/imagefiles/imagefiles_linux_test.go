@@ -1,4 +1,4 @@
-package container
+package imagefiles
 
 import (
 	"errors"
@@ -91,11 +91,11 @@ func TestLayers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dirs := layersOf(t, x.layers...)
-			files, err := openTree(dirs)
+			files, err := Open(dirs)
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer files.close()
+			defer files.Close()
 			got, err := passwdOf(files)
 			if got != x.want || !errors.Is(err, x.err) || (err == nil) != (x.err == nil) {
 				t.Errorf("%q, %v; want %q, %v", got, err, x.want, x.err)
@@ -165,11 +165,11 @@ func TestUsersOfImages(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		files, err := openTree([]string{dir})
+		files, err := Open([]string{dir})
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(files.close)
+		t.Cleanup(files.Close)
 		return files
 	}
 	full, bare := write(passwd, group), write()
@@ -198,7 +198,7 @@ func TestUsersOfImages(t *testing.T) {
 		{bare, "5:6", 5, 6, []uint32{6}, ""},
 		{bare, "web", 0, 0, nil, "file does not exist"},
 	} {
-		u, err := userOf(x.files, x.wanted)
+		u, err := User(x.files, x.wanted)
 		if x.err != "" {
 			if err == nil || !strings.Contains(err.Error(), x.err) {
 				t.Errorf("%q: %+v, %v", x.wanted, u, err)
