@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -120,19 +119,11 @@ type Agent struct {
 	// replaced by older ones; taken before mu.
 	handing sync.Mutex
 
-	mu     sync.Mutex
+	mu     sync.Mutex // guards below
 	labels map[string]string
-	have   wire.Rev
-	proof  []byte // of have
-	orders map[string]*wire.Order
-	routes map[string]*wire.Route
-	// revoked are the keys of peers that do not count any more, see EngineOrders.
-	revoked map[string]struct{}
-	// secrets that the orders need, sealed for this worker, by their id.
-	secrets map[string]*wire.SealedSecret
-	network *wire.Network // nil: the cluster has given no place in it yet
-	info    wire.EngineInfo
-	engine  string // id of the run of the engine that info is of
+	wanted
+	info   wire.EngineInfo
+	engine string // id of the run of the engine that info is of
 	// noGateway: the cluster gives no certificates to this gateway.
 	noGateway bool
 	// gone are the ids of the devices that are not there any more, doubted of those that were
@@ -172,7 +163,7 @@ func Run(ctx context.Context, o Options) error {
 	a := &Agent{
 		upgrader: up,
 		opts:     o, labels: o.Labels, log: o.Log, changed: make(chan struct{}, 1), pulse: make(chan struct{}, 1), source: exchange.NewMemSource(),
-		orders: map[string]*wire.Order{}, routes: map[string]*wire.Route{}, secrets: map[string]*wire.SealedSecret{}, features: features("/"),
+		features: features("/"),
 	}
 	idDir := filepath.Join(o.Dir, wire.IdentityDir)
 	if err := atomicfile.MkdirAll(idDir, 0o700); err != nil {
@@ -433,18 +424,8 @@ func (a *Agent) loadOrders() error {
 	if err != nil {
 		return fmt.Errorf("reading the engine's orders: %w", err)
 	}
-	a.have, a.proof = o.Have, o.Proof
-	a.network = o.Network
-	a.setRevoked(entries(o.Revoked))
-	for i := range o.Orders {
-		a.orders[o.Orders[i].ID] = &o.Orders[i]
-	}
-	for i := range o.Routes {
-		a.routes[o.Routes[i].Key()] = &o.Routes[i]
-	}
-	for i := range o.Secrets {
-		a.secrets[o.Secrets[i].ID()] = &o.Secrets[i]
-	}
+	a.wanted = wantedOf(o)
+	a.refuseRevoked()
 	return nil
 }
 
@@ -452,20 +433,6 @@ func entries(list []string) map[string]struct{} {
 	out := make(map[string]struct{}, len(list))
 	for _, e := range list {
 		out[e] = struct{}{}
-	}
-	return out
-}
-
-func assemble(have wire.Rev, proof []byte, orders map[string]*wire.Order, routes map[string]*wire.Route, secrets map[string]*wire.SealedSecret, revoked map[string]struct{}, network *wire.Network) wire.EngineOrders {
-	out := wire.EngineOrders{V: wire.Version, Have: have, Proof: proof, Revoked: records.SortedKeys(revoked), Network: network}
-	for _, id := range records.SortedKeys(orders) {
-		out.Orders = append(out.Orders, *orders[id])
-	}
-	for _, key := range records.SortedKeys(routes) {
-		out.Routes = append(out.Routes, *routes[key])
-	}
-	for _, id := range records.SortedKeys(secrets) {
-		out.Secrets = append(out.Secrets, *secrets[id])
 	}
 	return out
 }
@@ -593,114 +560,4 @@ func limits(missing map[string]string) (out []string) {
 		}
 	}
 	return out
-}
-
-// desired is the worker's copy of what its cluster wants of it.
-type desired Agent
-
-var _ exchange.DesiredStore = (*desired)(nil)
-
-// Have implements exchange.DesiredStore.
-func (d *desired) Have() wire.Rev {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.have
-}
-
-// Proof implements exchange.DesiredStore.
-func (d *desired) Proof() []byte {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.proof
-}
-
-// Take implements exchange.DesiredStore.
-func (d *desired) Take(ctx context.Context, full bool, changes []wire.Change, to wire.Rev, proof []byte) error {
-	a := (*Agent)(d)
-	a.handing.Lock()
-	defer a.handing.Unlock()
-	a.mu.Lock()
-	orders, routes, secrets, revoked := map[string]*wire.Order{}, map[string]*wire.Route{}, map[string]*wire.SealedSecret{}, map[string]struct{}{}
-	// What it was given of the network is not taken away again: what runs has
-	// addresses of it.
-	network := a.network
-	if !full {
-		records.Merge(orders, a.orders)
-		records.Merge(routes, a.routes)
-		records.Merge(secrets, a.secrets)
-		maps.Copy(revoked, a.revoked)
-	}
-	a.mu.Unlock()
-	for _, ch := range changes {
-		kind, key, _ := strings.Cut(ch.Key, ".")
-		var err error
-		switch kind {
-		case "order":
-			err = applyChange(orders, key, ch)
-		case "route":
-			err = applyChange(routes, key, ch)
-		case "secret":
-			err = applyChange(secrets, key, ch)
-		case "network":
-			if !ch.Deleted {
-				network = &wire.Network{}
-				err = json.Unmarshal(ch.Value, network)
-			}
-		case "revoked", "fargone":
-			if e := revokedEntry(kind, key, a.joined.Cluster); ch.Deleted {
-				delete(revoked, e)
-			} else {
-				revoked[e] = struct{}{}
-			}
-		}
-		if err != nil {
-			return fmt.Errorf("what the cluster sent for %s: %w", ch.Key, err)
-		}
-	}
-	delta, ok := changesOf(a.have, to, full, changes, routes)
-	if delta.Proof = proof; ok {
-		if err := a.hands.Change(ctx, delta); err != nil {
-			a.log.Debug("the engine is given all orders, not what changed", "error", err)
-			ok = false
-		}
-	}
-	if !ok {
-		if err := a.hands.Apply(ctx, assemble(to, proof, orders, routes, secrets, revoked, network)); err != nil {
-			return err
-		}
-	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.have, a.proof, a.orders, a.routes, a.secrets, a.network = to, proof, orders, routes, secrets, network
-	a.setRevoked(revoked)
-	return nil
-}
-
-// changesOf is what an engine is told that has the orders of a revision, where only
-// routes have changed since; false where all must be told.
-func changesOf(have, to wire.Rev, full bool, changes []wire.Change, routes map[string]*wire.Route) (c wire.EngineChanges, ok bool) {
-	if full || have.IsZero() {
-		return c, false
-	}
-	c = wire.EngineChanges{V: wire.Version, From: have, To: to}
-	for _, ch := range changes {
-		key, ok := strings.CutPrefix(ch.Key, "route.")
-		if !ok {
-			return c, false
-		}
-		if r := routes[key]; r != nil {
-			c.Routes = append(c.Routes, *r)
-		} else {
-			c.Gone = append(c.Gone, key)
-		}
-	}
-	return c, true
-}
-
-func applyChange[T any](m map[string]*T, key string, ch wire.Change) error {
-	if ch.Deleted {
-		delete(m, key)
-		return nil
-	}
-	return records.Decode(bus.Entry{Key: ch.Key, Value: ch.Value}, m, key)
 }

@@ -169,7 +169,7 @@ func (f *fakeHands) Exec(_ context.Context, q wire.ExecAsk) (wire.ExecAnswer, er
 func newTestAgent(h Hands) *Agent {
 	return &Agent{
 		opts: Options{Name: "w1"}, log: slog.New(slog.DiscardHandler), hands: h, changed: make(chan struct{}, 1), pulse: make(chan struct{}, 1),
-		source: exchange.NewMemSource(), orders: map[string]*wire.Order{}, routes: map[string]*wire.Route{},
+		source: exchange.NewMemSource(),
 	}
 }
 

@@ -101,7 +101,7 @@ func (a *Agent) end(ctx context.Context, p *wire.Problem) error {
 	a.handing.Lock()
 	defer a.handing.Unlock()
 	a.mu.Lock()
-	o := assemble(wire.Rev{}, nil, nil, nil, nil, a.revoked, nil)
+	o := (&wanted{revoked: a.revoked}).forEngine()
 	a.mu.Unlock()
 	if err := a.hands.Apply(ctx, o); err != nil {
 		a.log.Error("ending what ran here; verge worker stop does it too", "error", err)
@@ -125,8 +125,5 @@ func revokedEntry(kind, key, cluster string) string {
 	return ""
 }
 
-// setRevoked has this process refuse the keys that do not count any more.
-func (a *Agent) setRevoked(entries map[string]struct{}) {
-	a.revoked = entries
-	a.peers.Set(records.SortedKeys(entries))
-}
+// refuseRevoked has this process refuse the revoked keys. The mutex is held.
+func (a *Agent) refuseRevoked() { a.peers.Set(records.SortedKeys(a.revoked)) }

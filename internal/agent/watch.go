@@ -150,7 +150,7 @@ func (a *Agent) handOver(ctx context.Context) bool {
 	a.handing.Lock()
 	defer a.handing.Unlock()
 	a.mu.Lock()
-	o := assemble(a.have, a.proof, a.orders, a.routes, a.secrets, a.revoked, a.network)
+	o := a.forEngine()
 	a.mu.Unlock()
 	if o.Have.IsZero() {
 		return true

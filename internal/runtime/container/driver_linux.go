@@ -87,26 +87,17 @@ type Driver struct {
 	log     *slog.Logger
 	logs    *logfile.Collector
 
-	mirrors map[string]string // of registries, by their hosts
-	hosts   string            // folder in which the machine says how registries are reached
-	pace    *rate.Limiter     // of all pulls together, in bytes; nil is none
-	stall   time.Duration     // how long a registry may send nothing
-	// timeout is how long containerd may take to answer.
-	timeout   time.Duration
-	debtAgain time.Duration // the constant; less in tests
-	// healthEvery and healthWithin are the constants; less in tests.
-	healthEvery, healthWithin time.Duration
-	copying                   copying
+	registrySettings
+	timing
+	copying copying
 
 	ctx  context.Context // ends with Close; for goroutines of the driver alone
 	stop context.CancelFunc
 	wg   sync.WaitGroup
 
-	mu       sync.Mutex // guards below
-	closed   bool
-	client   *containerd.Client // nil while nobody uses it
-	users    int
-	together bool                                   // containerd has the mounts of this process; known of client
+	mu     sync.Mutex // guards below
+	closed bool
+	connection
 	living   int                                    // tasks that have not ended
 	known    map[string]bool                        // containers that are somebody's
 	resolved map[string]*resolvedImage              // of images, by their full names
@@ -126,11 +117,41 @@ type Driver struct {
 	poke chan struct{} // holds one: guard is to look again
 }
 
+// registrySettings is how pulls reach registries.
+type registrySettings struct {
+	mirrors map[string]string // of registries, by their hosts
+	hosts   string            // folder in which the machine says how registries are reached
+	pace    *rate.Limiter     // of all pulls together, in bytes; nil is none
+	stall   time.Duration     // how long a registry may send nothing
+}
+
+// timing of the talk with containerd: the constants of these names, less in tests.
+type timing struct {
+	timeout                   time.Duration // how long containerd may take to answer
+	debtAgain                 time.Duration
+	healthEvery, healthWithin time.Duration
+}
+
+// connection to containerd, which is open while somebody uses it.
+type connection struct {
+	client   *containerd.Client // nil while nobody does
+	users    int
+	together bool // containerd has the mounts of this process; known of client
+}
+
 // New makes a driver. It asks containerd nothing.
 func New(o Options) *Driver {
-	d := &Driver{address: o.Address, mark: wire.Mark(o.Base)[:16], log: o.Logger, known: map[string]bool{}, debts: map[string]func(context.Context) error{}, resolved: map[string]*resolvedImage{}, pulls: map[string]*pullTurn{}, shims: map[string]*shim{},
-		mirrors: o.Pull.Mirrors, hosts: cmp.Or(o.Pull.Hosts, defaultHosts), pace: registryhttp.NewPace(int64(o.Pull.Rate) / 8), stall: registryhttp.StallAfter, timeout: wedgedAfter, debtAgain: debtAgain, healthEvery: healthEvery, healthWithin: healthWithin,
-		problem: func(error) {}, changed: func() {}, step: func(string) {}, poke: make(chan struct{}, 1)}
+	d := &Driver{
+		address: o.Address, mark: wire.Mark(o.Base)[:16], log: o.Logger,
+		registrySettings: registrySettings{
+			mirrors: o.Pull.Mirrors, hosts: cmp.Or(o.Pull.Hosts, defaultHosts),
+			pace: registryhttp.NewPace(int64(o.Pull.Rate) / 8), stall: registryhttp.StallAfter,
+		},
+		timing: timing{timeout: wedgedAfter, debtAgain: debtAgain, healthEvery: healthEvery, healthWithin: healthWithin},
+		known:  map[string]bool{}, debts: map[string]func(context.Context) error{}, resolved: map[string]*resolvedImage{},
+		pulls: map[string]*pullTurn{}, shims: map[string]*shim{},
+		problem: func(error) {}, changed: func() {}, step: func(string) {}, poke: make(chan struct{}, 1),
+	}
 	d.shared = sharedRoots{known: map[string][]mount.Mount{}, unfit: map[string]bool{}, turn: make(gate, 1)}
 	d.copying.begin, d.copying.goOn, d.copying.again = beginWithin, goOnWithin, askAgain
 	quiet()

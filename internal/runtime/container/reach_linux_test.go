@@ -32,7 +32,7 @@ func TestRegistryLeadsNobodyHome(t *testing.T) {
 	port := registry.URL[strings.LastIndex(registry.URL, ":")+1:]
 	insidePort := inside.URL[strings.LastIndex(inside.URL, ":")+1:]
 
-	d := &Driver{hosts: t.TempDir(), stall: registryhttp.StallAfter}
+	d := &Driver{registrySettings: registrySettings{hosts: t.TempDir(), stall: registryhttp.StallAfter}}
 	if err := os.Mkdir(filepath.Join(d.hosts, "registry.test"), 0o700); err != nil {
 		t.Fatal(err)
 	}
