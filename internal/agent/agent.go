@@ -32,10 +32,10 @@ import (
 	"github.com/verge-edge/verge/internal/wire"
 )
 
-// Bounds of λ, the time between two reports.
+// Bounds of the heartbeat interval, the time between two reports.
 const (
-	minLambda = time.Second
-	maxLambda = 10 * time.Second
+	minHeartbeat = time.Second
+	maxHeartbeat = 10 * time.Second
 	// beats of four heartbeats, while nothing happens, want no answer but of the bus: that
 	// the orchestrator behind it answers is known within forty seconds.
 	beats = 3
@@ -89,7 +89,7 @@ type Options struct {
 	// the cluster there or not. Nil is nobody.
 	Ready func()
 	// Engine makes the engine of this process; nil starts one of its own.
-	Engine func(cfg wire.EngineConfig) (Hands, error)
+	Engine func(cfg wire.EngineConfig) (EngineClient, error)
 	// LogFormat and LogLevel are handed on to the engine.
 	LogFormat, LogLevel string
 	// Clock by which certificates are judged; nil is the machine's.
@@ -106,7 +106,7 @@ type Agent struct {
 	current atomic.Pointer[wire.JoinReply]
 	id      *pki.Identity
 	peers   pki.Revoked // keys that the cluster must not have
-	hands   Hands
+	client  EngineClient
 	keeper  *keeper // nil where the engine is in this process
 	// outdated says that the engine works with other settings than ours, "" if not.
 	outdated string
@@ -199,7 +199,7 @@ func Run(ctx context.Context, o Options) error {
 	if err := a.loadOrders(); err != nil {
 		return err
 	}
-	first, err := a.hands.State(ctx, 0, 0)
+	first, err := a.client.State(ctx, 0, 0)
 	if err != nil {
 		return fmt.Errorf("asking the engine for its state: %w", err)
 	}
@@ -258,7 +258,7 @@ func (a *Agent) work(ctx context.Context, conn bus.Conn, renewer *enroll.Renewer
 	watch.Go(func() { a.relabel(ctx) })
 	watch.Go(func() { a.watchDevices(ctx) })
 	watch.Go(func() { a.tellDemand(ctx, conn) })
-	if engine, ok := a.hands.(*Remote); ok && a.opts.Engine == nil {
+	if engine, ok := a.client.(*Remote); ok && a.opts.Engine == nil {
 		watch.Go(func() {
 			above := a.clusterObjects()
 			defer above.Close()
@@ -382,11 +382,11 @@ func (a *Agent) startEngine(ctx context.Context) error {
 		if err := writeConfig(a.opts.Dir, cfg); err != nil {
 			return err
 		}
-		a.hands, err = a.opts.Engine(cfg)
+		a.client, err = a.opts.Engine(cfg)
 		return err
 	}
 	remote := NewRemote(a.opts.Dir)
-	a.hands, a.keeper = remote, newKeeper(a.opts.Dir, a.log)
+	a.client, a.keeper = remote, newKeeper(a.opts.Dir, a.log)
 	running, err := a.keeper.running(ctx, remote)
 	if err != nil {
 		return err
@@ -442,7 +442,7 @@ func (a *Agent) lower(conn bus.Conn, renewer *enroll.Renewer) *exchange.Lower {
 	known, answers := false, false // touched by the goroutine of the exchange alone
 	return &exchange.Lower{
 		Conn: conn, Subjects: exchange.WorkerSubjects(a.opts.Name), Desired: (*desired)(a), Observed: a.source,
-		Changed: a.changed, Status: a.status, Min: minLambda, Max: maxLambda, Beats: beats, Answer: a.answer, Farewell: true, Log: a.log,
+		Changed: a.changed, Status: a.status, Min: minHeartbeat, Max: maxHeartbeat, Beats: beats, Answer: a.answer, Farewell: true, Log: a.log,
 		Renew: renewer.Want, OnAck: a.acked, Uses: a.uses, OnHeed: a.heeded, OnGateway: a.gatewayRefused,
 		OnReply: func(err error) {
 			renewer.Exchanged(err)

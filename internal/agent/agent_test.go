@@ -22,8 +22,8 @@ import (
 	"github.com/verge-edge/verge/internal/wire"
 )
 
-// fakeHands is an engine in memory.
-type fakeHands struct {
+// fakeEngine is an engine in memory.
+type fakeEngine struct {
 	mu     sync.Mutex
 	run    string
 	seq    uint64
@@ -40,11 +40,11 @@ type fakeHands struct {
 	news     chan struct{}
 }
 
-func newFakeHands(run string) *fakeHands {
-	return &fakeHands{run: run, all: map[string]wire.InstanceStatus{}, at: map[string]uint64{}, gone: map[string]uint64{}, news: make(chan struct{})}
+func newFakeEngine(run string) *fakeEngine {
+	return &fakeEngine{run: run, all: map[string]wire.InstanceStatus{}, at: map[string]uint64{}, gone: map[string]uint64{}, news: make(chan struct{})}
 }
 
-func (f *fakeHands) change(do func()) {
+func (f *fakeEngine) change(do func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.seq++
@@ -53,11 +53,11 @@ func (f *fakeHands) change(do func()) {
 	f.news = make(chan struct{})
 }
 
-func (f *fakeHands) set(id string, phase wire.Phase) {
+func (f *fakeEngine) set(id string, phase wire.Phase) {
 	f.change(func() { f.all[id], f.at[id] = wire.InstanceStatus{ID: id, Phase: phase}, f.seq })
 }
 
-func (f *fakeHands) Apply(_ context.Context, o wire.EngineOrders) error {
+func (f *fakeEngine) Apply(_ context.Context, o wire.EngineOrders) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.fail != nil {
@@ -68,7 +68,7 @@ func (f *fakeHands) Apply(_ context.Context, o wire.EngineOrders) error {
 }
 
 // Change makes all orders of it: tests look at the last ones.
-func (f *fakeHands) Change(ctx context.Context, c wire.EngineChanges) error {
+func (f *fakeEngine) Change(ctx context.Context, c wire.EngineChanges) error {
 	f.mu.Lock()
 	n := len(f.orders)
 	if f.noChange || n == 0 || f.orders[n-1].Have != c.From {
@@ -81,7 +81,7 @@ func (f *fakeHands) Change(ctx context.Context, c wire.EngineChanges) error {
 	return f.Apply(ctx, next)
 }
 
-func (f *fakeHands) State(ctx context.Context, after uint64, wait time.Duration) (wire.EngineState, error) {
+func (f *fakeEngine) State(ctx context.Context, after uint64, wait time.Duration) (wire.EngineState, error) {
 	deadline := time.After(wait)
 	for {
 		f.mu.Lock()
@@ -115,18 +115,18 @@ func (f *fakeHands) State(ctx context.Context, after uint64, wait time.Duration)
 	}
 }
 
-func (f *fakeHands) Logs(context.Context, string, wire.LogAsk) (wire.LogChunk, error) {
+func (f *fakeEngine) Logs(context.Context, string, wire.LogAsk) (wire.LogChunk, error) {
 	return wire.LogChunk{}, nil
 }
 
-func (f *fakeHands) Entries(context.Context) ([]wire.EntryView, error) {
+func (f *fakeEngine) Entries(context.Context) ([]wire.EntryView, error) {
 	return []wire.EntryView{{App: "a", Service: "s", Port: "http", Addr: "127.0.0.1:20000"}}, nil
 }
 
-func (f *fakeHands) Volumes(context.Context) ([]wire.VolumeView, error) { return nil, nil }
-func (f *fakeHands) RemoveVolume(context.Context, wire.VolumeRef) error { return errors.New("none") }
+func (f *fakeEngine) Volumes(context.Context) ([]wire.VolumeView, error) { return nil, nil }
+func (f *fakeEngine) RemoveVolume(context.Context, wire.VolumeRef) error { return errors.New("none") }
 
-func (f *fakeHands) Metrics(context.Context) ([]byte, error) {
+func (f *fakeEngine) Metrics(context.Context) ([]byte, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.down {
@@ -135,16 +135,16 @@ func (f *fakeHands) Metrics(context.Context) ([]byte, error) {
 	return obs.Page("engine", []obs.Sample{{Name: "verge_worker_starts_total", Help: "x", Counter: true, Value: 3}})
 }
 
-func (f *fakeHands) Route(_ context.Context, key string) (wire.RouteReport, error) {
+func (f *fakeEngine) Route(_ context.Context, key string) (wire.RouteReport, error) {
 	return wire.RouteReport{V: 1, Service: key}, nil
 }
 
-func (f *fakeHands) Measure(context.Context, wire.MeasureAsk) (wire.Measured, error) {
+func (f *fakeEngine) Measure(context.Context, wire.MeasureAsk) (wire.Measured, error) {
 	return wire.Measured{V: 1}, nil
 }
-func (f *fakeHands) Net(context.Context) (wire.NetReport, error) { return wire.NetReport{V: 1}, nil }
+func (f *fakeEngine) Net(context.Context) (wire.NetReport, error) { return wire.NetReport{V: 1}, nil }
 
-func (f *fakeHands) Demand(ctx context.Context, _ time.Duration) (d wire.Demand, err error) {
+func (f *fakeEngine) Demand(ctx context.Context, _ time.Duration) (d wire.Demand, err error) {
 	if f.demand == nil {
 		<-ctx.Done()
 		return d, ctx.Err()
@@ -157,18 +157,18 @@ func (f *fakeHands) Demand(ctx context.Context, _ time.Duration) (d wire.Demand,
 	}
 }
 
-func (f *fakeHands) Top(context.Context) (wire.WorkerTop, error) { return wire.WorkerTop{V: 1}, nil }
+func (f *fakeEngine) Top(context.Context) (wire.WorkerTop, error) { return wire.WorkerTop{V: 1}, nil }
 
-func (f *fakeHands) Exec(_ context.Context, q wire.ExecAsk) (wire.ExecAnswer, error) {
+func (f *fakeEngine) Exec(_ context.Context, q wire.ExecAsk) (wire.ExecAnswer, error) {
 	if q.Session == "away" {
 		return wire.ExecAnswer{}, errors.New("connection refused")
 	}
 	return wire.ExecAnswer{Session: q.Do}, nil
 }
 
-func newTestAgent(h Hands) *Agent {
+func newTestAgent(h EngineClient) *Agent {
 	return &Agent{
-		opts: Options{Name: "w1"}, log: slog.New(slog.DiscardHandler), hands: h, changed: make(chan struct{}, 1), pulse: make(chan struct{}, 1),
+		opts: Options{Name: "w1"}, log: slog.New(slog.DiscardHandler), client: h, changed: make(chan struct{}, 1), pulse: make(chan struct{}, 1),
 		source: exchange.NewMemSource(),
 	}
 }
@@ -187,7 +187,7 @@ func ids(o wire.EngineOrders) (out []string) {
 
 func TestOrdersReachTheEngineBeforeTheyCount(t *testing.T) {
 	ctx := context.Background()
-	h := newFakeHands("e1")
+	h := newFakeEngine("e1")
 	d := (*desired)(newTestAgent(h))
 	at := func(n uint64) wire.Rev { return wire.Rev{Inc: "era", N: n} }
 	if err := d.Take(ctx, true, []wire.Change{order("a.b.0", 1), order("a.b.1", 1)}, at(5), nil); err != nil {
@@ -223,7 +223,7 @@ func TestOrdersReachTheEngineBeforeTheyCount(t *testing.T) {
 // them after a restart, and is not lost by a full exchange that says nothing of it.
 func TestThePlaceInTheNetworkIsKept(t *testing.T) {
 	ctx := context.Background()
-	h := newFakeHands("e1")
+	h := newFakeEngine("e1")
 	a := newTestAgent(h)
 	a.opts.Dir = t.TempDir()
 	d := (*desired)(a)
@@ -252,7 +252,7 @@ func TestThePlaceInTheNetworkIsKept(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	next := newTestAgent(newFakeHands("e2"))
+	next := newTestAgent(newFakeEngine("e2"))
 	next.opts.Dir, next.secrets = a.opts.Dir, map[string]*wire.SealedSecret{}
 	if err := next.loadOrders(); err != nil {
 		t.Fatal(err)
@@ -272,11 +272,11 @@ func TestThePlaceInTheNetworkIsKept(t *testing.T) {
 
 func TestAnEngineThatStartsAgainIsFollowed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newFakeHands("e1")
+		h := newFakeEngine("e1")
 		a := newTestAgent(h)
 		h.set("a.b.0", wire.PhaseRunning)
 		h.set("a.b.1", wire.PhaseRunning)
-		first, err := a.hands.State(t.Context(), 0, 0)
+		first, err := a.client.State(t.Context(), 0, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -319,10 +319,10 @@ func TestAnEngineThatStartsAgainIsFollowed(t *testing.T) {
 // changes at the cluster or at the engine.
 func TestANewEngineGetsItsOrdersInTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newFakeHands("e1")
+		h := newFakeEngine("e1")
 		a := newTestAgent(h)
 		h.set("a.b.0", wire.PhaseRunning)
-		first, err := a.hands.State(t.Context(), 0, 0)
+		first, err := a.client.State(t.Context(), 0, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -352,7 +352,7 @@ func TestANewEngineGetsItsOrdersInTheEnd(t *testing.T) {
 
 // What is wrong at the engine reaches the cluster, once, and so does its end.
 func TestProblemsAreReported(t *testing.T) {
-	a := newTestAgent(newFakeHands("e1"))
+	a := newTestAgent(newFakeEngine("e1"))
 	say := func(full bool) (info wire.WorkerInfo, said bool) {
 		t.Helper()
 		b, err := a.status(full)
@@ -388,7 +388,7 @@ func TestProblemsAreReported(t *testing.T) {
 }
 
 func TestQuestionsOfTheCluster(t *testing.T) {
-	a := newTestAgent(newFakeHands("e1"))
+	a := newTestAgent(newFakeEngine("e1"))
 	got, err := a.answer(t.Context(), wire.Ask{What: "entries"})
 	if list, ok := got.([]wire.EntryView); err != nil || !ok || len(list) != 1 || list[0].Addr != "127.0.0.1:20000" {
 		t.Errorf("entries: %v, %v", got, err)
@@ -514,7 +514,7 @@ func TestWhereARelayIsReached(t *testing.T) {
 // all, and it has the same either way.
 func TestOnlyWhatChangedOfTheRoutesIsHandedOn(t *testing.T) {
 	for _, old := range []bool{false, true} {
-		h := newFakeHands("e1")
+		h := newFakeEngine("e1")
 		h.noChange = old
 		a := newTestAgent(h)
 		a.secrets = map[string]*wire.SealedSecret{}
@@ -562,7 +562,7 @@ func TestOnlyWhatChangedOfTheRoutesIsHandedOn(t *testing.T) {
 // was heard; an older engine says nothing. A cluster that does not heed it is asked for
 // everything, if a newer one had left something out.
 func TestWhatIsUsedIsSaid(t *testing.T) {
-	a := newTestAgent(newFakeHands("e1"))
+	a := newTestAgent(newFakeEngine("e1"))
 	a.secrets = map[string]*wire.SealedSecret{}
 	says := func() bool {
 		t.Helper()

@@ -23,39 +23,39 @@ func (a *Agent) look(ctx context.Context, q wire.Ask) (any, error) {
 		const most = 512 << 10 // base64 and JSON still fit one message
 		ask := q.Log()
 		ask.Max = min(max(ask.Max, 1), most)
-		return a.hands.Logs(ctx, q.Instance, ask)
+		return a.client.Logs(ctx, q.Instance, ask)
 	case "entries":
-		return a.hands.Entries(ctx)
+		return a.client.Entries(ctx)
 	case wire.AskMetrics:
 		return a.metrics(ctx)
 	case wire.AskVolumes:
-		return a.hands.Volumes(ctx)
+		return a.client.Volumes(ctx)
 	case wire.AskRemoveVolume:
 		if q.Volume == nil {
 			break
 		}
-		return struct{}{}, a.hands.RemoveVolume(ctx, *q.Volume)
+		return struct{}{}, a.client.RemoveVolume(ctx, *q.Volume)
 	case wire.AskUpgrade:
 		if q.Upgrade == nil {
 			break
 		}
 		return a.upgrading(q.Upgrade), nil
 	case "top":
-		return a.hands.Top(ctx)
+		return a.client.Top(ctx)
 	case wire.AskRoute:
-		return a.hands.Route(ctx, q.Instance)
+		return a.client.Route(ctx, q.Instance)
 	case wire.AskNet:
-		return a.hands.Net(ctx)
+		return a.client.Net(ctx)
 	case wire.AskMeasure:
 		if q.Measure == nil {
 			break
 		}
-		return a.hands.Measure(ctx, *q.Measure)
+		return a.client.Measure(ctx, *q.Measure)
 	case "exec":
 		if q.Exec == nil {
 			return nil, wire.Problemf(400, "bad-request", "upgrade the cluster", "the question cannot be understood", "a step of a session without the step")
 		}
-		return a.hands.Exec(ctx, *q.Exec)
+		return a.client.Exec(ctx, *q.Exec)
 	}
 	return nil, wire.Problemf(400, "unknown-question", "upgrade the worker", "the worker cannot answer that", "it does not know the question %q", q.What)
 }

@@ -103,7 +103,7 @@ func (a *Agent) end(ctx context.Context, p *wire.Problem) error {
 	a.mu.Lock()
 	o := (&wanted{revoked: a.revoked}).forEngine()
 	a.mu.Unlock()
-	if err := a.hands.Apply(ctx, o); err != nil {
+	if err := a.client.Apply(ctx, o); err != nil {
 		a.log.Error("ending what ran here; verge worker stop does it too", "error", err)
 	}
 	return p

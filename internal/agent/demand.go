@@ -20,7 +20,7 @@ const (
 // not arrive is not said again: the next one says what is true then.
 func (a *Agent) tellDemand(ctx context.Context, conn bus.Conn) {
 	for ctx.Err() == nil {
-		d, err := a.hands.Demand(ctx, demandPoll)
+		d, err := a.client.Demand(ctx, demandPoll)
 		if err != nil {
 			select {
 			case <-ctx.Done():

@@ -124,13 +124,13 @@ func (d *desired) Take(ctx context.Context, full bool, changes []wire.Change, to
 	}
 	delta, ok := changesOf(a.have, to, full, changes, next.routes)
 	if delta.Proof = proof; ok {
-		if err := a.hands.Change(ctx, delta); err != nil {
+		if err := a.client.Change(ctx, delta); err != nil {
 			a.log.Debug("the engine is given all orders, not what changed", "error", err)
 			ok = false
 		}
 	}
 	if !ok {
-		if err := a.hands.Apply(ctx, next.forEngine()); err != nil {
+		if err := a.client.Apply(ctx, next.forEngine()); err != nil {
 			return err
 		}
 	}

@@ -137,7 +137,7 @@ func (a *Agent) newDevices(found []wire.DeviceNode) (added []wire.DeviceNode) {
 // plug makes the engine know of devices, the one that runs and the next one, and offers
 // them.
 func (a *Agent) plug(ctx context.Context, added []wire.DeviceNode) error {
-	engine, ok := a.hands.(plugger)
+	engine, ok := a.client.(plugger)
 	a.mu.Lock()
 	all := slices.Concat(a.opts.Devices, added)
 	a.mu.Unlock()

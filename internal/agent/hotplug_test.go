@@ -84,7 +84,7 @@ func TestDevicesComeAndGo(t *testing.T) {
 
 // sockets is an engine that takes devices.
 type sockets struct {
-	Hands
+	EngineClient
 	took []wire.EngineDevices
 	err  error
 }
@@ -107,7 +107,7 @@ func TestAnAddedDeviceIsOffered(t *testing.T) {
 	}
 	first, missing := devicesOf(root, set, true, nil)
 	engine := &sockets{err: errors.New("it is busy")}
-	a := &Agent{log: slog.New(slog.DiscardHandler), hands: engine, opts: Options{Dir: dir, Devices: first, Missing: missing, Capacity: api.Resources{CPU: 1000, VGPUs: 1000}}}
+	a := &Agent{log: slog.New(slog.DiscardHandler), client: engine, opts: Options{Dir: dir, Devices: first, Missing: missing, Capacity: api.Resources{CPU: 1000, VGPUs: 1000}}}
 	if err := writeConfig(dir, wire.EngineConfig{V: wire.Version, Worker: "w1", Cluster: "edge", Devices: first, Capacity: a.opts.Capacity}); err != nil {
 		t.Fatal(err)
 	}

@@ -37,7 +37,7 @@ func (a *Agent) acked(to wire.Rev) {
 // metrics measures the worker: this process, and its engine.
 func (a *Agent) metrics(ctx context.Context) (wire.MetricsPage, error) {
 	out := wire.MetricsPage{V: wire.Version}
-	engine, err := a.hands.Metrics(ctx)
+	engine, err := a.client.Metrics(ctx)
 	if err != nil && ctx.Err() != nil {
 		return out, err
 	}

@@ -12,7 +12,7 @@ import (
 // A worker is measured when somebody asks: both processes in one text, and the
 // agent alone where the engine does not answer.
 func TestMetricsOfBothProcesses(t *testing.T) {
-	h := newFakeHands("e1")
+	h := newFakeEngine("e1")
 	a := newTestAgent(h)
 	a.source.Set("a.b.0", []byte("x"))
 	a.source.Set("a.b.1", []byte("x"))

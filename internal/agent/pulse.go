@@ -49,7 +49,7 @@ func (a *Agent) watchPulse(ctx context.Context) {
 		for missed := 0; ctx.Err() == nil; {
 			if a.answers(ctx) {
 				a.mute(nil)
-				if remote, ok := a.hands.(*Remote); ok && missed > 0 {
+				if remote, ok := a.client.(*Remote); ok && missed > 0 {
 					_, _ = a.keeper.running(ctx, remote) // who reads the logs from now on
 				}
 				break
@@ -87,7 +87,7 @@ func (a *Agent) answers(ctx context.Context) bool {
 	a.mu.Lock()
 	seq := a.seq
 	a.mu.Unlock()
-	_, err := a.hands.State(ctx, seq, 0)
+	_, err := a.client.State(ctx, seq, 0)
 	return err == nil || ctx.Err() == nil
 }
 

@@ -22,7 +22,7 @@ import (
 
 // muteHands is an engine that can be stopped: it is there and does not answer.
 type muteHands struct {
-	*fakeHands
+	*fakeEngine
 	stopped chan struct{} // while it is not nil, until it is closed
 }
 
@@ -37,12 +37,12 @@ func (m *muteHands) State(ctx context.Context, after uint64, wait time.Duration)
 		case <-stopped:
 		}
 	}
-	return m.fakeHands.State(ctx, after, wait)
+	return m.fakeEngine.State(ctx, after, wait)
 }
 
 func TestAnEngineThatDoesNotAnswerIsSaid(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := &muteHands{fakeHands: newFakeHands("e1")}
+		h := &muteHands{fakeEngine: newFakeEngine("e1")}
 		a := newTestAgent(h)
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
@@ -94,7 +94,7 @@ func TestAnEngineThatDoesNotAnswerIsSaid(t *testing.T) {
 // not what is meant by an engine that does not answer.
 func TestAnEngineThatEndedIsNotMute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newFakeHands("e1")
+		h := newFakeEngine("e1")
 		h.down = true
 		a := newTestAgent(h)
 		if !a.answers(t.Context()) {

@@ -29,8 +29,8 @@ import (
 
 const (
 	maxConfig = 1 << 20
-	// patience with an engine that has been started and does not answer yet.
-	patience = 10 * time.Second
+	// startTimeout with an engine that has been started and does not answer yet.
+	startTimeout = 10 * time.Second
 )
 
 var configKind = &statefile.Kind{What: "the engine's configuration", Max: maxConfig, Version: wire.Version}
@@ -142,18 +142,18 @@ func (k *keeper) standDown() {
 
 // ask asks an engine whether it is there. mute: its process is, and does not
 // answer.
-func ask(ctx context.Context, hands *Remote) (mute bool, err error) {
+func ask(ctx context.Context, client *Remote) (mute bool, err error) {
 	within, cancel := context.WithTimeout(ctx, pulseWithin)
 	defer cancel()
-	_, err = hands.State(within, 0, 0)
+	_, err = client.State(within, 0, 0)
 	return err != nil && within.Err() != nil, err
 }
 
 // running says whether an engine answers. One that is there and does not answer is
 // ended after a while: as long as it holds the directory there can be no other.
-func (k *keeper) running(ctx context.Context, hands *Remote) (bool, error) {
+func (k *keeper) running(ctx context.Context, client *Remote) (bool, error) {
 	for missed := 0; ctx.Err() == nil; {
-		mute, err := ask(ctx, hands)
+		mute, err := ask(ctx, client)
 		if err == nil {
 			k.standDown()
 			return true, nil
@@ -171,16 +171,16 @@ func (k *keeper) running(ctx context.Context, hands *Remote) (bool, error) {
 }
 
 // ensure returns when an engine answers, starting one if need be.
-func (k *keeper) ensure(ctx context.Context, hands *Remote) error {
-	if running, err := k.running(ctx, hands); running || err != nil {
+func (k *keeper) ensure(ctx context.Context, client *Remote) error {
+	if running, err := k.running(ctx, client); running || err != nil {
 		return err
 	}
-	deadline := time.Now().Add(patience)
+	deadline := time.Now().Add(startTimeout)
 	if err := k.start(); err != nil {
 		return err
 	}
 	for {
-		_, err := ask(ctx, hands)
+		_, err := ask(ctx, client)
 		switch {
 		case err == nil:
 			k.standDown()

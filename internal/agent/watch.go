@@ -36,13 +36,13 @@ func (a *Agent) watch(ctx context.Context, seq uint64) {
 		if owed {
 			poll = longestPause
 		}
-		s, err := a.hands.State(ctx, seq, poll)
+		s, err := a.client.State(ctx, seq, poll)
 		if err != nil {
 			if ctx.Err() != nil {
 				return
 			}
 			a.log.Warn("the engine is gone", "error", err)
-			if remote, ok := a.hands.(*Remote); ok {
+			if remote, ok := a.client.(*Remote); ok {
 				if err := a.keeper.ensure(ctx, remote); err != nil && ctx.Err() == nil {
 					a.log.Error("the engine cannot be started, trying again", "error", err)
 				}
@@ -155,7 +155,7 @@ func (a *Agent) handOver(ctx context.Context) bool {
 	if o.Have.IsZero() {
 		return true
 	}
-	if err := a.hands.Apply(ctx, o); err != nil {
+	if err := a.client.Apply(ctx, o); err != nil {
 		a.log.Error("handing the orders to the new engine, trying again", "error", err)
 		return false
 	}

@@ -11,25 +11,25 @@ import (
 	"github.com/verge-edge/verge/internal/wire"
 )
 
-// countedHands counts how often it is asked what is new.
-type countedHands struct {
-	*fakeHands
+// countedEngine counts how often it is asked what is new.
+type countedEngine struct {
+	*fakeEngine
 	looks atomic.Int64
 }
 
-func (c *countedHands) State(ctx context.Context, after uint64, wait time.Duration) (wire.EngineState, error) {
+func (c *countedEngine) State(ctx context.Context, after uint64, wait time.Duration) (wire.EngineState, error) {
 	c.looks.Add(1)
-	return c.fakeHands.State(ctx, after, wait)
+	return c.fakeEngine.State(ctx, after, wait)
 }
 
 // What many instances do at once is told together, and what happens after a quiet time
 // without delay.
 func TestManyChangesAreToldTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := &countedHands{fakeHands: newFakeHands("e1")}
+		h := &countedEngine{fakeEngine: newFakeEngine("e1")}
 		a := newTestAgent(h)
 		h.set("a.b.0", wire.PhasePending)
-		first, err := a.hands.State(t.Context(), 0, 0)
+		first, err := a.client.State(t.Context(), 0, 0)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -38,27 +38,27 @@ func (a *ages) clock(dir string) *pki.Clock {
 		func() time.Duration { return time.Since(start) + time.Duration(a.ahead.Load()) })
 }
 
-// idleHands is an engine that has nothing to do.
-type idleHands struct {
+// idleEngine is an engine that has nothing to do.
+type idleEngine struct {
 	mu   sync.Mutex
 	have wire.Rev
 }
 
-func (h *idleHands) Apply(_ context.Context, o wire.EngineOrders) error {
+func (h *idleEngine) Apply(_ context.Context, o wire.EngineOrders) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.have = o.Have
 	return nil
 }
 
-func (h *idleHands) Change(_ context.Context, c wire.EngineChanges) error {
+func (h *idleEngine) Change(_ context.Context, c wire.EngineChanges) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.have = c.To
 	return nil
 }
 
-func (h *idleHands) State(ctx context.Context, _ uint64, wait time.Duration) (wire.EngineState, error) {
+func (h *idleEngine) State(ctx context.Context, _ uint64, wait time.Duration) (wire.EngineState, error) {
 	if wait > 0 {
 		<-ctx.Done()
 		return wire.EngineState{}, ctx.Err()
@@ -66,27 +66,27 @@ func (h *idleHands) State(ctx context.Context, _ uint64, wait time.Duration) (wi
 	return wire.EngineState{V: wire.Version, Engine: "idle", Seq: 1, Info: wire.EngineInfo{Runtimes: []string{"process"}}}, nil
 }
 
-func (h *idleHands) Demand(ctx context.Context, _ time.Duration) (wire.Demand, error) {
+func (h *idleEngine) Demand(ctx context.Context, _ time.Duration) (wire.Demand, error) {
 	<-ctx.Done()
 	return wire.Demand{}, ctx.Err()
 }
 
-func (h *idleHands) Logs(context.Context, string, wire.LogAsk) (wire.LogChunk, error) {
+func (h *idleEngine) Logs(context.Context, string, wire.LogAsk) (wire.LogChunk, error) {
 	return wire.LogChunk{}, errors.New("none")
 }
-func (h *idleHands) Entries(context.Context) ([]wire.EntryView, error) { return nil, nil }
-func (h *idleHands) Metrics(context.Context) ([]byte, error)           { return nil, errors.New("none") }
-func (h *idleHands) Route(context.Context, string) (wire.RouteReport, error) {
+func (h *idleEngine) Entries(context.Context) ([]wire.EntryView, error) { return nil, nil }
+func (h *idleEngine) Metrics(context.Context) ([]byte, error)           { return nil, errors.New("none") }
+func (h *idleEngine) Route(context.Context, string) (wire.RouteReport, error) {
 	return wire.RouteReport{}, nil
 }
-func (h *idleHands) Net(context.Context) (wire.NetReport, error) { return wire.NetReport{}, nil }
-func (h *idleHands) Measure(context.Context, wire.MeasureAsk) (wire.Measured, error) {
+func (h *idleEngine) Net(context.Context) (wire.NetReport, error) { return wire.NetReport{}, nil }
+func (h *idleEngine) Measure(context.Context, wire.MeasureAsk) (wire.Measured, error) {
 	return wire.Measured{}, errors.New("none")
 }
-func (h *idleHands) Top(context.Context) (wire.WorkerTop, error)        { return wire.WorkerTop{}, nil }
-func (h *idleHands) Volumes(context.Context) ([]wire.VolumeView, error) { return nil, nil }
-func (h *idleHands) RemoveVolume(context.Context, wire.VolumeRef) error { return errors.New("none") }
-func (h *idleHands) Exec(context.Context, wire.ExecAsk) (wire.ExecAnswer, error) {
+func (h *idleEngine) Top(context.Context) (wire.WorkerTop, error)        { return wire.WorkerTop{}, nil }
+func (h *idleEngine) Volumes(context.Context) ([]wire.VolumeView, error) { return nil, nil }
+func (h *idleEngine) RemoveVolume(context.Context, wire.VolumeRef) error { return errors.New("none") }
+func (h *idleEngine) Exec(context.Context, wire.ExecAsk) (wire.ExecAnswer, error) {
 	return wire.ExecAnswer{}, errors.New("none")
 }
 
@@ -195,7 +195,7 @@ func (s *tiers) runWorker(token string) (cancel func(), ended func() error) {
 	go func() {
 		done <- agent.Run(ctx, agent.Options{
 			Dir: s.path("w1"), Name: "w1", TokenFile: file, Stdin: in, Cluster: s.cluster.Link(), Log: s.log,
-			Engine: func(wire.EngineConfig) (agent.Hands, error) { return &idleHands{}, nil }, Clock: s.now.clock(s.path("w1", wire.IdentityDir)),
+			Engine: func(wire.EngineConfig) (agent.EngineClient, error) { return &idleEngine{}, nil }, Clock: s.now.clock(s.path("w1", wire.IdentityDir)),
 		})
 	}()
 	return cancel, sync.OnceValue(func() error { return <-done })

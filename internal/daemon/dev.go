@@ -286,7 +286,7 @@ func (d *devWorkers) start(run context.Context, w *devWorker, ready func()) {
 		Dir: w.Dir, Name: w.Name, TokenFile: "-", Stdin: strings.NewReader(w.Token), Cluster: w.Cluster,
 		DataAddr: w.Data, GatewayAddr: w.GatewayAddr, Gateway: w.Gateway,
 		Capacity: w.Capacity, Network: w.Network, HostUsers: []string{"root"}, LogFormat: w.LogFormat, LogLevel: w.LogLevel, Log: log,
-		Engine: func(cfg wire.EngineConfig) (agent.Hands, error) { return d.startEngine(run, w.Dir, cfg, log) },
+		Engine: func(cfg wire.EngineConfig) (agent.EngineClient, error) { return d.startEngine(run, w.Dir, cfg, log) },
 		Ready:  ready,
 	}
 	d.all.Go(func() {
@@ -296,7 +296,7 @@ func (d *devWorkers) start(run context.Context, w *devWorker, ready func()) {
 	})
 }
 
-func (d *devWorkers) startEngine(run context.Context, dir string, cfg wire.EngineConfig, log *slog.Logger) (agent.Hands, error) {
+func (d *devWorkers) startEngine(run context.Context, dir string, cfg wire.EngineConfig, log *slog.Logger) (agent.EngineClient, error) {
 	drivers, closeDrivers := engine.Drivers(dir, cfg, log)
 	e, err := engine.New(engine.Options{
 		Dir: dir, Hide: d.hide, Config: cfg, Drivers: drivers, Log: log, Version: obs.Version(),

@@ -53,7 +53,7 @@ func runHollow(ctx context.Context, s *service, f cli.WorkerFlags) error {
 		dir := filepath.Join(f.DataDir, name)
 		o := agent.Options{
 			Dir: dir, Name: name, Cluster: f.Cluster, Capacity: capacity, Labels: f.Labels, Location: f.Location, Network: wire.NetworkLoopback,
-			Engine: func(cfg wire.EngineConfig) (agent.Hands, error) { return hollow.New(cfg, obs.Version()), nil },
+			Engine: func(cfg wire.EngineConfig) (agent.EngineClient, error) { return hollow.New(cfg, obs.Version()), nil },
 			Log:    quiet.With("role", "worker", "worker", name),
 		}
 		// Who has joined needs no token, and would only ask whether it still counts.

@@ -65,7 +65,7 @@ func (s *tiers) startReal() (e func() *engine.Engine, stop func()) {
 		done <- agent.Run(ctx, agent.Options{
 			Dir: dir, Name: "w1", TokenFile: "-", Stdin: strings.NewReader(token), Cluster: s.cluster.Link(), Log: s.log,
 			DataAddr: loopback, GatewayAddr: loopback, Gateway: wire.GatewayConfig{TLSAddr: loopback}, Capacity: api.Resources{CPU: 1000, Memory: 1 << 30, Disk: 1 << 30},
-			Engine: func(cfg wire.EngineConfig) (agent.Hands, error) { return d.startEngine(ctx, dir, cfg, s.log) },
+			Engine: func(cfg wire.EngineConfig) (agent.EngineClient, error) { return d.startEngine(ctx, dir, cfg, s.log) },
 		})
 	}()
 	e = func() *engine.Engine {

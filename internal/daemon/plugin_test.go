@@ -374,7 +374,7 @@ func (s *tiers) idleWorkers(n int) (stop func()) {
 			done <- agent.Run(ctx, agent.Options{
 				Dir: s.path(name), Name: name, TokenFile: "-", Stdin: strings.NewReader(token), Cluster: s.cluster.Link(), Log: s.log,
 				Capacity: api.Resources{CPU: 4000, Memory: 1 << 30, Disk: 10 << 30},
-				Engine:   func(wire.EngineConfig) (agent.Hands, error) { return &idleHands{}, nil }, Clock: s.now.clock(s.path(name, wire.IdentityDir)),
+				Engine:   func(wire.EngineConfig) (agent.EngineClient, error) { return &idleEngine{}, nil }, Clock: s.now.clock(s.path(name, wire.IdentityDir)),
 			})
 		}()
 	}

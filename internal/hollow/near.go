@@ -20,10 +20,10 @@ const (
 	measuredBy = "hollow"
 )
 
-// Measure implements agent.Hands. Every worker and every host has a place that follows
+// Measure implements agent.EngineClient. Every worker and every host has a place that follows
 // from its name alone, so that all hollow workers, in whichever process, agree on how far
 // everything is, and it is so again after a restart.
-func (h *Hands) Measure(_ context.Context, q wire.MeasureAsk) (wire.Measured, error) {
+func (h *Engine) Measure(_ context.Context, q wire.MeasureAsk) (wire.Measured, error) {
 	if len(q.Peers) > wire.MaxMeasurePeers || len(q.Targets) > wire.MaxMeasureTargets {
 		return wire.Measured{}, wire.Problemf(400, "too-much", "ask for fewer at a time", "that are too many to measure",
 			"%d peers and %d targets, at most %d and %d", len(q.Peers), len(q.Targets), wire.MaxMeasurePeers, wire.MaxMeasureTargets)

@@ -14,7 +14,7 @@ import (
 // they measure is what their coordinates say; they lie all over the place.
 func TestDistancesAgree(t *testing.T) {
 	const workers = 200
-	at := func(n int) *Hands {
+	at := func(n int) *Engine {
 		return New(wire.EngineConfig{Cluster: "edge", Worker: fmt.Sprintf("w-%d", n)}, "test")
 	}
 	ask := wire.MeasureAsk{Targets: []string{"example.org", "example.org:443"}}

@@ -15,7 +15,7 @@ func order(id string, incarnation int, cpu api.CPU) wire.Order {
 }
 
 // apply gives orders and returns what the engine then says of all instances.
-func apply(t *testing.T, h *Hands, list ...wire.Order) map[string]wire.InstanceStatus {
+func apply(t *testing.T, h *Engine, list ...wire.Order) map[string]wire.InstanceStatus {
 	t.Helper()
 	if err := h.Apply(t.Context(), wire.EngineOrders{V: wire.Version, Orders: list}); err != nil {
 		t.Fatal(err)

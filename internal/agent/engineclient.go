@@ -18,8 +18,15 @@ import (
 	"github.com/verge-edge/verge/internal/wire"
 )
 
-// Hands is an engine as its agent sees it: over a socket, or in the same process.
-type Hands interface {
+// EngineClient is an engine as its agent sees it: over a socket, or in the same process.
+type EngineClient interface {
+	Orderer
+	Viewer
+	Operator
+}
+
+// Orderer takes orders and says what becomes of them.
+type Orderer interface {
 	// Apply replaces the engine's orders; they are on disk when it returns.
 	Apply(ctx context.Context, o wire.EngineOrders) error
 	// Change changes the routes of the orders; it is on disk when it returns. An error
@@ -27,6 +34,10 @@ type Hands interface {
 	Change(ctx context.Context, c wire.EngineChanges) error
 	// State is what changed after a sequence number, held up to wait for news.
 	State(ctx context.Context, after uint64, wait time.Duration) (wire.EngineState, error)
+}
+
+// Viewer says what there is.
+type Viewer interface {
 	// Logs reads an instance's log.
 	Logs(ctx context.Context, id string, q wire.LogAsk) (wire.LogChunk, error)
 	// Entries are the addresses at which services are reached on this worker.
@@ -35,19 +46,23 @@ type Hands interface {
 	Metrics(ctx context.Context) ([]byte, error)
 	// Top measures what instances use.
 	Top(ctx context.Context) (wire.WorkerTop, error)
+	// Volumes are the named volumes of this worker.
+	Volumes(ctx context.Context) ([]wire.VolumeView, error)
+	// Demand is what clients here asked for since it was asked last, held up to wait
+	// until there is some.
+	Demand(ctx context.Context, wait time.Duration) (wire.Demand, error)
+}
+
+// Operator does what somebody asks for.
+type Operator interface {
 	// Route is how a service ("<application>.<service>") is routed on this worker, Net
 	// how it reaches others; both measure what they must.
 	Route(ctx context.Context, key string) (wire.RouteReport, error)
 	Net(ctx context.Context) (wire.NetReport, error)
 	// Measure says how far others are.
 	Measure(ctx context.Context, q wire.MeasureAsk) (wire.Measured, error)
-	// Volumes are the named volumes of this worker; RemoveVolume removes one that
-	// nothing uses.
-	Volumes(ctx context.Context) ([]wire.VolumeView, error)
+	// RemoveVolume removes a named volume that nothing uses.
 	RemoveVolume(ctx context.Context, r wire.VolumeRef) error
-	// Demand is what clients here asked for since it was asked last, held up to wait
-	// until there is some.
-	Demand(ctx context.Context, wait time.Duration) (wire.Demand, error)
 	// Exec takes one step of a session.
 	Exec(ctx context.Context, q wire.ExecAsk) (wire.ExecAnswer, error)
 }
@@ -61,7 +76,7 @@ const maxReply = 64 << 20
 // Remote is an engine behind the socket in a worker's data directory.
 type Remote struct{ http *http.Client }
 
-var _ Hands = (*Remote)(nil)
+var _ EngineClient = (*Remote)(nil)
 
 // NewRemote connects when it is first used.
 func NewRemote(dir string) *Remote {
@@ -76,7 +91,7 @@ func NewRemote(dir string) *Remote {
 // Close gives the connections back.
 func (r *Remote) Close() { r.http.CloseIdleConnections() }
 
-// Apply implements Hands.
+// Apply implements EngineClient.
 func (r *Remote) Apply(ctx context.Context, o wire.EngineOrders) error {
 	b, err := json.Marshal(o)
 	if err != nil {
@@ -85,7 +100,7 @@ func (r *Remote) Apply(ctx context.Context, o wire.EngineOrders) error {
 	return r.do(ctx, http.MethodPut, "/v1/orders", b, nil)
 }
 
-// Change implements Hands.
+// Change implements EngineClient.
 func (r *Remote) Change(ctx context.Context, c wire.EngineChanges) error {
 	b, err := json.Marshal(c)
 	if err != nil {
@@ -103,14 +118,14 @@ func (r *Remote) Plug(ctx context.Context, d wire.EngineDevices) error {
 	return r.do(ctx, http.MethodPut, "/v1/devices", b, nil)
 }
 
-// State implements Hands.
+// State implements EngineClient.
 func (r *Remote) State(ctx context.Context, after uint64, wait time.Duration) (s wire.EngineState, err error) {
 	q := url.Values{"after": {strconv.FormatUint(after, 10)}, "wait": {strconv.FormatInt(wait.Milliseconds(), 10)}}
 	err = r.do(ctx, http.MethodGet, "/v1/state?"+q.Encode(), nil, &s)
 	return s, err
 }
 
-// Logs implements Hands.
+// Logs implements EngineClient.
 func (r *Remote) Logs(ctx context.Context, id string, ask wire.LogAsk) (c wire.LogChunk, err error) {
 	q := url.Values{
 		"instance": {id}, "offset": {strconv.FormatInt(ask.Offset, 10)}, "max": {strconv.Itoa(ask.Max)},
@@ -132,55 +147,55 @@ func (r *Remote) Logs(ctx context.Context, id string, ask wire.LogAsk) (c wire.L
 	return c, err
 }
 
-// Entries implements Hands.
+// Entries implements EngineClient.
 func (r *Remote) Entries(ctx context.Context) (list []wire.EntryView, err error) {
 	err = r.do(ctx, http.MethodGet, "/v1/entries", nil, &list)
 	return list, err
 }
 
-// Metrics implements Hands.
+// Metrics implements EngineClient.
 func (r *Remote) Metrics(ctx context.Context) ([]byte, error) {
 	return r.raw(ctx, http.MethodGet, "/v1/metrics", nil)
 }
 
-// Route implements Hands.
+// Route implements EngineClient.
 func (r *Remote) Route(ctx context.Context, key string) (out wire.RouteReport, err error) {
 	err = r.do(ctx, http.MethodGet, "/v1/route?"+url.Values{"service": {key}}.Encode(), nil, &out)
 	return out, err
 }
 
-// Net implements Hands.
+// Net implements EngineClient.
 func (r *Remote) Net(ctx context.Context) (out wire.NetReport, err error) {
 	err = r.do(ctx, http.MethodGet, "/v1/net", nil, &out)
 	return out, err
 }
 
-// Demand implements Hands.
+// Demand implements EngineClient.
 func (r *Remote) Demand(ctx context.Context, wait time.Duration) (d wire.Demand, err error) {
 	q := url.Values{"wait": {strconv.FormatInt(wait.Milliseconds(), 10)}}
 	err = r.do(ctx, http.MethodGet, "/v1/demand?"+q.Encode(), nil, &d)
 	return d, err
 }
 
-// Top implements Hands.
+// Top implements EngineClient.
 func (r *Remote) Top(ctx context.Context) (top wire.WorkerTop, err error) {
 	err = r.do(ctx, http.MethodGet, "/v1/top", nil, &top)
 	return top, err
 }
 
-// Volumes implements Hands.
+// Volumes implements EngineClient.
 func (r *Remote) Volumes(ctx context.Context) (list []wire.VolumeView, err error) {
 	err = r.do(ctx, http.MethodGet, "/v1/volumes", nil, &list)
 	return list, err
 }
 
-// RemoveVolume implements Hands.
+// RemoveVolume implements EngineClient.
 func (r *Remote) RemoveVolume(ctx context.Context, v wire.VolumeRef) error {
 	q := url.Values{"namespace": {v.Namespace}, "instance": {v.Instance}, "name": {v.Name}}
 	return r.do(ctx, http.MethodDelete, "/v1/volumes?"+q.Encode(), nil, nil)
 }
 
-// Exec implements Hands.
+// Exec implements EngineClient.
 func (r *Remote) Exec(ctx context.Context, q wire.ExecAsk) (a wire.ExecAnswer, err error) {
 	b, err := json.Marshal(q)
 	if err != nil {
@@ -190,7 +205,7 @@ func (r *Remote) Exec(ctx context.Context, q wire.ExecAsk) (a wire.ExecAnswer, e
 	return a, err
 }
 
-// Measure implements Hands.
+// Measure implements EngineClient.
 func (r *Remote) Measure(ctx context.Context, q wire.MeasureAsk) (m wire.Measured, err error) {
 	b, err := json.Marshal(q)
 	if err != nil {

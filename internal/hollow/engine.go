@@ -16,9 +16,9 @@ import (
 // runtimes that a hollow worker says it has: what runs none can pass for all.
 var runtimes = []string{"process", api.Container, api.Wasm}
 
-// Hands is the engine of one hollow worker, in the process of its agent. It is safe
+// Engine is the engine of one hollow worker, in the process of its agent. It is safe
 // for concurrent use.
-type Hands struct {
+type Engine struct {
 	version  string
 	cluster  string
 	worker   string
@@ -41,15 +41,15 @@ type task struct {
 }
 
 // New makes the engine of a worker; version is of this build.
-func New(cfg wire.EngineConfig, version string) *Hands {
-	return &Hands{
+func New(cfg wire.EngineConfig, version string) *Engine {
+	return &Engine{
 		version: version, cluster: cfg.Cluster, worker: cfg.Worker, run: wire.NewID(), capacity: cfg.Capacity, seq: 1,
 		tasks: map[wire.InstanceID]*task{}, gone: map[wire.InstanceID]uint64{}, news: make(chan struct{}),
 	}
 }
 
-// Apply implements agent.Hands. Nothing is stored.
-func (h *Hands) Apply(_ context.Context, o wire.EngineOrders) error {
+// Apply implements agent.EngineClient. Nothing is stored.
+func (h *Engine) Apply(_ context.Context, o wire.EngineOrders) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.have = o.Have
@@ -80,7 +80,7 @@ func (h *Hands) Apply(_ context.Context, o wire.EngineOrders) error {
 }
 
 // follow brings one instance in line with its order, and says whether that changed it.
-func (h *Hands) follow(o *wire.Order) bool {
+func (h *Engine) follow(o *wire.Order) bool {
 	t := h.tasks[o.ID]
 	same := t != nil && t.status.Incarnation == o.Incarnation
 	next := task{status: wire.InstanceStatus{V: wire.Version, ID: o.ID, Incarnation: o.Incarnation, Revision: o.Revision}}
@@ -111,7 +111,7 @@ func (h *Hands) follow(o *wire.Order) bool {
 }
 
 // start runs an instance if there is room for it.
-func (h *Hands) start(t *task, o *wire.Order) {
+func (h *Engine) start(t *task, o *wire.Order) {
 	if o.Spec != nil {
 		t.takes = o.Spec.Resources
 	}
@@ -123,7 +123,7 @@ func (h *Hands) start(t *task, o *wire.Order) {
 }
 
 // lacks says of what there is too little here for an instance beside all others.
-func (h *Hands) lacks(id wire.InstanceID, r api.Resources) string {
+func (h *Engine) lacks(id wire.InstanceID, r api.Resources) string {
 	free := h.capacity
 	for other, t := range h.tasks {
 		if other != id {
@@ -137,21 +137,21 @@ func (h *Hands) lacks(id wire.InstanceID, r api.Resources) string {
 }
 
 // ring tells those who wait. The mutex is held.
-func (h *Hands) ring() {
+func (h *Engine) ring() {
 	close(h.news)
 	h.news = make(chan struct{})
 }
 
-// Change implements agent.Hands: of routes nothing is kept.
-func (h *Hands) Change(_ context.Context, c wire.EngineChanges) error {
+// Change implements agent.EngineClient: of routes nothing is kept.
+func (h *Engine) Change(_ context.Context, c wire.EngineChanges) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.have = c.To
 	return nil
 }
 
-// State implements agent.Hands.
-func (h *Hands) State(ctx context.Context, after uint64, wait time.Duration) (wire.EngineState, error) {
+// State implements agent.EngineClient.
+func (h *Engine) State(ctx context.Context, after uint64, wait time.Duration) (wire.EngineState, error) {
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	for {
@@ -167,7 +167,7 @@ func (h *Hands) State(ctx context.Context, after uint64, wait time.Duration) (wi
 	}
 }
 
-func (h *Hands) state(after uint64) (wire.EngineState, <-chan struct{}) {
+func (h *Engine) state(after uint64) (wire.EngineState, <-chan struct{}) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	s := wire.EngineState{
@@ -203,42 +203,42 @@ func nothing(what string) error {
 	return wire.Problemf(501, "hollow", "ask a worker that runs something", "the worker is hollow: nothing really runs there", "it has no %s", what)
 }
 
-// Logs implements agent.Hands.
-func (h *Hands) Logs(context.Context, string, wire.LogAsk) (wire.LogChunk, error) {
+// Logs implements agent.EngineClient.
+func (h *Engine) Logs(context.Context, string, wire.LogAsk) (wire.LogChunk, error) {
 	return wire.LogChunk{}, nothing("logs")
 }
 
-// Entries implements agent.Hands: there are none.
-func (h *Hands) Entries(context.Context) ([]wire.EntryView, error) { return []wire.EntryView{}, nil }
+// Entries implements agent.EngineClient: there are none.
+func (h *Engine) Entries(context.Context) ([]wire.EntryView, error) { return []wire.EntryView{}, nil }
 
-// Metrics implements agent.Hands: there are none.
-func (h *Hands) Metrics(context.Context) ([]byte, error) { return nil, nil }
+// Metrics implements agent.EngineClient: there are none.
+func (h *Engine) Metrics(context.Context) ([]byte, error) { return nil, nil }
 
-// Top implements agent.Hands.
-func (h *Hands) Top(context.Context) (wire.WorkerTop, error) {
+// Top implements agent.EngineClient.
+func (h *Engine) Top(context.Context) (wire.WorkerTop, error) {
 	return wire.WorkerTop{}, nothing("processes to measure")
 }
 
-// Route implements agent.Hands.
-func (h *Hands) Route(context.Context, string) (wire.RouteReport, error) {
+// Route implements agent.EngineClient.
+func (h *Engine) Route(context.Context, string) (wire.RouteReport, error) {
 	return wire.RouteReport{}, nothing("router")
 }
 
-// Net implements agent.Hands.
-func (h *Hands) Net(context.Context) (wire.NetReport, error) {
+// Net implements agent.EngineClient.
+func (h *Engine) Net(context.Context) (wire.NetReport, error) {
 	return wire.NetReport{}, nothing("network")
 }
 
-// Volumes implements agent.Hands: there are none.
-func (h *Hands) Volumes(context.Context) ([]wire.VolumeView, error) {
+// Volumes implements agent.EngineClient: there are none.
+func (h *Engine) Volumes(context.Context) ([]wire.VolumeView, error) {
 	return []wire.VolumeView{}, nil
 }
 
-// RemoveVolume implements agent.Hands.
-func (h *Hands) RemoveVolume(context.Context, wire.VolumeRef) error { return nothing("volumes") }
+// RemoveVolume implements agent.EngineClient.
+func (h *Engine) RemoveVolume(context.Context, wire.VolumeRef) error { return nothing("volumes") }
 
-// Demand implements agent.Hands: nobody asks for anything here.
-func (h *Hands) Demand(ctx context.Context, wait time.Duration) (wire.Demand, error) {
+// Demand implements agent.EngineClient: nobody asks for anything here.
+func (h *Engine) Demand(ctx context.Context, wait time.Duration) (wire.Demand, error) {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	select {
@@ -249,7 +249,7 @@ func (h *Hands) Demand(ctx context.Context, wait time.Duration) (wire.Demand, er
 	}
 }
 
-// Exec implements agent.Hands.
-func (h *Hands) Exec(context.Context, wire.ExecAsk) (wire.ExecAnswer, error) {
+// Exec implements agent.EngineClient.
+func (h *Engine) Exec(context.Context, wire.ExecAsk) (wire.ExecAnswer, error) {
 	return wire.ExecAnswer{}, nothing("programs")
 }
