@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/agent/upgrader"
 	"github.com/verge-edge/verge/internal/atomicfile"
 	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/bus/exchange"
@@ -80,7 +81,7 @@ type Options struct {
 	// Pull is how images are fetched.
 	Pull wire.PullConfig
 	// Upgrades are the programs that the cluster may bring.
-	Upgrades Upgrades
+	Upgrades upgrader.Upgrades
 	// Location of this machine; nil: not known.
 	Location *api.Point
 	// Relabel brings other labels while it runs; nil: they stay.
@@ -131,16 +132,16 @@ type Agent struct {
 	gone, doubted []string
 	// impaired is why what is known of the instances does not count, "" if it does.
 	impaired string
-	seq      uint64          // of what was heard of the engine last
-	said     wire.WorkerInfo // what the cluster heard last
-	saidUses *wire.Uses      // which services it heard are used
-	features []string        // of the kernel, as they were at the start
-	upgrader *upgrader       // it has a mutex of its own
+	seq      uint64             // of what was heard of the engine last
+	said     wire.WorkerInfo    // what the cluster heard last
+	saidUses *wire.Uses         // which services it heard are used
+	features []string           // of the kernel, as they were at the start
+	upgrader *upgrader.Upgrader // it has a mutex of its own
 	link     link
 }
 
 // Run joins the cluster if that has not happened yet, and works until ctx is
-// done. What runs goes on after that. An error of type *Succession says that another
+// done. What runs goes on after that. An error of type *upgrader.Succession says that another
 // program is to go on in this process.
 func Run(ctx context.Context, o Options) error {
 	if err := enroll.OwnDir(o.Dir, "worker"); err != nil {
@@ -154,9 +155,9 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	defer unlock()
-	up := &upgrader{}
+	up := &upgrader.Upgrader{}
 	if o.Engine == nil {
-		if up, err = openUpgrader(o.Dir, o.Upgrades, takeMarker(), o.Log); err != nil {
+		if up, err = upgrader.Open(o.Dir, o.Upgrades, upgrader.TakeMarker(), o.Log); err != nil {
 			return err
 		}
 	}
@@ -210,9 +211,9 @@ func Run(ctx context.Context, o Options) error {
 	}
 	work, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	a.upgrader.succeed = func(s *Succession) {
+	a.upgrader.Succeed = func(s *upgrader.Succession) {
 		if a.keeper != nil {
-			s.child = a.keeper.pid.Load()
+			s.Child = a.keeper.pid.Load()
 		}
 		cancel(s)
 	}
@@ -231,7 +232,7 @@ func Run(ctx context.Context, o Options) error {
 	if err := a.work(work, conn, renewer, first.Seq); err != nil {
 		return err
 	}
-	var next *Succession
+	var next *upgrader.Succession
 	if errors.As(context.Cause(work), &next) && ctx.Err() == nil {
 		return next
 	}
@@ -262,7 +263,7 @@ func (a *Agent) work(ctx context.Context, conn bus.Conn, renewer *enroll.Renewer
 		watch.Go(func() {
 			above := a.clusterObjects()
 			defer above.Close()
-			a.upgrader.run(ctx, engine, above)
+			a.upgrader.Run(ctx, engine, above)
 		})
 	}
 	if a.opts.Ready != nil {
@@ -448,7 +449,7 @@ func (a *Agent) lower(conn bus.Conn, renewer *enroll.Renewer) *exchange.Lower {
 			renewer.Exchanged(err)
 			a.answered(err)
 			if err == nil {
-				a.upgrader.answered()
+				a.upgrader.Answered()
 			}
 			if known && answers == (err == nil) {
 				return

@@ -2,11 +2,15 @@ package agent
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 
+	"github.com/verge-edge/verge/internal/agent/upgrader"
+	"github.com/verge-edge/verge/internal/enroll"
+	"github.com/verge-edge/verge/internal/objects/remote"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -35,4 +39,29 @@ func Upgrade(ctx context.Context, dir string, q wire.EngineUpgrade) (wire.Engine
 		return done, wire.Problemf(0, "too-old", "end the agent, then verge worker stop, then start the new version", "this engine cannot be upgraded while it runs", "it is of a version before that")
 	}
 	return done, err
+}
+
+// Superseded notes that another program could not go on in the place of this one, in the
+// worker's folder dir: what runs goes on.
+func Superseded(dir string, why error) error {
+	unlock, err := Lock(dir)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	return upgrader.Superseded(dir, why)
+}
+
+// clusterObjects are those of the cluster, over its HTTP interface.
+func (a *Agent) clusterObjects() *remote.Remote {
+	return remote.New(func() (*tls.Config, error) { return a.id.ClientTLS(a.joined.LinkName), nil },
+		func() []string { return enroll.APIAddrs(*a.current.Load(), a.joined.Link, clusterAPIPort) })
+}
+
+// upgrading answers wire.AskUpgrade.
+func (a *Agent) upgrading(q *wire.UpgradeAsk) wire.UpgradeTry {
+	a.mu.Lock()
+	version := a.info.Version
+	a.mu.Unlock()
+	return a.upgrader.Ask(q, a.opts.Engine != nil, version)
 }

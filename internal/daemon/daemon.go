@@ -15,6 +15,7 @@ import (
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/agent"
+	"github.com/verge-edge/verge/internal/agent/upgrader"
 	"github.com/verge-edge/verge/internal/atomicfile/statefile"
 	"github.com/verge-edge/verge/internal/cli"
 	"github.com/verge-edge/verge/internal/cluster"
@@ -152,12 +153,12 @@ func runWorker(ctx context.Context, f cli.WorkerFlags) error {
 		Dir: f.DataDir, Name: f.Name, TokenFile: f.TokenFile, Stdin: f.Stdin, Cluster: f.Cluster,
 		DataAddr: f.Data, Advertise: f.Advertise, GatewayAddr: f.Gateway, Gateway: f.GatewayMore, Capacity: capacity, Labels: f.Labels,
 		Location: f.Location, HostPaths: f.HostPaths, HostUsers: f.HostUsers, Devices: devices, Missing: missing, Probe: probe, Network: f.Network, Tunnel: f.Tunnel, Relay: f.Relay, Containerd: f.Containerd, Pull: f.Pull,
-		Upgrades:  agent.Upgrades{Any: f.AnyUpgrade, Keys: f.UpgradeKeys},
+		Upgrades:  upgrader.Upgrades{Any: f.AnyUpgrade, Keys: f.UpgradeKeys},
 		LogFormat: f.LogFormat, LogLevel: f.LogLevel, Log: s.log.With("role", "worker", "worker", f.Name),
 	}
 	for {
 		err := agent.Run(ctx, options)
-		var next *agent.Succession
+		var next *upgrader.Succession
 		if !errors.As(err, &next) {
 			return err
 		}

@@ -1,4 +1,4 @@
-package agent
+package upgrader
 
 import (
 	"encoding/json"
@@ -31,19 +31,20 @@ const (
 type Succession struct {
 	// Program to execute.
 	Program string
-	key     string
-	child   int64 // an engine that this process is the parent of, 0 for none
+	// Child is an engine that this process is the parent of, 0 for none.
+	Child int64
+	key   string
 }
 
 // Env is what the program needs in its environment.
 func (s *Succession) Env() string {
-	return ProgramEnv + "=" + s.key + ":" + strconv.FormatInt(s.child, 10)
+	return ProgramEnv + "=" + s.key + ":" + strconv.FormatInt(s.Child, 10)
 }
 
-// takeMarker is the key that a predecessor in this process has left, "" for none. What it
+// TakeMarker is the key that a predecessor in this process has left, "" for none. What it
 // was the parent of this process is, too, and it must wait for its end: a process that
 // nobody waits for stays.
-func takeMarker() (key string) {
+func TakeMarker() (key string) {
 	key, child, ok := strings.Cut(os.Getenv(ProgramEnv), ":")
 	_ = os.Unsetenv(ProgramEnv) // it is not for the engine; fails for names with a = only
 	if pid, err := strconv.Atoi(child); ok && err == nil && pid > 0 {

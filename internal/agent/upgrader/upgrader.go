@@ -1,10 +1,9 @@
-package agent
+package upgrader
 
 import (
 	"context"
 	"crypto/ed25519"
 	"crypto/sha256"
-	"crypto/tls"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -18,12 +17,17 @@ import (
 
 	"github.com/verge-edge/verge/internal/atomicfile"
 	"github.com/verge-edge/verge/internal/atomicfile/statefile"
-	"github.com/verge-edge/verge/internal/enroll"
 	"github.com/verge-edge/verge/internal/objects/remote"
 	"github.com/verge-edge/verge/internal/obs"
 	"github.com/verge-edge/verge/internal/pki"
 	"github.com/verge-edge/verge/internal/wire"
 )
+
+// Engine is the one of the worker.
+type Engine interface {
+	// Upgrade lets it hand over to another program.
+	Upgrade(ctx context.Context, q wire.EngineUpgrade) (wire.EngineUpgraded, error)
+}
 
 // Upgrades says which programs a cluster may bring; the zero value is none.
 type Upgrades struct {
@@ -52,13 +56,13 @@ const (
 // errNotBrought: the program did not come. Another time it may.
 var errNotBrought = errors.New("the program was not brought")
 
-// upgrader lets the worker become what its cluster says.
-type upgrader struct {
+// Upgrader lets the worker become what its cluster says.
+type Upgrader struct {
 	dir string
 	may Upgrades
 	log *slog.Logger
-	// succeed ends Run so that another program goes on.
-	succeed func(*Succession)
+	// Succeed ends the agent so that another program goes on. It is set before Run.
+	Succeed func(*Succession)
 	todo    chan wire.UpgradeAsk // one at a time
 	proved  chan struct{}        // closed when the cluster has answered a new agent
 
@@ -70,13 +74,8 @@ type upgrader struct {
 }
 
 // Superseded notes that another program could not go on in the place of this one, in the
-// worker's folder dir: what runs goes on.
+// worker's folder dir, which the caller has locked: what runs goes on.
 func Superseded(dir string, why error) error {
-	unlock, err := Lock(dir)
-	if err != nil {
-		return err
-	}
-	defer unlock()
 	p, err := readPrograms(dir)
 	if err != nil {
 		return err
@@ -89,14 +88,14 @@ func Superseded(dir string, why error) error {
 	return p.write(dir)
 }
 
-// openUpgrader settles what this process is to be: an error of type *Succession says that
+// Open settles what this process is to be: an error of type *Succession says that
 // another program is to go on.
-func openUpgrader(dir string, may Upgrades, marker string, log *slog.Logger) (*upgrader, error) {
+func Open(dir string, may Upgrades, marker string, log *slog.Logger) (*Upgrader, error) {
 	dir, err := filepath.Abs(dir) // an engine wants to know where its program is wherever it works
 	if err != nil {
 		return nil, err
 	}
-	u := &upgrader{dir: dir, may: may, log: log, todo: make(chan wire.UpgradeAsk, 1), proved: make(chan struct{}), succeed: func(*Succession) {}}
+	u := &Upgrader{dir: dir, may: may, log: log, todo: make(chan wire.UpgradeAsk, 1), proved: make(chan struct{}), Succeed: func(*Succession) {}}
 	u.p, err = readPrograms(dir)
 	if newer := (*statefile.NewerError)(nil); errors.As(err, &newer) {
 		return nil, err // which program is to go on is not this one's to decide
@@ -137,8 +136,8 @@ func openUpgrader(dir string, may Upgrades, marker string, log *slog.Logger) (*u
 	return u, nil
 }
 
-// ask says how far a try is, and begins it if nobody has heard of it.
-func (u *upgrader) ask(q *wire.UpgradeAsk, inProcess bool, engine string) wire.UpgradeTry {
+// Ask says how far a try is, and begins it if nobody has heard of it.
+func (u *Upgrader) Ask(q *wire.UpgradeAsk, inProcess bool, engine string) wire.UpgradeTry {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	try := wire.UpgradeTry{V: wire.Version, Key: q.Key, Agent: obs.Version(), Engine: engine}
@@ -181,14 +180,14 @@ func (u *upgrader) ask(q *wire.UpgradeAsk, inProcess bool, engine string) wire.U
 }
 
 // does says what the try that goes on does.
-func (u *upgrader) does(what string) {
+func (u *Upgrader) does(what string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.doing = what
 }
 
 // change changes what is stored; what could not be stored has not changed.
-func (u *upgrader) change(f func(p *programs)) error {
+func (u *Upgrader) change(f func(p *programs)) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	next := u.p
@@ -200,8 +199,8 @@ func (u *upgrader) change(f func(p *programs)) error {
 	return nil
 }
 
-// answered hears that the cluster has answered: a new agent has proved itself.
-func (u *upgrader) answered() {
+// Answered hears that the cluster has answered: a new agent has proved itself.
+func (u *Upgrader) Answered() {
 	if u == nil {
 		return
 	}
@@ -223,8 +222,8 @@ func (u *upgrader) answered() {
 	u.log.Info("this worker is upgraded: the cluster answers the new agent", "version", obs.Version())
 }
 
-// run works on tries until ctx is done. engine is the one of this worker.
-func (u *upgrader) run(ctx context.Context, engine *Remote, above *remote.Remote) {
+// Run works on tries until ctx is done. engine is the one of this worker.
+func (u *Upgrader) Run(ctx context.Context, engine Engine, above *remote.Remote) {
 	u.settleEngine(ctx, engine)
 	u.mu.Lock()
 	trying := u.trying
@@ -254,7 +253,7 @@ func (u *upgrader) run(ctx context.Context, engine *Remote, above *remote.Remote
 }
 
 // settleEngine lets the engine be what this agent is, where it may be something else.
-func (u *upgrader) settleEngine(ctx context.Context, engine *Remote) {
+func (u *Upgrader) settleEngine(ctx context.Context, engine Engine) {
 	u.mu.Lock()
 	owed := u.p.Owed && !u.trying
 	u.mu.Unlock()
@@ -275,7 +274,7 @@ func (u *upgrader) settleEngine(ctx context.Context, engine *Remote) {
 }
 
 // watchTrial goes back where the cluster does not answer this agent, which is new.
-func (u *upgrader) watchTrial(ctx context.Context) {
+func (u *Upgrader) watchTrial(ctx context.Context) {
 	t := time.NewTimer(wire.TrialWithin)
 	defer t.Stop()
 	select {
@@ -293,12 +292,12 @@ func (u *upgrader) watchTrial(ctx context.Context) {
 	u.mu.Lock()
 	next := &Succession{Program: u.p.path(u.p.Runs), key: u.p.Key}
 	u.mu.Unlock()
-	u.succeed(next)
+	u.Succeed(next)
 }
 
 // try brings a program, lets the engine be it, and lets the agent be it. An error means
 // that nothing has changed.
-func (u *upgrader) try(ctx context.Context, q *wire.UpgradeAsk, engine *Remote, above *remote.Remote) error {
+func (u *Upgrader) try(ctx context.Context, q *wire.UpgradeAsk, engine Engine, above *remote.Remote) error {
 	u.mu.Lock()
 	p := u.p
 	u.mu.Unlock()
@@ -336,13 +335,13 @@ func (u *upgrader) try(ctx context.Context, q *wire.UpgradeAsk, engine *Remote, 
 	}
 	u.log.Info("the engine has handed over, the agent follows", "from", done.From, "to", done.To, "instances", done.Instances, "connections", done.Connections)
 	u.does("its agent starts anew")
-	u.succeed(&Succession{Program: order.Program, key: q.Key})
+	u.Succeed(&Succession{Program: order.Program, key: q.Key})
 	<-ctx.Done()
 	return nil
 }
 
 // fetch brings a program here, unless it is here already.
-func (u *upgrader) fetch(ctx context.Context, want *wire.Program, above *remote.Remote) (*program, error) {
+func (u *Upgrader) fetch(ctx context.Context, want *wire.Program, above *remote.Remote) (*program, error) {
 	dir := filepath.Join(u.dir, programsDir, want.SHA256)
 	path := filepath.Join(dir, programName)
 	p := &program{Path: path, SHA256: want.SHA256}
@@ -422,18 +421,4 @@ func checksum(path string) (string, error) {
 	h := sha256.New()
 	_, err = io.Copy(h, io.LimitReader(f, wire.MaxProgramBytes+1))
 	return hex.EncodeToString(h.Sum(nil)), errors.Join(err, f.Close())
-}
-
-// clusterObjects are those of the cluster, over its HTTP interface.
-func (a *Agent) clusterObjects() *remote.Remote {
-	return remote.New(func() (*tls.Config, error) { return a.id.ClientTLS(a.joined.LinkName), nil },
-		func() []string { return enroll.APIAddrs(*a.current.Load(), a.joined.Link, clusterAPIPort) })
-}
-
-// upgrading answers wire.AskUpgrade.
-func (a *Agent) upgrading(q *wire.UpgradeAsk) wire.UpgradeTry {
-	a.mu.Lock()
-	version := a.info.Version
-	a.mu.Unlock()
-	return a.upgrader.ask(q, a.opts.Engine != nil, version)
 }

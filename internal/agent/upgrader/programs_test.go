@@ -1,4 +1,4 @@
-package agent
+package upgrader
 
 import (
 	"errors"
@@ -120,7 +120,7 @@ func TestBrokenFetchIsRemoved(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if _, err := openUpgrader(dir, Upgrades{}, "a", quiet); err != nil {
+		if _, err := Open(dir, Upgrades{}, "a", quiet); err != nil {
 			t.Fatal(err)
 		}
 		var left []string
@@ -159,7 +159,7 @@ func TestDamagedProgramsFile(t *testing.T) {
 		if err := os.WriteFile(path, []byte(bad), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		u, err := openUpgrader(dir, Upgrades{}, "", quiet)
+		u, err := Open(dir, Upgrades{}, "", quiet)
 		if err != nil || u.p.Key != "" {
 			t.Errorf("%s: %v", how, err)
 		}
@@ -172,7 +172,7 @@ func TestDamagedProgramsFile(t *testing.T) {
 	if err := os.WriteFile(path, []byte(newer), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := openUpgrader(dir, Upgrades{}, "", quiet); err == nil || !strings.Contains(err.Error(), path+" is of form 9") {
+	if _, err := Open(dir, Upgrades{}, "", quiet); err == nil || !strings.Contains(err.Error(), path+" is of form 9") {
 		t.Error(err)
 	}
 	if left, err := os.ReadFile(path); err != nil || string(left) != newer {
@@ -183,8 +183,8 @@ func TestDamagedProgramsFile(t *testing.T) {
 func TestWhoMayUpgrade(t *testing.T) {
 	sum := strings.Repeat("ab", 32)
 	sound := &wire.Program{OS: "linux", Arch: "amd64", SHA256: sum, Size: 10}
-	open := func(may Upgrades) *upgrader {
-		u, err := openUpgrader(t.TempDir(), may, "", quiet)
+	open := func(may Upgrades) *Upgrader {
+		u, err := Open(t.TempDir(), may, "", quiet)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -204,15 +204,15 @@ func TestWhoMayUpgrade(t *testing.T) {
 		"back from nothing":         {Upgrades{}, wire.UpgradeAsk{Key: "a", Undo: "b"}, false, wire.TryDone},
 	} {
 		u := open(c.may)
-		if got := u.ask(&c.q, c.inProcess, "v1"); got.State != c.want {
+		if got := u.Ask(&c.q, c.inProcess, "v1"); got.State != c.want {
 			t.Errorf("%s: %+v, want %s", name, got, c.want)
 		}
 	}
 	// The same question again begins nothing new, another one waits.
 	u := open(Upgrades{Any: true})
-	u.ask(&wire.UpgradeAsk{Key: "a", Program: sound}, false, "v1")
+	u.Ask(&wire.UpgradeAsk{Key: "a", Program: sound}, false, "v1")
 	for _, key := range []string{"a", "b"} {
-		if got := u.ask(&wire.UpgradeAsk{Key: key, Program: sound}, false, "v1"); got.State != wire.TryGoesOn {
+		if got := u.Ask(&wire.UpgradeAsk{Key: key, Program: sound}, false, "v1"); got.State != wire.TryGoesOn {
 			t.Errorf("%s: %+v", key, got)
 		}
 	}
@@ -225,16 +225,16 @@ func TestWhoMayUpgrade(t *testing.T) {
 func TestNewAgentProvesItself(t *testing.T) {
 	for _, answered := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
-			u, err := openUpgrader(t.TempDir(), Upgrades{}, "", quiet)
+			u, err := Open(t.TempDir(), Upgrades{}, "", quiet)
 			if err != nil {
 				t.Fatal(err)
 			}
 			u.p, u.trying = programs{Base: base, Key: "a", State: wire.TryGoesOn, To: one, Owed: true}, true
 			var next *Succession
-			u.succeed = func(s *Succession) { next = s }
+			u.Succeed = func(s *Succession) { next = s }
 			begun := time.Now()
 			if answered {
-				time.AfterFunc(wire.TrialWithin-time.Second, u.answered)
+				time.AfterFunc(wire.TrialWithin-time.Second, u.Answered)
 			}
 			u.watchTrial(t.Context())
 			p, err := readPrograms(u.dir)
