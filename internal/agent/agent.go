@@ -163,7 +163,8 @@ func Run(ctx context.Context, o Options) error {
 	}
 	a := &Agent{
 		upgrader: up,
-		opts:     o, labels: o.Labels, log: o.Log, changed: make(chan struct{}, 1), pulse: make(chan struct{}, 1), source: exchange.NewMemSource(),
+		opts:     o, labels: o.Labels, log: o.Log, changed: make(chan struct{}, 1), pulse: make(chan struct{},
+			1), source: exchange.NewMemSource(),
 		features: features("/"),
 	}
 	idDir := filepath.Join(o.Dir, wire.IdentityDir)
@@ -187,7 +188,8 @@ func Run(ctx context.Context, o Options) error {
 	a.id.Clock, a.id.Revoked = a.opts.Clock, &a.peers
 	a.id.Clock.Own(a.id.Leaf())
 	if s := a.id.Subject(); s.Name != o.Name {
-		return wire.Problemf(0, "name-changed", "start it with --name "+s.Name+", or with another --data-dir", "this data directory belongs to another worker", "%s holds the identity of %s", o.Dir, s)
+		return wire.Problemf(0, "name-changed", "start it with --name "+s.Name+", or with another --data-dir",
+			"this data directory belongs to another worker", "%s holds the identity of %s", o.Dir, s)
 	}
 	sealKey, err := seal.Ensure(idDir)
 	if err != nil {
@@ -289,7 +291,9 @@ func Lock(dir string) (unlock func(), err error) {
 // ran starts again with the next agent.
 func Stop(ctx context.Context, dir string) error {
 	if _, err := os.Stat(filepath.Join(dir, wire.EngineConfigFile)); err != nil {
-		return wire.Problemf(0, "no-worker", "give the --data-dir that verge worker was started with; verge worker clean ends what is left of one whose folder was removed", "there is no worker in this folder", "%v", err)
+		return wire.Problemf(0, "no-worker",
+			"give the --data-dir that verge worker was started with; verge worker clean ends what is left of one whose folder was removed",
+			"there is no worker in this folder", "%v", err)
 	}
 	unlock, err := Lock(dir)
 	if err != nil {
@@ -328,7 +332,8 @@ func stopEngine(ctx context.Context, dir string) error {
 	engine := NewRemote(dir)
 	defer engine.Close()
 	if _, err := engine.State(ctx, 0, 0); err != nil {
-		return wire.Problemf(0, "not-running", "nothing needs to be done", "this worker does not run", "no engine answers in %s", dir)
+		return wire.Problemf(0, "not-running", "nothing needs to be done", "this worker does not run",
+			"no engine answers in %s", dir)
 	}
 	if err := engine.Shutdown(ctx); err != nil {
 		return fmt.Errorf("stopping the engine: %w", err)
@@ -474,9 +479,11 @@ func (a *Agent) status(full bool) (json.RawMessage, error) {
 		V: wire.Version, Name: a.opts.Name, Version: obs.Version(), Capacity: capacity,
 		Arch: runtime.GOARCH, OS: runtime.GOOS, Runtimes: slices.Clone(a.info.Runtimes), Labels: a.labels,
 		Location: a.opts.Location, Features: a.features, HostPaths: a.opts.HostPaths, Isolation: a.info.Isolation, Devices: devices, SealKey: a.sealKey,
-		Address: advertised(a.opts.Advertise, a.info.DataAddr, a.joined.Link), Gateway: a.info.GatewayAddr, Published: a.info.Published,
+		Address: advertised(a.opts.Advertise, a.info.DataAddr,
+			a.joined.Link), Gateway: a.info.GatewayAddr, Published: a.info.Published,
 		Cgroup: strings.Join(limits(a.info.Missing), "; "), Engine: a.engine,
-		Impaired: a.impaired, Problems: brief(a.problems()), Network: reachedRelay(a.info.Network, a.opts.Advertise, a.joined.Link), Lease: leaseIn(a.network),
+		Impaired: a.impaired, Problems: brief(a.problems()), Network: reachedRelay(a.info.Network, a.opts.Advertise,
+			a.joined.Link), Lease: leaseIn(a.network),
 		Uses: a.info.Uses != nil,
 	}
 	if a.id != nil {

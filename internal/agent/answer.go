@@ -12,7 +12,8 @@ func (a *Agent) answer(ctx context.Context, q wire.Ask) (any, error) {
 	v, err := a.look(ctx, q)
 	var p *wire.Problem
 	if err != nil && !errors.As(err, &p) && ctx.Err() == nil {
-		err = wire.Problemf(503, "engine-away", "try again in a moment", "the worker cannot answer now", "its engine: %v", err)
+		err = wire.Problemf(503, "engine-away", "try again in a moment", "the worker cannot answer now",
+			"its engine: %v", err)
 	}
 	return v, err
 }

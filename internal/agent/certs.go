@@ -30,8 +30,9 @@ func (a *Agent) newRenewer(dir string, key bus.Key, conn func() bus.Conn, refuse
 				ID: enroll.HeldID(a.id.Leaf().NotAfter, a.id.TrustID(), a.id.Issuers()),
 			}
 		},
-		Request: wire.RenewRequest{V: wire.Version, Name: a.opts.Name, PublicKey: a.id.Leaf().RawSubjectPublicKeyInfo, NatsKey: key.Public(), Version: obs.Version()},
-		Prove:   func(text string) ([]byte, error) { return pki.Prove(dir, text) },
+		Request: wire.RenewRequest{V: wire.Version, Name: a.opts.Name, PublicKey: a.id.Leaf().RawSubjectPublicKeyInfo,
+			NatsKey: key.Public(), Version: obs.Version()},
+		Prove: func(text string) ([]byte, error) { return pki.Prove(dir, text) },
 		Link: func(ctx context.Context, req wire.RenewRequest) (wire.JoinReply, error) {
 			return exchange.Renew(ctx, conn(), exchange.WorkerSubjects(a.opts.Name), req)
 		},

@@ -46,7 +46,8 @@ func wantedOf(o wire.EngineOrders) wanted {
 
 // forEngine is what the engine is given.
 func (w *wanted) forEngine() wire.EngineOrders {
-	out := wire.EngineOrders{V: wire.Version, Have: w.have, Proof: w.proof, Revoked: records.SortedKeys(w.revoked), Network: w.network}
+	out := wire.EngineOrders{V: wire.Version, Have: w.have, Proof: w.proof, Revoked: records.SortedKeys(w.revoked),
+		Network: w.network}
 	for _, id := range records.SortedKeys(w.orders) {
 		out.Orders = append(out.Orders, *w.orders[id])
 	}
@@ -143,7 +144,8 @@ func (d *desired) Take(ctx context.Context, full bool, changes []wire.Change, to
 
 // changesOf is what an engine is told that has the orders of a revision, where only
 // routes have changed since; false where all must be told.
-func changesOf(have, to wire.Rev, full bool, changes []wire.Change, routes map[string]*wire.Route) (c wire.EngineChanges, ok bool) {
+func changesOf(have, to wire.Rev, full bool, changes []wire.Change,
+	routes map[string]*wire.Route) (c wire.EngineChanges, ok bool) {
 	if full || have.IsZero() {
 		return c, false
 	}

@@ -27,7 +27,8 @@ func Devices(dir string, set []wire.DeviceNode, probe bool) (found []wire.Device
 	return devicesOf("/", set, probe, had.Devices)
 }
 
-func devicesOf(root string, set []wire.DeviceNode, probe bool, had []wire.DeviceNode) (list []wire.DeviceNode, missing []string) {
+func devicesOf(root string, set []wire.DeviceNode, probe bool,
+	had []wire.DeviceNode) (list []wire.DeviceNode, missing []string) {
 	for _, d := range set {
 		gone := slices.IndexFunc(d.Paths, func(p string) bool { return !present(root, p) })
 		if gone >= 0 {
@@ -44,7 +45,8 @@ func devicesOf(root string, set []wire.DeviceNode, probe bool, had []wire.Device
 		}
 	}
 	if len(list) > api.MaxDevices {
-		missing = append(missing, "there are "+strconv.Itoa(len(list))+" devices, the first "+strconv.Itoa(api.MaxDevices)+" are used")
+		missing = append(missing,
+			"there are "+strconv.Itoa(len(list))+" devices, the first "+strconv.Itoa(api.MaxDevices)+" are used")
 		list = list[:api.MaxDevices]
 	}
 	identify(list, had)

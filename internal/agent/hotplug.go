@@ -96,7 +96,9 @@ func (a *Agent) lookDevices(ctx context.Context, found []wire.DeviceNode, missin
 	}
 	a.doubted = doubted
 	for i := range added {
-		problems = append(problems, fmt.Sprintf("a %s has been added%s, and is not offered: %v; stop the worker's engine to offer it: verge worker stop, and start the worker", added[i].Type, at(&added[i]), unplugged))
+		problems = append(problems,
+			fmt.Sprintf("a %s has been added%s, and is not offered: %v; stop the worker's engine to offer it: verge worker stop, and start the worker",
+				added[i].Type, at(&added[i]), unplugged))
 	}
 	if slices.Equal(gone, a.gone) && slices.Equal(problems, a.opts.Missing) {
 		return changed

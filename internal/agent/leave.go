@@ -61,11 +61,14 @@ func askToLeave(ctx context.Context, dir string, force bool) (cluster string, er
 	}})
 	var p *wire.Problem
 	switch {
-	case err == nil, errors.As(err, &p) && (p.Code == wire.CodeRemoved || p.Code == wire.CodeUnknown || p.Code == "no-such-worker"):
+	case err == nil,
+		errors.As(err, &p) && (p.Code == wire.CodeRemoved || p.Code == wire.CodeUnknown || p.Code == "no-such-worker"):
 		return have.Cluster, nil
 	case p != nil && p.Status != 0 && p.Status != http.StatusNotFound: // which an older cluster answers
 		return have.Cluster, err
 	}
-	return have.Cluster, wire.Problemf(0, "no-cluster", "try again when it can be reached; or have it removed there (verge remove worker/"+have.Cluster+"/"+id.Subject().Name+" --force), then verge worker stop here",
-		"the cluster was not told", "%v", err)
+	return have.Cluster,
+		wire.Problemf(0, "no-cluster",
+			"try again when it can be reached; or have it removed there (verge remove worker/"+have.Cluster+"/"+id.Subject().Name+" --force), then verge worker stop here",
+			"the cluster was not told", "%v", err)
 }

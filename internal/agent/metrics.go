@@ -60,12 +60,17 @@ func (a *Agent) samples(engine bool) []obs.Sample {
 	out := []obs.Sample{
 		{Name: "verge_engine_up", Help: "1 where the engine answers.", Value: obs.Bool(engine && impaired == "")},
 		{Name: "verge_link_up", Help: "1 where the last report was answered.", Value: obs.Bool(link.up)},
-		{Name: "verge_link_failures_total", Help: "Reports that were not answered since the agent started.", Counter: true, Value: float64(link.failures)},
-		{Name: "verge_link_unacknowledged_changes", Help: "Instances of which the cluster does not know the latest state yet.", Value: float64(a.source.After(link.ack))},
-		{Name: "verge_worker_settings_outdated", Help: "1 where the engine goes on with former settings.", Value: obs.Bool(a.outdated != "")},
+		{Name: "verge_link_failures_total", Help: "Reports that were not answered since the agent started.", Counter: true,
+			Value: float64(link.failures)},
+		{Name: "verge_link_unacknowledged_changes",
+			Help: "Instances of which the cluster does not know the latest state yet.", Value: float64(a.source.After(link.ack))},
+		{Name: "verge_worker_settings_outdated", Help: "1 where the engine goes on with former settings.",
+			Value: obs.Bool(a.outdated != "")},
 	}
 	if !link.at.IsZero() {
-		out = append(out, obs.Sample{Name: "verge_link_answer_age_seconds", Help: "Time since the cluster answered last.", Value: time.Since(link.at).Seconds()})
+		out = append(out,
+			obs.Sample{Name: "verge_link_answer_age_seconds", Help: "Time since the cluster answered last.",
+				Value: time.Since(link.at).Seconds()})
 	}
 	if a.id != nil {
 		out = append(out, obs.Expires("worker", a.id.Leaf().NotAfter))

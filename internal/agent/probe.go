@@ -92,7 +92,8 @@ func has(dir string, set api.Resources) error {
 	}
 	_, all, err := disk(dir)
 	if err == nil && set.Disk > api.Bytes(all) {
-		return wire.Problemf(0, "no-such-capacity", "give less, choose a --data-dir on another disk, or leave --disk out: it is found out then",
+		return wire.Problemf(0, "no-such-capacity",
+			"give less, choose a --data-dir on another disk, or leave --disk out: it is found out then",
 			"the disk is not that large", "--disk %s, that of %s has %s", set.Disk, dir, api.Bytes(all))
 	}
 	return nil

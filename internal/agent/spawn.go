@@ -90,7 +90,8 @@ func outdated(had, now wire.EngineConfig) string {
 	if len(what) == 0 {
 		return ""
 	}
-	return "the engine goes on with its former settings (" + strings.Join(what, ", ") + "): stop the agent, then `verge worker stop`, then start it again"
+	return "the engine goes on with its former settings (" + strings.Join(what,
+		", ") + "): stop the agent, then `verge worker stop`, then start it again"
 }
 
 // mirrorList is a text of mirrors of registries.
@@ -186,7 +187,8 @@ func (k *keeper) ensure(ctx context.Context, client *Remote) error {
 			k.standDown()
 			return nil
 		case time.Now().After(deadline):
-			return fmt.Errorf("the engine was started but does not answer, see %s: %w", filepath.Join(k.dir, wire.EngineLog), err)
+			return fmt.Errorf("the engine was started but does not answer, see %s: %w",
+				filepath.Join(k.dir, wire.EngineLog), err)
 		}
 		select {
 		case <-ctx.Done():

@@ -32,7 +32,9 @@ func Upgrade(ctx context.Context, dir string, q wire.EngineUpgrade) (wire.Engine
 	engine := NewRemote(dir)
 	defer engine.Close()
 	if _, err := engine.State(ctx, 0, 0); err != nil {
-		return wire.EngineUpgraded{}, wire.Problemf(0, "not-running", "start it with the new program: verge worker", "this worker does not run", "no engine answers in %s: %v", dir, err)
+		return wire.EngineUpgraded{},
+			wire.Problemf(0, "not-running", "start it with the new program: verge worker", "this worker does not run",
+				"no engine answers in %s: %v", dir, err)
 	}
 	done, err := engine.Upgrade(ctx, q)
 	if errors.Is(err, errNotThere) {

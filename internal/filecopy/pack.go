@@ -52,7 +52,8 @@ func (s *Summary) String() string {
 		}
 		return fmt.Sprintf("%d %s", n, many)
 	}
-	out := fmt.Sprintf("%s, %s, %d bytes", count(s.Files, "file", "files"), count(s.Directories, "directory", "directories"), s.Bytes)
+	out := fmt.Sprintf("%s, %s, %d bytes", count(s.Files, "file", "files"),
+		count(s.Directories, "directory", "directories"), s.Bytes)
 	if s.Files == 0 && s.Directories == 1 && s.Left == 0 {
 		out = "a directory with nothing in it"
 	}
@@ -88,7 +89,8 @@ func pack(ctx context.Context, w io.Writer, root *os.Root, name string, most int
 	if err := p.entry(name, ".", info, 0); err != nil {
 		return p.Summary, err
 	}
-	end := &tar.Header{Typeflag: tar.TypeXGlobalHeader, Name: lastEntry, PAXRecords: map[string]string{"comment": lastEntry}}
+	end := &tar.Header{Typeflag: tar.TypeXGlobalHeader, Name: lastEntry,
+		PAXRecords: map[string]string{"comment": lastEntry}}
 	if err := p.w.WriteHeader(end); err != nil {
 		return p.Summary, fmt.Errorf("send what is copied: %w", err)
 	}
@@ -147,7 +149,8 @@ func (p *packer) directory(name, as string, info fs.FileInfo, depth int) error {
 	if err != nil {
 		return err
 	}
-	h := &tar.Header{Typeflag: tar.TypeDir, Name: as + "/", Mode: int64(info.Mode().Perm()), ModTime: info.ModTime(), Format: tar.FormatPAX}
+	h := &tar.Header{Typeflag: tar.TypeDir, Name: as + "/", Mode: int64(info.Mode().Perm()), ModTime: info.ModTime(),
+		Format: tar.FormatPAX}
 	if err := p.w.WriteHeader(h); err != nil {
 		return fmt.Errorf("send what is copied: %w", err)
 	}
@@ -191,7 +194,8 @@ func (p *packer) file(name, as string) error {
 	if p.Bytes += info.Size(); p.Bytes > MaxBytes {
 		return fmt.Errorf("there are more than %d bytes", int64(MaxBytes))
 	}
-	h := &tar.Header{Typeflag: tar.TypeReg, Name: as, Size: info.Size(), Mode: int64(info.Mode().Perm()), ModTime: info.ModTime(), Format: tar.FormatPAX}
+	h := &tar.Header{Typeflag: tar.TypeReg, Name: as, Size: info.Size(), Mode: int64(info.Mode().Perm()),
+		ModTime: info.ModTime(), Format: tar.FormatPAX}
 	if err := p.w.WriteHeader(h); err != nil {
 		return fmt.Errorf("send what is copied: %w", err)
 	}

@@ -84,7 +84,8 @@ type made struct {
 func (u *unpacker) entry(r io.Reader, h *tar.Header, first bool) error {
 	name := strings.TrimSuffix(h.Name, "/")
 	switch {
-	case len(name) > maxName || !fs.ValidPath(name) || strings.Count(name, "/") > maxDepth || strings.ContainsRune(name, 0):
+	case len(name) > maxName || !fs.ValidPath(name) || strings.Count(name,
+		"/") > maxDepth || strings.ContainsRune(name, 0):
 		return fmt.Errorf("%.100q is no name of a file", h.Name)
 	case first != (name == "."):
 		return fmt.Errorf("%.100q is not where it belongs", h.Name)

@@ -162,7 +162,8 @@ func (p *programs) proved() {
 // begun settles which program goes on when an agent starts as self; marker is what
 // ProgramEnv had. trying: it is a new one, that has to prove itself. next is another
 // program that is to go on in its place.
-func (p *programs) begun(self installed, marker string, sum func(path string) (string, error), log *slog.Logger) (next *Succession, trying bool) {
+func (p *programs) begun(self installed, marker string,
+	sum func(path string) (string, error), log *slog.Logger) (next *Succession, trying bool) {
 	if p.Key != "" && marker == p.Key {
 		return nil, p.State == wire.TryGoesOn
 	}
@@ -173,12 +174,14 @@ func (p *programs) begun(self installed, marker string, sum func(path string) (s
 		return nil, false
 	}
 	if !self.same(&p.Base) {
-		log.Info("another program was installed on this machine, it goes on instead of the one that the cluster brought", "installed", self.Path, "brought", p.Runs.Path)
+		log.Info("another program was installed on this machine, it goes on instead of the one that the cluster brought",
+			"installed", self.Path, "brought", p.Runs.Path)
 		p.Runs, p.RunsKey, p.Before = nil, "", nil
 		return nil, false
 	}
 	if is, err := sum(p.Runs.Path); err != nil || is != p.Runs.SHA256 {
-		log.Error("the program that the cluster brought is damaged, the installed one goes on", "program", p.Runs.Path, "error", err)
+		log.Error("the program that the cluster brought is damaged, the installed one goes on", "program", p.Runs.Path,
+			"error", err)
 		p.Runs, p.RunsKey, p.Before, p.Owed = nil, "", nil, true
 		return nil, false
 	}

@@ -95,14 +95,16 @@ func Open(dir string, may Upgrades, marker string, log *slog.Logger) (*Upgrader,
 	if err != nil {
 		return nil, err
 	}
-	u := &Upgrader{dir: dir, may: may, log: log, todo: make(chan wire.UpgradeAsk, 1), proved: make(chan struct{}), Succeed: func(*Succession) {}}
+	u := &Upgrader{dir: dir, may: may, log: log, todo: make(chan wire.UpgradeAsk, 1), proved: make(chan struct{}),
+		Succeed: func(*Succession) {}}
 	u.p, err = readPrograms(dir)
 	if newer := (*statefile.NewerError)(nil); errors.As(err, &newer) {
 		return nil, err // which program is to go on is not this one's to decide
 	}
 	if err != nil {
 		aside := filepath.Join(dir, programsFile) + ".damaged"
-		log.Error("what is known of programs that the cluster brought cannot be read: it is moved aside, and the installed program goes on", "to", aside, "error", err)
+		log.Error("what is known of programs that the cluster brought cannot be read: it is moved aside, and the installed program goes on",
+			"to", aside, "error", err)
 		if err := os.Rename(filepath.Join(dir, programsFile), aside); err != nil {
 			return nil, err
 		}
@@ -265,7 +267,8 @@ func (u *Upgrader) settleEngine(ctx context.Context, engine Engine) {
 		_, err = engine.Upgrade(ctx, wire.EngineUpgrade{Program: self, Drain: int64(wire.DefaultDrain)})
 	}
 	if err != nil {
-		u.log.Error("the engine does not go back with its agent; the next start of the agent tries it again, as does verge worker upgrade", "error", err)
+		u.log.Error("the engine does not go back with its agent; the next start of the agent tries it again, as does verge worker upgrade",
+			"error", err)
 		return
 	}
 	if err := u.change(func(p *programs) { p.Owed = false }); err != nil {
@@ -333,7 +336,8 @@ func (u *Upgrader) try(ctx context.Context, q *wire.UpgradeAsk, engine Engine, a
 		// It goes on, or its program before does.
 		return errors.Join(fmt.Errorf("the engine: %w", err), u.change(func(n *programs) { n.Owed = false }))
 	}
-	u.log.Info("the engine has handed over, the agent follows", "from", done.From, "to", done.To, "instances", done.Instances, "connections", done.Connections)
+	u.log.Info("the engine has handed over, the agent follows", "from", done.From, "to", done.To, "instances",
+		done.Instances, "connections", done.Connections)
 	u.does("its agent starts anew")
 	u.Succeed(&Succession{Program: order.Program, key: q.Key})
 	<-ctx.Done()
@@ -380,7 +384,8 @@ func hasRoom(dir string, size int64) error {
 		return err
 	}
 	if free := int64(fs.Bavail) * int64(fs.Bsize); free < 2*size { //nolint:unconvert // the types differ by system
-		return fmt.Errorf("the disk of %s has %d MB left, and the program has %d MB: twice that must be free", dir, free>>20, size>>20)
+		return fmt.Errorf("the disk of %s has %d MB left, and the program has %d MB: twice that must be free", dir,
+			free>>20, size>>20)
 	}
 	return nil
 }
@@ -405,7 +410,8 @@ func fetchOnce(ctx context.Context, want *wire.Program, above *remote.Remote, pa
 		return err
 	}
 	if is := hex.EncodeToString(sum.Sum(nil)); n != want.Size || is != want.SHA256 {
-		return fmt.Errorf("what came has the SHA-256 %s and at least %d bytes, and not %s and %d", is, n, want.SHA256, want.Size)
+		return fmt.Errorf("what came has the SHA-256 %s and at least %d bytes, and not %s and %d", is, n,
+			want.SHA256, want.Size)
 	}
 	if err := os.Rename(tmp.Name(), path); err != nil {
 		return err

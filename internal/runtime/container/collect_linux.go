@@ -32,7 +32,8 @@ const useNoted = 24 * time.Hour
 // 100), others that nothing needs; before them what interrupted pulls have fetched, which
 // otherwise stays for leaseAge. needed are the full names of those that are to stay,
 // besides those of which there are containers. It returns what went, also with an error.
-func (d *Driver) Collect(ctx context.Context, needed map[string]bool, age time.Duration, high int) (gone []Gone, err error) {
+func (d *Driver) Collect(ctx context.Context, needed map[string]bool, age time.Duration,
+	high int) (gone []Gone, err error) {
 	ctx = namespaces.WithNamespace(ctx, Namespace)
 	c, release, err := d.use(ctx)
 	if err != nil {
@@ -92,7 +93,8 @@ func (d *Driver) Collect(ctx context.Context, needed map[string]bool, age time.D
 // endHalves lets go of what pulls that were interrupted more than older ago have fetched,
 // and waits until it is gone where its room is needed now. Those that go on are left alone,
 // and, for a day, those of other engines, of which nobody here knows whether they do.
-func (d *Driver) endHalves(ctx context.Context, c *containerd.Client, older time.Duration, now bool) (gone []Gone, err error) {
+func (d *Driver) endHalves(ctx context.Context, c *containerd.Client, older time.Duration,
+	now bool) (gone []Gone, err error) {
 	list, err := c.LeasesService().List(ctx)
 	if err != nil {
 		return nil, d.orAway(err)
@@ -147,7 +149,8 @@ func (d *Driver) sizeOfHalf(ctx context.Context, c *containerd.Client, l leases.
 }
 
 // kept lists the images, and notes of those that are needed that they are.
-func (d *Driver) kept(ctx context.Context, c *containerd.Client, needed map[string]bool, now time.Time) ([]kept, error) {
+func (d *Driver) kept(ctx context.Context, c *containerd.Client, needed map[string]bool,
+	now time.Time) ([]kept, error) {
 	list, err := c.ImageService().List(ctx)
 	if err != nil {
 		return nil, d.orAway(err)
@@ -164,7 +167,8 @@ func (d *Driver) kept(ctx context.Context, c *containerd.Client, needed map[stri
 	d.mu.Unlock()
 	var out []kept
 	for _, i := range list {
-		k := kept{name: i.Name, used: i.UpdatedAt, pulled: i.Labels[labelPulled] != "", inUse: needed[i.Name] || len(users[i.Name]) > 0 || pulling[i.Name]}
+		k := kept{name: i.Name, used: i.UpdatedAt, pulled: i.Labels[labelPulled] != "",
+			inUse: needed[i.Name] || len(users[i.Name]) > 0 || pulling[i.Name]}
 		if at, err := time.Parse(time.RFC3339, i.Labels[labelUsed]); err == nil {
 			k.used = at
 		}

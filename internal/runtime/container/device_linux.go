@@ -25,7 +25,8 @@ func addDevice(spec *specs.Spec, path string) error {
 	case unix.S_IFBLK:
 		kind = "b"
 	default:
-		spec.Mounts = append(spec.Mounts, specs.Mount{Destination: path, Source: path, Type: "bind", Options: []string{"bind", "rw", "nosuid", "noexec"}})
+		spec.Mounts = append(spec.Mounts,
+			specs.Mount{Destination: path, Source: path, Type: "bind", Options: []string{"bind", "rw", "nosuid", "noexec"}})
 		return nil
 	}
 	dev := uint64(st.Rdev) //nolint:unconvert // of another type on other machines
@@ -39,6 +40,7 @@ func addDevice(spec *specs.Spec, path string) error {
 	if spec.Linux.Resources == nil {
 		spec.Linux.Resources = &specs.LinuxResources{}
 	}
-	spec.Linux.Resources.Devices = append(spec.Linux.Resources.Devices, specs.LinuxDeviceCgroup{Allow: true, Type: kind, Major: &major, Minor: &minor, Access: "rw"})
+	spec.Linux.Resources.Devices = append(spec.Linux.Resources.Devices,
+		specs.LinuxDeviceCgroup{Allow: true, Type: kind, Major: &major, Minor: &minor, Access: "rw"})
 	return nil
 }

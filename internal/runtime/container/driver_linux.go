@@ -241,7 +241,8 @@ func (d *Driver) dial(ctx context.Context) (net.Conn, error) {
 
 // away says that containerd does not answer.
 func (d *Driver) away(err error) error {
-	return fmt.Errorf("containerd at %s: %w (%w); is it installed and running? systemctl status containerd", d.address, runtime.ErrAway, err)
+	return fmt.Errorf("containerd at %s: %w (%w); is it installed and running? systemctl status containerd", d.address,
+		runtime.ErrAway, err)
 }
 
 // use returns a client of containerd for as long as it is not released. All who

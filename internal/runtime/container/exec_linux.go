@@ -68,14 +68,16 @@ func (t *task) Exec(ctx context.Context, e runtime.Exec) (wire.Exit, error) {
 	}
 	defer said.Close() //nolint:errcheck // in memory
 	var own *cgroup.Group
-	args := []string{"--root", runcRoot, "--log", "/proc/self/fd/4", "--log-format", "json", "exec", "--process", "/proc/self/fd/3"}
+	args := []string{"--root", runcRoot, "--log", "/proc/self/fd/4", "--log-format", "json", "exec", "--process",
+		"/proc/self/fd/3"}
 	if t.group != nil {
 		if _, own, err = t.group.Sub("exec"); err != nil {
 			return wire.Exit{}, err
 		}
 		args = append(args, "--cgroup", own.SubName())
 	}
-	cmd := exec.Command(program, append(args, t.handle.Container)...) //nolint:gosec,noctx // ctx ends what runc started, by its group
+	cmd := exec.Command(program,
+		append(args, t.handle.Container)...) //nolint:gosec,noctx // ctx ends what runc started, by its group
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = reader(e.Stdin), writer(e.Stdout), writer(e.Stderr)
 	cmd.ExtraFiles = []*os.File{what, said}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: e.Terminal}

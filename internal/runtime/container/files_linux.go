@@ -130,7 +130,8 @@ func (r fileRights) take() error {
 		return fmt.Errorf("take the rights of the container's user: %w", err)
 	}
 	if now, err := unix.SetfsuidRetUid(-1); err != nil || now != r.uid {
-		return fmt.Errorf("take the rights of the container's user: they are those of %d, not %d: %w", now, r.uid, errors.Join(err, unix.EPERM))
+		return fmt.Errorf("take the rights of the container's user: they are those of %d, not %d: %w", now, r.uid,
+			errors.Join(err, unix.EPERM))
 	}
 	head := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var caps [2]unix.CapUserData

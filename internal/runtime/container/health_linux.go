@@ -39,7 +39,8 @@ func (d *Driver) health(ctx context.Context) error {
 	defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Now()) })()
 	if err := checkHealth(conn); err != nil {
 		if ctx.Err() != nil {
-			return fmt.Errorf("containerd at %s: %w: it accepts connections and has not answered for %s; what does ps show of it (T: stopped)? else systemctl restart containerd", d.address, runtime.ErrAway, d.healthWithin)
+			return fmt.Errorf("containerd at %s: %w: it accepts connections and has not answered for %s; what does ps show of it (T: stopped)? else systemctl restart containerd",
+				d.address, runtime.ErrAway, d.healthWithin)
 		}
 		return d.away(err)
 	}
@@ -51,7 +52,8 @@ func checkHealth(conn net.Conn) error {
 	var fields, call bytes.Buffer
 	enc := hpack.NewEncoder(&fields)
 	for _, f := range []hpack.HeaderField{
-		{Name: ":method", Value: "POST"}, {Name: ":scheme", Value: "http"}, {Name: ":path", Value: "/grpc.health.v1.Health/Check"}, {Name: ":authority", Value: "localhost"},
+		{Name: ":method", Value: "POST"}, {Name: ":scheme", Value: "http"}, {Name: ":path",
+			Value: "/grpc.health.v1.Health/Check"}, {Name: ":authority", Value: "localhost"},
 		{Name: "content-type", Value: "application/grpc"}, {Name: "te", Value: "trailers"},
 	} {
 		if err := enc.WriteField(f); err != nil {

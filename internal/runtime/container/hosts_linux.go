@@ -41,7 +41,8 @@ func (d *Driver) registries(ctx context.Context, what *runtime.Container, broke 
 				if base, ok := c.Transport.(*http.Transport); ok {
 					bound.Guard(base)
 				}
-				c.Transport = &registryhttp.Transport{Next: c.Transport, Stall: d.stall, Pace: d.pace, Broke: broke, Mute: &mute, Reach: bound}
+				c.Transport = &registryhttp.Transport{Next: c.Transport, Stall: d.stall, Pace: d.pace, Broke: broke, Mute: &mute,
+					Reach: bound}
 			}
 			return nil
 		}

@@ -109,7 +109,8 @@ func (d *Driver) Images(ctx context.Context) ([]Image, error) {
 		if err != nil {
 			size = 0 // of another platform: its parts are not here
 		}
-		out = append(out, Image{Name: i.Name, Digest: i.Target.Digest.String(), Size: size, Created: i.CreatedAt, Users: used[i.Name]})
+		out = append(out,
+			Image{Name: i.Name, Digest: i.Target.Digest.String(), Size: size, Created: i.CreatedAt, Users: used[i.Name]})
 	}
 	slices.SortFunc(out, func(a, b Image) int { return strings.Compare(a.Name, b.Name) })
 	return out, nil

@@ -80,7 +80,8 @@ type pullTurn struct {
 
 // pull fetches and unpacks an image. What an interrupted one has fetched is kept for
 // the next, which goes on from there.
-func (d *Driver) pull(ctx context.Context, c *containerd.Client, name string, what *runtime.Container, progress func(string)) error {
+func (d *Driver) pull(ctx context.Context, c *containerd.Client, name string, what *runtime.Container,
+	progress func(string)) error {
 	leased, lease, err := d.lease(ctx, c, name)
 	if err != nil {
 		return err
@@ -115,7 +116,8 @@ func (d *Driver) pull(ctx context.Context, c *containerd.Client, name string, wh
 }
 
 // fetch is one try at pulling.
-func (d *Driver) fetch(leased context.Context, c *containerd.Client, p *pulling, what *runtime.Container, trust bool, progress func(string)) error {
+func (d *Driver) fetch(leased context.Context, c *containerd.Client, p *pulling, what *runtime.Container, trust bool,
+	progress func(string)) error {
 	progress(p.words())
 	pctx, stop := context.WithCancel(leased)
 	var wg sync.WaitGroup
@@ -133,7 +135,8 @@ func (d *Driver) fetch(leased context.Context, c *containerd.Client, p *pulling,
 		}
 	})
 	_, err := c.Pull(leased, p.name,
-		containerd.WithResolver(d.copies(docker.NewResolver(docker.ResolverOptions{Hosts: d.registries(leased, what, &p.broke)}), p.name, trust)),
+		containerd.WithResolver(d.copies(docker.NewResolver(docker.ResolverOptions{Hosts: d.registries(leased, what, &p.broke)}),
+			p.name, trust)),
 		containerd.WithPlatformMatcher(platforms.Only(platforms.DefaultSpec())),
 		containerd.WithPullUnpack,
 		containerd.WithPullLabels(map[string]string{labelPulled: "1", labelUsed: time.Now().UTC().Format(time.RFC3339)}),
@@ -164,7 +167,8 @@ func (d *Driver) lease(ctx context.Context, c *containerd.Client, name string) (
 	}
 	// It ends without this engine, too, which may be gone for good; later than by it, since
 	// a pull may go on meanwhile.
-	l, err := c.LeasesService().Create(ctx, leases.WithID(id), leases.WithLabels(map[string]string{labelPulled: name, LabelEngine: d.mark}), leases.WithExpiration(2*leaseAge))
+	l, err := c.LeasesService().Create(ctx, leases.WithID(id),
+		leases.WithLabels(map[string]string{labelPulled: name, LabelEngine: d.mark}), leases.WithExpiration(2*leaseAge))
 	if err != nil {
 		return nil, l, d.orAway(err)
 	}
@@ -202,26 +206,36 @@ func (d *Driver) tell(ctx context.Context, p *pulling, what *runtime.Container, 
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case errors.Is(err, docker.ErrInvalidAuthorization), has("401 Unauthorized"), has("403 Forbidden"), has("insufficient_scope"):
+	case errors.Is(err, docker.ErrInvalidAuthorization), has("401 Unauthorized"), has("403 Forbidden"),
+		has("insufficient_scope"):
 		if what.Login == nil {
-			return fmt.Errorf("registry %s wants credentials for %s, or it has no such image: verge secret set NAME --registry %s --username USER --password-file FILE, and pull_secret: NAME in the descriptor (%w)", host, name, host, err)
+			return fmt.Errorf("registry %s wants credentials for %s, or it has no such image: verge secret set NAME --registry %s --username USER --password-file FILE, and pull_secret: NAME in the descriptor (%w)",
+				host, name, host, err)
 		}
-		return fmt.Errorf("registry %s refused the credentials of pull_secret for %s, or it has no such image; set them again: verge secret set NAME --registry %s --username USER --password-file FILE (%w)", host, name, host, err)
+		return fmt.Errorf("registry %s refused the credentials of pull_secret for %s, or it has no such image; set them again: verge secret set NAME --registry %s --username USER --password-file FILE (%w)",
+			host, name, host, err)
 	case isFull(err):
 		return full(name, err)
-	case errors.Is(err, errdefs.ErrFailedPrecondition), errors.Is(err, errdefs.ErrOutOfRange), has("unexpected commit digest"), has("failed size validation"):
-		return fmt.Errorf("what registry %s sent of %s is not what its digest says; nothing of it was kept, and it is fetched anew: %w", host, name, err)
+	case errors.Is(err, errdefs.ErrFailedPrecondition), errors.Is(err, errdefs.ErrOutOfRange),
+		has("unexpected commit digest"), has("failed size validation"):
+		return fmt.Errorf("what registry %s sent of %s is not what its digest says; nothing of it was kept, and it is fetched anew: %w",
+			host, name, err)
 	case p.tooShort(err):
-		return fmt.Errorf("registry %s has less of %s than its manifest says; nothing of it was kept, and it is fetched anew: %w; push the image again", host, name, err)
+		return fmt.Errorf("registry %s has less of %s than its manifest says; nothing of it was kept, and it is fetched anew: %w; push the image again",
+			host, name, err)
 	case errors.As(err, &untrusted):
-		return fmt.Errorf("registry %s, or a mirror of it, has a certificate that this worker does not trust: %w; name its authority in %s (ca = \"/path/to/ca.crt\")", host, err, filepath.Join(d.hosts, host, hostsFile))
+		return fmt.Errorf("registry %s, or a mirror of it, has a certificate that this worker does not trust: %w; name its authority in %s (ca = \"/path/to/ca.crt\")",
+			host, err, filepath.Join(d.hosts, host, hostsFile))
 	case has("server gave HTTP response to HTTPS client"):
-		return fmt.Errorf("registry %s, or a mirror of it, speaks http without TLS: %w; where that is to be, write server = \"http://%s\" into %s", host, err, host, filepath.Join(d.hosts, host, hostsFile))
+		return fmt.Errorf("registry %s, or a mirror of it, speaks http without TLS: %w; where that is to be, write server = \"http://%s\" into %s",
+			host, err, host, filepath.Join(d.hosts, host, hostsFile))
 	case errors.Is(err, errHosts):
 		return err
 	case has("unexpected EOF"):
-		return fmt.Errorf("registry %s ended early what it sent of %s: %w (%w); the next try goes on from there", host, name, runtime.ErrAway, err)
-	case errors.As(err, &network), errors.As(err, &address), has("500 Internal"), has("502 Bad"), has("503 Service"), has("504 Gateway"), has("429 Too Many"):
+		return fmt.Errorf("registry %s ended early what it sent of %s: %w (%w); the next try goes on from there", host, name,
+			runtime.ErrAway, err)
+	case errors.As(err, &network), errors.As(err, &address), has("500 Internal"), has("502 Bad"), has("503 Service"),
+		has("504 Gateway"), has("429 Too Many"):
 		return fmt.Errorf("pull image %s: %w (%w)", name, runtime.ErrAway, err)
 	case errors.Is(d.orAway(err), runtime.ErrAway):
 		return d.orAway(err)
@@ -239,13 +253,15 @@ func (d *Driver) tell(ctx context.Context, p *pulling, what *runtime.Container, 
 func isFull(err error) bool { return strings.Contains(err.Error(), "no space left on device") }
 
 func full(name string, err error) error {
-	return fmt.Errorf("%w for the image %s on the disk of containerd: %w; remove what is not needed (verge image ls, verge image rm), or give it a larger disk", runtime.ErrNoRoom, name, err)
+	return fmt.Errorf("%w for the image %s on the disk of containerd: %w; remove what is not needed (verge image ls, verge image rm), or give it a larger disk",
+		runtime.ErrNoRoom, name, err)
 }
 
 // noneForUs says whether of an index of images none is for this machine. Of other things
 // than images containerd says that it finds no match, too.
 func noneForUs(err error) bool {
-	return err != nil && (strings.Contains(err.Error(), "no match for platform") || strings.Contains(err.Error(), "mismatched image rootfs and manifest layers"))
+	return err != nil && (strings.Contains(err.Error(), "no match for platform") || strings.Contains(err.Error(),
+		"mismatched image rootfs and manifest layers"))
 }
 
 // pulling is how far a pull is.
@@ -287,7 +303,8 @@ func (p *pulling) tooShort(err error) bool {
 	if err == nil || p.broke.Load() {
 		return false
 	}
-	return errors.Is(err, io.ErrUnexpectedEOF) && strings.Contains(err.Error(), "short read") || strings.Contains(err.Error(), "416 Requested Range")
+	return errors.Is(err, io.ErrUnexpectedEOF) && strings.Contains(err.Error(),
+		"short read") || strings.Contains(err.Error(), "416 Requested Range")
 }
 
 // begun says whether anything was fetched.

@@ -68,7 +68,8 @@ type gate chan struct{}
 
 // sharedRootfsOf is what a container stands on, nil where it needs files of its own; free lets
 // go of it once there is a container on it.
-func (d *Driver) sharedRootfsOf(ctx context.Context, c *containerd.Client, image *resolvedImage, s runtime.Spec, seen mounts) (g *sharedRootfs, free func()) {
+func (d *Driver) sharedRootfsOf(ctx context.Context, c *containerd.Client, image *resolvedImage, s runtime.Spec,
+	seen mounts) (g *sharedRootfs, free func()) {
 	free = func() {}
 	if s.Container.Security.WritableRoot || seen.root != "" || image.snapshotter != "overlayfs" || image.chain == "" {
 		return nil, free
@@ -104,7 +105,8 @@ func (d *Driver) sharedRootfsOf(ctx context.Context, c *containerd.Client, image
 
 // mountShared makes sure that a shared rootfs is there, when there is a container on it: from then on
 // it stays.
-func (d *Driver) mountShared(ctx context.Context, c *containerd.Client, image *resolvedImage, g *sharedRootfs) ([]*taskapi.Mount, error) {
+func (d *Driver) mountShared(ctx context.Context, c *containerd.Client, image *resolvedImage,
+	g *sharedRootfs) ([]*taskapi.Mount, error) {
 	list, err := c.SnapshotService(image.snapshotter).Mounts(ctx, g.key)
 	if isNotFound(err) {
 		var free func()
@@ -143,7 +145,8 @@ func (d *Driver) refuseShared(g *sharedRootfs) {
 
 // rootfsRefused says whether runc could not start a container because of its shared rootfs.
 func rootfsRefused(err error) bool {
-	return err != nil && (strings.Contains(err.Error(), "read-only file system") || strings.Contains(err.Error(), "failed to mount rootfs component"))
+	return err != nil && (strings.Contains(err.Error(), "read-only file system") || strings.Contains(err.Error(),
+		"failed to mount rootfs component"))
 }
 
 // toMount are mounts as a task is told of them.
@@ -190,7 +193,8 @@ func sharedKey(chain string, points []point) string {
 }
 
 // findOrMake finds a shared rootfs, or makes it. free lets go of it.
-func (d *Driver) findOrMake(ctx context.Context, c *containerd.Client, image *resolvedImage, g *sharedRootfs) (free func(), err error) {
+func (d *Driver) findOrMake(ctx context.Context, c *containerd.Client, image *resolvedImage,
+	g *sharedRootfs) (free func(), err error) {
 	select {
 	case d.shared.turn <- struct{}{}:
 		defer func() { <-d.shared.turn }()
@@ -224,7 +228,8 @@ func (d *Driver) findOrMake(ctx context.Context, c *containerd.Client, image *re
 
 // shortLease holds what is made with its context until done is called, or for a while
 // where containerd cannot be told.
-func (d *Driver) shortLease(ctx context.Context, c *containerd.Client) (leased context.Context, done func(), err error) {
+func (d *Driver) shortLease(ctx context.Context,
+	c *containerd.Client) (leased context.Context, done func(), err error) {
 	l, err := c.LeasesService().Create(ctx, leases.WithRandomID(), leases.WithExpiration(time.Hour))
 	if err != nil {
 		return nil, nil, d.orAway(err)
@@ -250,7 +255,8 @@ func (d *Driver) shortLease(ctx context.Context, c *containerd.Client) (leased c
 }
 
 // makeSharedRootfs makes a snapshot of the image's files with the points in it.
-func makeSharedRootfs(ctx context.Context, files snapshots.Snapshotter, chain string, g *sharedRootfs) ([]mount.Mount, error) {
+func makeSharedRootfs(ctx context.Context, files snapshots.Snapshotter, chain string,
+	g *sharedRootfs) ([]mount.Mount, error) {
 	layer := g.key + "-files"
 	if _, err := files.Stat(ctx, layer); isNotFound(err) {
 		var b [6]byte

@@ -170,7 +170,8 @@ func (d *Driver) start(ctx context.Context, s runtime.Spec) (_ *task, err error)
 	// when stdout ends, so that the rest of stderr is lost (containerd 1.6 to 2.4).
 	// The shim holds it open for reading, too, so it lives on while nobody else reads.
 	stdout, stderr := pipe, filepath.Dir(pipe)+"/./"+filepath.Base(pipe)
-	started, err := c.TaskService().Create(ctx, &taskapi.CreateTaskRequest{ContainerID: id, Rootfs: rootfs, Stdout: stdout, Stderr: stderr})
+	started, err := c.TaskService().Create(ctx,
+		&taskapi.CreateTaskRequest{ContainerID: id, Rootfs: rootfs, Stdout: stdout, Stderr: stderr})
 	if shimEnded(err) {
 		d.abandon(h.Shim)
 		return nil, fmt.Errorf("%w: %w", errShimEnded, err)
@@ -245,7 +246,8 @@ func (d *Driver) removeGroup(ctx context.Context, id string, group *cgroup.Group
 // snapshot makes the files of a container out of those of its image, and says how
 // they are mounted. Until it has a container it is kept by its label: a lease would
 // be two more writes to the disk.
-func (d *Driver) snapshot(ctx context.Context, c *containerd.Client, h runtime.Handle, image *resolvedImage, s runtime.Spec) ([]mount.Mount, error) {
+func (d *Driver) snapshot(ctx context.Context, c *containerd.Client, h runtime.Handle, image *resolvedImage,
+	s runtime.Spec) ([]mount.Mount, error) {
 	labels := d.labels(h, s)
 	labels[labelKeep] = time.Now().UTC().Format(time.RFC3339)
 	list, err := c.SnapshotService(image.snapshotter).Prepare(ctx, h.Container, image.chain, snapshots.WithLabels(labels))
@@ -272,7 +274,8 @@ func (d *Driver) labels(h runtime.Handle, s runtime.Spec) map[string]string {
 }
 
 // create makes the container on a snapshot, without anything that runs in it.
-func (d *Driver) create(ctx context.Context, c *containerd.Client, h runtime.Handle, image *resolvedImage, s runtime.Spec, seen mounts, files base) error {
+func (d *Driver) create(ctx context.Context, c *containerd.Client, h runtime.Handle, image *resolvedImage,
+	s runtime.Spec, seen mounts, files base) error {
 	program, err := runc()
 	if err != nil {
 		return err
@@ -444,7 +447,8 @@ func ownMounts(s runtime.Spec, cwd string, user specs.User, seen mounts) ([]spec
 		if m.Source == "" {
 			// Nobody else sees it; in the container a program may become another user.
 			out = append(out, specs.Mount{Destination: target, Type: "tmpfs", Source: "tmpfs",
-				Options: []string{"nosuid", "nodev", fmt.Sprintf("size=%d", m.Tmpfs), "mode=1777", fmt.Sprintf("uid=%d,gid=%d", user.UID, user.GID)}})
+				Options: []string{"nosuid", "nodev", fmt.Sprintf("size=%d", m.Tmpfs), "mode=1777",
+					fmt.Sprintf("uid=%d,gid=%d", user.UID, user.GID)}})
 			continue
 		}
 		source, err := filepath.EvalSymlinks(m.Source)
@@ -488,11 +492,14 @@ func words(text, program string) error {
 	has := func(part string) bool { return strings.Contains(text, part) }
 	switch {
 	case has("executable file not found in $PATH"):
-		return fmt.Errorf("command not found: %s is in no directory of PATH in the image; write its full path or set PATH in env", program)
+		return fmt.Errorf("command not found: %s is in no directory of PATH in the image; write its full path or set PATH in env",
+			program)
 	case has("no such file or directory") && has("exec"):
-		return fmt.Errorf("command not found: %s, or the loader or interpreter that it needs, does not exist in the image", program)
+		return fmt.Errorf("command not found: %s, or the loader or interpreter that it needs, does not exist in the image",
+			program)
 	case has("exec format error"):
-		return fmt.Errorf("cannot execute %s: it is neither a program for this machine nor a script with #! at its beginning", program)
+		return fmt.Errorf("cannot execute %s: it is neither a program for this machine nor a script with #! at its beginning",
+			program)
 	case has("permission denied") && has("exec"):
 		return fmt.Errorf("command %s is not executable", program)
 	case has("is a directory"):

@@ -20,7 +20,8 @@ var slow = []string{"/containerd.services.tasks.", "/containerd.services.diff."}
 // callTimeout makes an error of a call that containerd does not answer: one that is wedged
 // accepts connections, and would be waited for until it is ended.
 func callTimeout(most time.Duration) grpc.UnaryClientInterceptor {
-	return func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, call grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+	return func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, call grpc.UnaryInvoker,
+		opts ...grpc.CallOption) error {
 		for _, s := range slow {
 			if strings.HasPrefix(method, s) {
 				return call(ctx, method, req, reply, cc, opts...)

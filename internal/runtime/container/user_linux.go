@@ -17,7 +17,8 @@ import (
 
 // setUser sets who a container runs as; "" is who the image says. Names are looked
 // up in its files, once.
-func (p *resolvedImage) setUser(ctx context.Context, c oci.Client, made *containers.Container, spec *specs.Spec, name string) error {
+func (p *resolvedImage) setUser(ctx context.Context, c oci.Client, made *containers.Container, spec *specs.Spec,
+	name string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if u, ok := p.users[name]; ok {

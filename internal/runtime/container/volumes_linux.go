@@ -94,7 +94,8 @@ func volumeMounts(ctx context.Context, dirs []string, files []mount.Mount, seen 
 				continue
 			}
 			// Relative to the bundle, where the files are mounted as "rootfs".
-			out = append(out, specs.Mount{Destination: to, Type: "bind", Source: path.Join(rootfsDir, at), Options: []string{"rbind", "rw"}})
+			out = append(out,
+				specs.Mount{Destination: to, Type: "bind", Source: path.Join(rootfsDir, at), Options: []string{"rbind", "rw"}})
 		}
 		return nil
 	})

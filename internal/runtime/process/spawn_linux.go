@@ -24,7 +24,8 @@ const umask = 0o022
 // the user of s and with its view, where it has one. The program is the one at path, or,
 // where path is "", what the process beside finds by the name: then it runs in the mount
 // namespace of that.
-func spawn(ctx context.Context, path string, s runtime.Spec, std stdio, g *cgroup.Group, beside *process) (*process, error) {
+func spawn(ctx context.Context, path string, s runtime.Spec, std stdio, g *cgroup.Group,
+	beside *process) (*process, error) {
 	if s.User == nil {
 		beside = nil // it has no namespace of its own
 	}
@@ -59,7 +60,8 @@ func spawn(ctx context.Context, path string, s runtime.Spec, std stdio, g *cgrou
 }
 
 // start is one attempt of spawn. The process enters mounts, if that is not nil.
-func start(ctx context.Context, path string, s runtime.Spec, std stdio, g *cgroup.Group, mounts *os.File) (*process, error) {
+func start(ctx context.Context, path string, s runtime.Spec, std stdio, g *cgroup.Group,
+	mounts *os.File) (*process, error) {
 	var pid int
 	var report *os.File
 	err := onthread.Do(func() error {
@@ -143,7 +145,8 @@ func resolveIn(mounts *os.File, s runtime.Spec) (path string, err error) {
 // forkAs starts the program as the user of s, by way of package setpriv: a child that
 // changed its user between fork and exec could be stopped there by any process of that user,
 // and with it the thread of this process that forks, and with that the whole process.
-func forkAs(path string, s runtime.Spec, std stdio, mounts *os.File, attr *syscall.ProcAttr, pid *int) (report *os.File, err error) {
+func forkAs(path string, s runtime.Spec, std stdio, mounts *os.File, attr *syscall.ProcAttr,
+	pid *int) (report *os.File, err error) {
 	if mounts == nil { // else the path was found there
 		if err := mayExecute(path, s.User); err != nil {
 			return nil, &commandError{err}

@@ -44,7 +44,8 @@ func (d *Driver) ProbeIsolation() (missing string, err error) {
 	s := runtime.Spec{
 		// A directory, whose exec fails: so all that comes before it was permitted.
 		Command: []string{"/"}, Dir: "/",
-		User: &runtime.User{UID: nobody, GID: nobody}, View: runtime.View{Hide: []string{d.base}, Show: []string{dir}, Tmp: dir},
+		User: &runtime.User{UID: nobody, GID: nobody}, View: runtime.View{Hide: []string{d.base},
+			Show: []string{dir}, Tmp: dir},
 	}
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {

@@ -70,7 +70,8 @@ func Install() error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
-	install := []string{"install", "-y", "--no-install-recommends", "-o", "DPkg::Lock::Timeout=120", "-o", "Acquire::Retries=3"}
+	install := []string{"install", "-y", "--no-install-recommends", "-o", "DPkg::Lock::Timeout=120", "-o",
+		"Acquire::Retries=3"}
 	for _, args := range [][]string{{"update"}, append(install, packages...)} {
 		cmd := exec.CommandContext(ctx, "apt-get", args...) //nolint:gosec // names from above
 		cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
@@ -193,7 +194,9 @@ func (c *Containerd) Wedge() (resume func(), err error) {
 // Ctr runs ctr, containerd's own tool, in Verge's namespace and returns what it
 // says.
 func (c *Containerd) Ctr(args ...string) (string, error) {
-	out, err := exec.Command("ctr", append([]string{"--address", c.Address, "--namespace", "verge"}, args...)...).CombinedOutput() //nolint:gosec,noctx // of tests
+	out, err := exec.Command("ctr",
+		append([]string{"--address", c.Address, "--namespace", "verge"},
+			args...)...).CombinedOutput() //nolint:gosec,noctx // of tests
 	return string(out), err
 }
 
@@ -438,7 +441,8 @@ func Build(config Config, programs ...string) (v1.Image, error) {
 	if config.Architecture != "" {
 		file.Architecture = config.Architecture
 	}
-	file.Config = v1.Config{Entrypoint: config.Entrypoint, Cmd: config.Cmd, Env: config.Env, User: config.User, WorkingDir: config.WorkingDir}
+	file.Config = v1.Config{Entrypoint: config.Entrypoint, Cmd: config.Cmd, Env: config.Env, User: config.User,
+		WorkingDir: config.WorkingDir}
 	if len(config.Volumes) > 0 {
 		file.Config.Volumes = map[string]struct{}{}
 	}

@@ -111,5 +111,6 @@ func (r *Reach) check(address string) error {
 	default:
 		return nil
 	}
-	return fmt.Errorf("the registry leads to %s, for a token or by a redirect: that is %s, where the worker asks only registries that the image itself names so", address, why)
+	return fmt.Errorf("the registry leads to %s, for a token or by a redirect: that is %s, where the worker asks only registries that the image itself names so",
+		address, why)
 }

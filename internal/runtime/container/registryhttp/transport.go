@@ -89,7 +89,8 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 		return nil, err
 	}
-	answer.Body = &body{ReadCloser: answer.Body, asked: asked, ctx: ctx, cancel: cancel, timer: timer, stall: t.Stall, why: why, pace: t.Pace, broke: t.Broke}
+	answer.Body = &body{ReadCloser: answer.Body, asked: asked, ctx: ctx, cancel: cancel, timer: timer, stall: t.Stall,
+		why: why, pace: t.Pace, broke: t.Broke}
 	return answer, nil
 }
 
