@@ -111,13 +111,13 @@ unit: $(PACKAGER)
 	gotest=(go test -vet=off -timeout 25m -toolexec "nice -n 15"); \
 	"$${gotest[@]}" ./e2e/... > bin/e2e.log 2>&1 & e2e=$$!; \
 	nice -n 15 go list -export $$race ./... > /dev/null || failed=1; \
-	waiting="./internal/runtime/container ./internal/lab/experiments"; \
+	waiting="./internal/runtime/container ./internal/lab/experiments/..."; \
 	"$${gotest[@]}" $$race -p 1 $$waiting > bin/waiting.log 2>&1 & waits=$$!; \
 	trap 'for p in $$e2e $$waits; do pkill -P $$p; kill $$p 2> /dev/null; done' EXIT; \
 	pure=$$(go list ./api/... ./internal/house ./internal/importer/... ./internal/sim/... ./internal/policy/...); \
 	others=$$(go list ./... | grep -vxF "$$pure" | grep -vxF "$$(go list $$waiting)" | grep -v /verge/e2e); \
 	nice -n 10 "$${gotest[@]}" $$race -p 2 $$others | tee bin/unit.log || failed=1; \
-	both="./internal/cluster ./internal/root ./internal/lab/experiments"; \
+	both="./internal/cluster ./internal/root ./internal/lab/experiments/..."; \
 	nice -n 10 "$${gotest[@]}" -short -p 2 $$pure $$([ -z "$$race" ] || echo $$both) | tee -a bin/unit.log || failed=1; \
 	wait $$waits || failed=1; tee -a bin/unit.log < bin/waiting.log; \
 	wait $$e2e || failed=1; tee -a bin/unit.log < bin/e2e.log; \

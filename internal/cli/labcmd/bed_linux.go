@@ -14,7 +14,10 @@ import (
 	"github.com/verge-edge/verge/internal/cli"
 	"github.com/verge-edge/verge/internal/lab"
 	"github.com/verge-edge/verge/internal/lab/emul"
+	"github.com/verge-edge/verge/internal/lab/experiment"
 	"github.com/verge-edge/verge/internal/lab/experiments"
+	"github.com/verge-edge/verge/internal/lab/experiments/oakestra"
+	"github.com/verge-edge/verge/internal/lab/experiments/study"
 )
 
 // testBed is the lab of this machine. getenv reads the environment.
@@ -26,8 +29,8 @@ func testBed(getenv func(string) string) *Lab {
 			emul.Quiet()
 			return emul.Serve(ctx, config, socket)
 		},
-		WireGuard: experiments.ServeWireGuard,
-		Pod:       experiments.ServePod,
+		WireGuard: oakestra.ServeWireGuard,
+		Pod:       study.ServePod,
 		List:      func() cli.Sheet { return experiments.Catalogue(experiments.All()) },
 		Run:       b.run,
 		Report:    func(_ context.Context, dir string) (string, error) { return experiments.Report(dir) },
@@ -151,7 +154,7 @@ func (b bed) shell(_ context.Context, name, host string, command []string) error
 
 func (b bed) run(ctx context.Context, say io.Writer, r Run) (cli.Sheet, error, error) {
 	o, err := b.options(say)
-	var todo []experiments.Experiment
+	var todo []experiment.Experiment
 	for _, name := range r.Names {
 		x, xerr := experiments.Find(name)
 		if xerr == nil && x.Emulated {
@@ -162,5 +165,5 @@ func (b bed) run(ctx context.Context, say io.Writer, r Run) (cli.Sheet, error, e
 		}
 		todo = append(todo, x)
 	}
-	return runExperiments(ctx, todo, r, experiments.Options{Verge: o.Verge, Tool: o.Tool, Base: o.Base, Say: o.Say})
+	return runExperiments(ctx, todo, r, experiment.Options{Verge: o.Verge, Tool: o.Tool, Base: o.Base, Say: o.Say})
 }

@@ -7,7 +7,9 @@ import (
 	"io"
 
 	"github.com/verge-edge/verge/internal/cli"
+	"github.com/verge-edge/verge/internal/lab/experiment"
 	"github.com/verge-edge/verge/internal/lab/experiments"
+	"github.com/verge-edge/verge/internal/lab/experiments/promises"
 )
 
 // virtualTime are the experiments in virtual time, which run on any system.
@@ -15,7 +17,7 @@ func virtualTime() *Sim {
 	return &Sim{
 		List: func() cli.Sheet { return experiments.Virtual() },
 		Run: func(ctx context.Context, say io.Writer, r Run) (cli.Sheet, error, error) {
-			var todo []experiments.Experiment
+			var todo []experiment.Experiment
 			for _, name := range r.Names {
 				x, err := experiments.Find(name)
 				if err == nil {
@@ -26,18 +28,18 @@ func virtualTime() *Sim {
 				}
 				todo = append(todo, x)
 			}
-			return runExperiments(ctx, todo, r, experiments.Options{Say: sayTo(say)})
+			return runExperiments(ctx, todo, r, experiment.Options{Say: sayTo(say)})
 		},
 		Place: func(ctx context.Context, file string, schedulers []string, seed uint64) (cli.Sheet, error) {
-			return experiments.Place(ctx, file, schedulers, seed)
+			return promises.Place(ctx, file, schedulers, seed)
 		},
 	}
 }
 
 // runExperiments one after the other; short names the requirements that were not met.
-func runExperiments(ctx context.Context, todo []experiments.Experiment, r Run, o experiments.Options) (_ cli.Sheet, short, err error) {
+func runExperiments(ctx context.Context, todo []experiment.Experiment, r Run, o experiment.Options) (_ cli.Sheet, short, err error) {
 	o.Quick, o.Seed = r.Quick, r.Seed
-	rows := experiments.Rows{}
+	rows := experiment.Rows{}
 	for _, x := range todo {
 		got, missed, err := x.Run(ctx, o)
 		if err == nil && r.Dir != "" {

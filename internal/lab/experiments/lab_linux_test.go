@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/verge-edge/verge/internal/lab/experiment"
 	"github.com/verge-edge/verge/internal/lab/experiments"
 	"github.com/verge-edge/verge/internal/lab/labtest"
 )
@@ -16,7 +17,7 @@ func TestMain(m *testing.M) { os.Exit(labtest.Main(m, "../../..")) }
 
 // quick runs the short form. How long something takes is not asserted: that
 // depends on what else this machine does.
-func quick(t *testing.T, name string) experiments.Rows {
+func quick(t *testing.T, name string) experiment.Rows {
 	t.Helper()
 	return try(t, name, 1)
 }
@@ -24,7 +25,7 @@ func quick(t *testing.T, name string) experiments.Rows {
 // try is quick, and again where the experiment itself has failed: on a machine that stands
 // still for seconds an instance does not answer its checks, and what it was asked is
 // broken off. What fails each time is a fault.
-func try(t *testing.T, name string, times int) experiments.Rows {
+func try(t *testing.T, name string, times int) experiment.Rows {
 	t.Helper()
 	labtest.Need(t)
 	x, err := experiments.Find(name)
@@ -32,7 +33,7 @@ func try(t *testing.T, name string, times int) experiments.Rows {
 		t.Fatal(err)
 	}
 	for ; ; times-- {
-		rows, short, err := x.Run(t.Context(), experiments.Options{Quick: true, Seed: 1, Verge: labtest.Verge(), Tool: labtest.Tool(), Say: t.Logf})
+		rows, short, err := x.Run(t.Context(), experiment.Options{Quick: true, Seed: 1, Verge: labtest.Verge(), Tool: labtest.Tool(), Say: t.Logf})
 		switch {
 		case err != nil && times > 1:
 			t.Logf("once more: %v", err)

@@ -9,14 +9,20 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/verge-edge/verge/internal/lab/experiment"
+	"github.com/verge-edge/verge/internal/lab/experiments/mu"
+	"github.com/verge-edge/verge/internal/lab/experiments/promises"
+	"github.com/verge-edge/verge/internal/lab/experiments/proxymity"
+	"github.com/verge-edge/verge/internal/lab/experiments/study"
 )
 
 // Those that take a moment run here in their quick form; make lab runs all of them in
 // full.
 func TestVirtualExperimentsMeetTheirRequirements(t *testing.T) {
 	dir := t.TempDir()
-	for _, x := range []Experiment{muAgility, studyCallMethod, placeQuality} {
-		rows, short, err := x.Run(t.Context(), Options{Quick: true, Seed: 1})
+	for _, x := range []experiment.Experiment{mu.Agility, study.CallMethod, promises.PlaceQuality} {
+		rows, short, err := x.Run(t.Context(), experiment.Options{Quick: true, Seed: 1})
 		if err != nil || short != nil || len(rows) == 0 {
 			t.Errorf("%s: %d rows, %v %v", x.Name, len(rows), short, err)
 		}
@@ -24,8 +30,8 @@ func TestVirtualExperimentsMeetTheirRequirements(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	for _, x := range []Experiment{routeRandom, scaleRandom} {
-		rows, short, err := x.Run(t.Context(), Options{Quick: true, Seed: 2})
+	for _, x := range []experiment.Experiment{promises.RouteRandom, promises.ScaleRandom} {
+		rows, short, err := x.Run(t.Context(), experiment.Options{Quick: true, Seed: 2})
 		if err != nil || short != nil || len(rows) == 0 {
 			t.Errorf("%s: %d rows, %v %v", x.Name, len(rows), short, err)
 		}
@@ -35,8 +41,8 @@ func TestVirtualExperimentsMeetTheirRequirements(t *testing.T) {
 			}
 		}
 	}
-	again, _, err := studyCallMethod.Run(t.Context(), Options{Quick: true, Seed: 1})
-	first, _, err2 := studyCallMethod.Run(t.Context(), Options{Quick: true, Seed: 1})
+	again, _, err := study.CallMethod.Run(t.Context(), experiment.Options{Quick: true, Seed: 1})
+	first, _, err2 := study.CallMethod.Run(t.Context(), experiment.Options{Quick: true, Seed: 1})
 	if err != nil || err2 != nil || len(again) != len(first) || again[3].Measured != first[3].Measured {
 		t.Errorf("the same seed, and another result: %v %v", err, err2)
 	}
@@ -57,23 +63,23 @@ func TestForms(t *testing.T) {
 		t.Fatal(err)
 	}
 	v, err := x.InVirtualTime()
-	if err != nil || v.Emulated || v.run != nil {
+	if err != nil || v.Emulated || v.Lab != nil {
 		t.Errorf("%+v %v", v, err)
 	}
-	if both := slices.Contains(x.Forms(), "lab"); both != (v.suffix != "") {
-		t.Errorf("forms %v, suffix %q", x.Forms(), v.suffix)
+	if both := slices.Contains(x.Forms(), "lab"); both != (v.Suffix != "") {
+		t.Errorf("forms %v, suffix %q", x.Forms(), v.Suffix)
 	}
-	if _, err := proxymityImbalance.InVirtualTime(); err == nil || !strings.Contains(err.Error(), "verge lab run") {
+	if _, err := proxymity.Imbalance.InVirtualTime(); err == nil || !strings.Contains(err.Error(), "verge lab run") {
 		t.Error(err)
 	}
 	if c := Virtual(); len(c) < len(virtual) {
 		t.Errorf("%d in virtual time", len(c))
 	}
 	dir := t.TempDir()
-	if err := v.Save(dir, Rows{{Experiment: x.Name, Metric: "throughput", Unit: "1/s", Params: map[string]any{"load": "a", "policy": "b"}, Measured: 1}}); err != nil {
+	if err := v.Save(dir, experiment.Rows{{Experiment: x.Name, Metric: "throughput", Unit: "1/s", Params: map[string]any{"load": "a", "policy": "b"}, Measured: 1}}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := os.Stat(filepath.Join(dir, x.Name+v.suffix+".json")); err != nil {
+	if _, err := os.Stat(filepath.Join(dir, x.Name+v.Suffix+".json")); err != nil {
 		t.Error(err)
 	}
 }

@@ -1,0 +1,36 @@
+package experiment
+
+import (
+	"context"
+	"time"
+)
+
+// Poll asks until the answer is yes; false if patience ends before.
+func Poll(ctx context.Context, patience time.Duration, ask func() (bool, error)) (bool, error) {
+	const every = 5 * time.Millisecond
+	deadline := time.Now().Add(patience)
+	for {
+		yes, err := ask()
+		if err != nil || yes {
+			return yes, err
+		}
+		if time.Now().After(deadline) {
+			return false, nil
+		}
+		if err := Pause(ctx, every); err != nil {
+			return false, err
+		}
+	}
+}
+
+// Pause waits for d.
+func Pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

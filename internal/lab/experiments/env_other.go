@@ -1,5 +1,0 @@
-//go:build !linux
-
-package experiments
-
-func there() []Experiment { return []Experiment{proxymityImbalance} }

@@ -1,0 +1,2 @@
+// Package kubeedge has the experiments of the paper on local scheduling in KubeEdge.
+package kubeedge

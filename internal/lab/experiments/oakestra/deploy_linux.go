@@ -1,0 +1,119 @@
+package oakestra
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/verge-edge/verge/internal/lab"
+	"github.com/verge-edge/verge/internal/lab/experiment"
+	"github.com/verge-edge/verge/internal/lab/experiments/bed"
+)
+
+// Deploy is the experiment oakestra-deploy.
+var Deploy = experiment.Experiment{
+	Name: "oakestra-deploy", Source: "Oakestra fig. 5a, 7", Emulated: true,
+	Shows: "time from apply to all instances ready, one for each worker, by the number of workers, the delay and the loss between cluster and workers",
+	Lab:   runDeploy,
+	Plot:  &experiment.Plot{X: "delay_ms", Series: "loss", Metric: "deploy_time", Title: "deploy time, ms, by the delay between cluster and workers"},
+}
+
+type deployCase struct {
+	workers int
+	delay   time.Duration // added to the round trip, as by netem at the worker
+	loss    float64       // each way
+}
+
+func deployCases(quick bool) (out []deployCase) {
+	const most = 250 * time.Millisecond
+	if quick {
+		return []deployCase{{2, 0, 0}, {2, most, 0}, {2, 0, 0.2}}
+	}
+	for n := 2; n <= 10; n += 2 {
+		out = append(out, deployCase{n, 0, 0})
+	}
+	for _, ms := range []int{50, 100, 150, 200, 250} {
+		out = append(out, deployCase{4, time.Duration(ms) * time.Millisecond, 0})
+	}
+	return append(out, deployCase{4, 0, 0.2}, deployCase{4, 0, 0.5}, deployCase{4, most, 0.2})
+}
+
+func runDeploy(ctx context.Context, e *experiment.Env) error {
+	var s *bed.Site
+	defer func() {
+		if s != nil {
+			if err := s.Down(); err != nil {
+				e.Say("%v", err)
+			}
+		}
+	}()
+	for _, c := range deployCases(e.Quick) {
+		if s == nil || len(s.Workers) != c.workers {
+			if s != nil {
+				if err := s.Down(); err != nil {
+					return err
+				}
+			}
+			var err error
+			if s, err = bed.NewSite(ctx, e, c.workers); err != nil {
+				return err
+			}
+		}
+		if err := deployOften(ctx, e, s, c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// deployOften deploys a few times under the same conditions.
+func deployOften(ctx context.Context, e *experiment.Env, s *bed.Site, c deployCase) error {
+	times, patience := 5, 3*time.Minute
+	if e.Quick {
+		times = 1
+	}
+	var took []float64
+	var worst lab.Accuracy
+	late := 0
+	for range times {
+		if err := s.Links(time.Millisecond+c.delay, c.loss); err != nil {
+			return err
+		}
+		meter, err := s.Measure(s.Pairs())
+		if err != nil {
+			return err
+		}
+		d, done, err := s.Deploy(ctx, c.workers, patience)
+		a, merr := meter.Stop()
+		if err := errors.Join(err, merr); err != nil {
+			return err
+		}
+		if worst.Pings == 0 || a.ErrorP99 > worst.ErrorP99 {
+			worst = a
+		}
+		if !done {
+			late++
+		}
+		took = append(took, lab.Milliseconds(d))
+		// What comes between is not measured: the links are well meanwhile.
+		if err := s.Links(time.Millisecond, 0); err != nil {
+			return err
+		}
+		if err := s.Remove(ctx, time.Minute); err != nil {
+			return err
+		}
+	}
+	slices.Sort(took)
+	params := map[string]any{"workers": c.workers, "delay_ms": float64(c.delay.Milliseconds()), "loss": c.loss}
+	from := len(e.Rows)
+	e.Row(experiment.Row{Params: params, Metric: "deploy_time", Unit: "ms", Measured: took[len(took)/2]})
+	e.Row(experiment.Row{Params: params, Metric: "deploy_time_max", Unit: "ms", Measured: took[len(took)-1]})
+	r := e.Row(experiment.Row{Params: params, Metric: "deployed_share", Unit: "1", Measured: 1 - float64(late)/float64(times)})
+	if late > 0 && c.loss <= 0.2 {
+		r.Short = fmt.Sprintf("%d of %d deployments were not done after %v", late, times, patience)
+	}
+	e.Measured(from, worst)
+	return nil
+}
