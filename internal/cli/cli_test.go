@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/client"
+	"github.com/verge-edge/verge/internal/cli/daemonflags"
 	"github.com/verge-edge/verge/internal/rest/resttest"
 	"github.com/verge-edge/verge/internal/rest/server"
 )
@@ -32,7 +33,7 @@ type fixture struct {
 	issuer  *resttest.Authority
 	entry   client.Context
 	env     map[string]string
-	daemons Daemons
+	daemons daemonflags.Daemons
 
 	mu  sync.Mutex
 	now time.Time

@@ -6,12 +6,16 @@ import (
 
 	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v4"
+
+	"github.com/verge-edge/verge/internal/cli/daemonflags"
 )
 
 func (a *app) configCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "config", Short: "Show how a daemon is configured", RunE: group, Args: cobra.ArbitraryArgs}
 	printing := &cobra.Command{Use: "print", Short: "Print the settings a daemon would start with, and where each comes from", RunE: group, Args: cobra.ArbitraryArgs}
-	printing.AddCommand(configPrint(a, a.rootRole), configPrint(a, a.clusterRole), configPrint(a, a.workerRole))
+	for _, s := range a.daemonLine().Settings() {
+		printing.AddCommand(configPrint(a, s))
+	}
 	cmd.AddCommand(printing)
 	return cmd
 }
@@ -24,29 +28,39 @@ type setting struct {
 	From string `json:"from"`
 }
 
+// daemonLine is the command line of daemons.
+func (a *app) daemonLine() *daemonflags.Line {
+	return &daemonflags.Line{Version: a.opts.Version, Stdin: a.in, Stdout: a.out, Stderr: a.err, Getenv: a.opts.Getenv, ConfigDir: a.opts.ConfigDir, Usage: usageError}
+}
+
+func (a *app) daemonCommands() []*cobra.Command {
+	all, worker := a.daemonLine().Commands(a.opts.Daemons)
+	worker.AddCommand(a.allowGatewayCommand(), a.denyGatewayCommand(), a.workerCleanCommand())
+	return all
+}
+
 // configPrint takes the flags of a role and prints what comes of them.
-func configPrint[F any](a *app, build func() *role[F]) *cobra.Command {
-	r := build()
+func configPrint(a *app, r daemonflags.Settings) *cobra.Command {
 	mode := ""
-	r.cmd.Short = "Print the settings of verge " + r.cmd.Name()
-	r.cmd.RunE = func(*cobra.Command, []string) error {
+	r.Cmd.Short = "Print the settings of verge " + r.Cmd.Name()
+	r.Cmd.RunE = func(*cobra.Command, []string) error {
 		// Whether they make sense is said after they have been printed.
-		bad := r.settle(a)
+		bad := r.Settle()
 		var all []setting
-		for _, f := range sortedFlags(r.cmd) {
-			from := r.origin[f.Name]
+		for _, f := range daemonflags.SortedFlags(r.Cmd) {
+			from := r.Origin[f.Name]
 			if from == "" {
 				from = "default"
 			}
-			all = append(all, setting{f.Name, textOf(f), from})
+			all = append(all, setting{f.Name, daemonflags.TextOf(f), from})
 		}
 		if err := a.printSettings(all, mode); err != nil {
 			return err
 		}
 		return bad
 	}
-	outputFlag(r.cmd, &mode, "yaml", "json")
-	return r.cmd
+	outputFlag(r.Cmd, &mode, "yaml", "json")
+	return r.Cmd
 }
 
 func (a *app) printSettings(all []setting, mode string) error {

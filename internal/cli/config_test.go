@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/cli/daemonflags"
 	"github.com/verge-edge/verge/internal/rest/resttest"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -33,8 +34,8 @@ func (f *fixture) files(content map[string]string) {
 // and of those the later more than the earlier.
 func TestWhichSettingCounts(t *testing.T) {
 	f := newFixture(t, &resttest.Fake{})
-	var got WorkerFlags
-	f.daemons.Worker = func(_ context.Context, v WorkerFlags) error { got = v; return nil }
+	var got daemonflags.WorkerFlags
+	f.daemons.Worker = func(_ context.Context, v daemonflags.WorkerFlags) error { got = v; return nil }
 	f.env["VERGE_MEMORY"], f.env["VERGE_GATEWAY"] = "3Gi", ":2"
 	f.files(map[string]string{
 		"worker.yaml":        "name: a\ncpus: 2\nmemory: 1Gi\ngateway: :1\ndisk: 5Gi\ndata-dir: /d\ncluster: [x:1, y:2]\nlabel: {rack: 1, note: 'a,b \"c\"'}\n",
@@ -46,8 +47,8 @@ func TestWhichSettingCounts(t *testing.T) {
 	if r := f.run("worker", "--gateway", ":3"); r.code != 0 {
 		t.Fatalf("%+v", r)
 	}
-	got.Process = Process{}
-	want := WorkerFlags{
+	got.Process = daemonflags.Process{}
+	want := daemonflags.WorkerFlags{
 		DataDir: "/d", Name: "a", Cluster: []string{"x:1", "y:2"}, Data: ":8474", Gateway: ":3",
 		CPUs: 500, Memory: 3 << 30, Disk: 5 << 30, Reserve: 0.05, Labels: map[string]string{"rack": "1", "note": `a,b "c"`}, Network: "auto",
 		ProbeDevices: true, ProbeBandwidth: true, Pull: wire.PullConfig{KeepUnused: api.Duration(7 * 24 * time.Hour), DiskHigh: 85},
@@ -67,18 +68,18 @@ func TestWhichSettingCounts(t *testing.T) {
 	}
 	// What is printed can be a file again.
 	f.files(map[string]string{"copy.yaml": r.stdout})
-	got = WorkerFlags{}
+	got = daemonflags.WorkerFlags{}
 	delete(f.env, "VERGE_MEMORY")
 	delete(f.env, "VERGE_GATEWAY")
 	if r := f.run("worker", "--config", filepath.Join(etc, "copy.yaml")); r.code != 0 {
 		t.Fatalf("%+v", r)
 	}
-	if got.Process = (Process{}); !reflect.DeepEqual(got, want) {
+	if got.Process = (daemonflags.Process{}); !reflect.DeepEqual(got, want) {
 		t.Errorf("from what was printed: %+v", got)
 	}
 	// The data directory of a worker is also that of what stops it.
-	var stop StopFlags
-	f.daemons.StopWorker = func(_ context.Context, v StopFlags) error { stop = v; return nil }
+	var stop daemonflags.StopFlags
+	f.daemons.StopWorker = func(_ context.Context, v daemonflags.StopFlags) error { stop = v; return nil }
 	if r := f.run("worker", "stop"); r.code != 0 || stop.DataDir != "/d" {
 		t.Errorf("%+v: %+v", r, stop)
 	}
@@ -99,11 +100,11 @@ func TestBadConfiguration(t *testing.T) {
 		"two documents":   {"api: :1\n---\napi: :2\n", "second document"},
 		"itself":          {"config: /x\n", "not a setting"},
 		"help":            {"help: true\n", "not a setting"},
-		"large":           {"# " + strings.Repeat("x", maxConfigBytes) + "\n", "configuration file"},
+		"large":           {"# " + strings.Repeat("x", daemonflags.MaxConfigBytes) + "\n", "configuration file"},
 		"alias":           {"link: &a :1\napi: *a\n", "aliases"},
 	} {
 		f := newFixture(t, &resttest.Fake{})
-		f.daemons.Root = func(context.Context, RootFlags) error { t.Errorf("%s: it was started", name); return nil }
+		f.daemons.Root = func(context.Context, daemonflags.RootFlags) error { t.Errorf("%s: it was started", name); return nil }
 		f.files(map[string]string{"root.yaml": c.text})
 		if r := f.run("root"); r.code != 1 || !strings.Contains(r.stderr, c.want) {
 			t.Errorf("%s: exit %d: %s", name, r.code, r.stderr)
@@ -118,14 +119,14 @@ func TestBadConfiguration(t *testing.T) {
 func TestSettingsAreReadAgain(t *testing.T) {
 	f := newFixture(t, &resttest.Fake{})
 	f.files(map[string]string{"root.yaml": "cluster-dead-after: 30s\nadvertise: [a]\nlink: :1\n"})
-	f.daemons.Root = func(_ context.Context, v RootFlags) error {
-		again := func(wantChanged ...string) RootFlags {
+	f.daemons.Root = func(_ context.Context, v daemonflags.RootFlags) error {
+		again := func(wantChanged ...string) daemonflags.RootFlags {
 			t.Helper()
 			flags, changed, err := v.Reread()
 			if err != nil || !slices.Equal(changed, wantChanged) {
 				t.Errorf("changed %v, %v, want %v", changed, err, wantChanged)
 			}
-			got, ok := flags.(RootFlags)
+			got, ok := flags.(daemonflags.RootFlags)
 			if !ok && err == nil {
 				t.Errorf("got %T", flags)
 			}

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/cli/daemonflags"
 	"github.com/verge-edge/verge/internal/plugin"
 	"github.com/verge-edge/verge/internal/rest/resttest"
 	"github.com/verge-edge/verge/internal/wire"
@@ -16,23 +18,23 @@ import (
 
 func TestDaemonFlags(t *testing.T) {
 	f := newFixture(t, &resttest.Fake{})
-	var root RootFlags
-	var cluster ClusterFlags
-	var worker WorkerFlags
-	var dev DevFlags
-	f.daemons = Daemons{
-		Root:    func(_ context.Context, v RootFlags) error { root = v; return nil },
-		Cluster: func(_ context.Context, v ClusterFlags) error { cluster = v; return nil },
-		Worker:  func(_ context.Context, v WorkerFlags) error { worker = v; return nil },
-		Dev:     func(_ context.Context, v DevFlags) error { dev = v; return errors.New("port taken") },
+	var root daemonflags.RootFlags
+	var cluster daemonflags.ClusterFlags
+	var worker daemonflags.WorkerFlags
+	var dev daemonflags.DevFlags
+	f.daemons = daemonflags.Daemons{
+		Root:    func(_ context.Context, v daemonflags.RootFlags) error { root = v; return nil },
+		Cluster: func(_ context.Context, v daemonflags.ClusterFlags) error { cluster = v; return nil },
+		Worker:  func(_ context.Context, v daemonflags.WorkerFlags) error { worker = v; return nil },
+		Dev:     func(_ context.Context, v daemonflags.DevFlags) error { dev = v; return errors.New("port taken") },
 	}
 	f.env = map[string]string{"HOME": "/home/u", "VERGE_LOG_FORMAT": "json", "VERGE_ADVERTISE": "a.example,10.0.0.1", "VERGE_API": "127.0.0.1:1", "VERGE_CONTEXT": "/nowhere"}
 
 	if r := f.run("root", "--data-dir", "/d", "--api", "[::1]:0"); r.code != 0 {
 		t.Fatalf("%+v", r)
 	}
-	root.Process = Process{LogFormat: root.LogFormat, LogLevel: root.LogLevel, Version: root.Version}
-	want := RootFlags{Process: Process{LogFormat: "json", LogLevel: "info", Version: "v-test"}, DataDir: "/d", API: "[::1]:0", Link: "0.0.0.0:8471",
+	root.Process = daemonflags.Process{LogFormat: root.LogFormat, LogLevel: root.LogLevel, Version: root.Version}
+	want := daemonflags.RootFlags{Process: daemonflags.Process{LogFormat: "json", LogLevel: "info", Version: "v-test"}, DataDir: "/d", API: "[::1]:0", Link: "0.0.0.0:8471",
 		Advertise: []string{"a.example", "10.0.0.1"}, ClusterDeadAfter: time.Minute}
 	if !reflect.DeepEqual(root, want) {
 		t.Errorf("root got %+v, want %+v", root, want)
@@ -55,7 +57,7 @@ func TestDaemonFlags(t *testing.T) {
 		"--relay", ":8475", "--relay-ports", "40000-40999", "--relay-rate", "5Mbps"); r.code != 0 {
 		t.Fatalf("%+v", r)
 	}
-	if worker.CPUs != 1500 || worker.Memory != 2<<30 || worker.Disk != 0 || worker.Reserve != 0.125 || worker.Labels["gpu"] != "no" || worker.Data != "" || *worker.Location != (api.Point{48.14, -11.58}) || !dnsLabel().MatchString(worker.Name) ||
+	if worker.CPUs != 1500 || worker.Memory != 2<<30 || worker.Disk != 0 || worker.Reserve != 0.125 || worker.Labels["gpu"] != "no" || worker.Data != "" || *worker.Location != (api.Point{48.14, -11.58}) || !regexp.MustCompile(`^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$`).MatchString(worker.Name) ||
 		worker.Tunnel != (wire.TunnelConfig{Port: 51820, Uplink: 20_000_000, MTU: 1400}) || worker.Tunnel.Shaped() != 19_000_000 ||
 		worker.Relay != (wire.RelayConfig{Listen: ":8475", Ports: [2]uint16{40000, 40999}, Rate: 5_000_000}) {
 		t.Errorf("worker got %+v", worker)
@@ -141,17 +143,5 @@ func TestDaemonFlagsThatAreWrong(t *testing.T) {
 	f.env["VERGE_WORKERS"] = "many"
 	if r := f.run("dev"); r.code != 1 || !strings.Contains(r.stderr, "VERGE_WORKERS") {
 		t.Errorf("%+v", r)
-	}
-}
-
-func TestToLabel(t *testing.T) {
-	for host, want := range map[string]string{
-		"edge-1": "edge-1", "Node_7.example.org": "node-7", "10-0-0-1": "w-10-0-0-1", "": "w", "---": "w", "ünal": "nal",
-		strings.Repeat("a", 80): strings.Repeat("a", 63),
-	} {
-		got := toLabel(host)
-		if got != want || !dnsLabel().MatchString(got) {
-			t.Errorf("%q became %q, want %q", host, got, want)
-		}
 	}
 }

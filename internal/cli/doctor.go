@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/verge-edge/verge/client"
+	"github.com/verge-edge/verge/internal/cli/daemonflags"
 	"github.com/verge-edge/verge/internal/doctor"
 	"github.com/verge-edge/verge/internal/leftover"
 	"github.com/verge-edge/verge/internal/wire"
@@ -29,22 +30,23 @@ func (a *app) doctorCommand() *cobra.Command {
 		},
 	}
 	outputFlag(cmd, &mode, "table", "json", "yaml")
-	cmd.AddCommand(doctorFor(a, a.rootRole), doctorFor(a, a.clusterRole), doctorFor(a, a.workerRole))
+	for _, s := range a.daemonLine().Settings() {
+		cmd.AddCommand(doctorFor(a, s))
+	}
 	return cmd
 }
 
 // doctorFor takes the flags of a role and looks at what it needs.
-func doctorFor[F any](a *app, build func() *role[F]) *cobra.Command {
-	r := build()
+func doctorFor(a *app, r daemonflags.Settings) *cobra.Command {
 	mode := ""
-	r.cmd.Short = "Check what verge " + r.cmd.Name() + " needs on this machine"
-	r.cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+	r.Cmd.Short = "Check what verge " + r.Cmd.Name() + " needs on this machine"
+	r.Cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		found := append(doctor.Machine(a.opts.Now()), doctor.Leftovers(cmd.Context(), leftover.Options{})...)
-		if err := r.settle(a); err != nil {
+		if err := r.Settle(); err != nil {
 			return err
 		}
 		n := doctor.Node{Role: cmd.Name(), Listen: map[string]string{}}
-		for _, f := range sortedFlags(cmd) {
+		for _, f := range daemonflags.SortedFlags(cmd) {
 			switch f.Name {
 			case "data-dir":
 				n.Dir = f.Value.String()
@@ -53,7 +55,7 @@ func doctorFor[F any](a *app, build func() *role[F]) *cobra.Command {
 			case "token-file":
 				n.TokenFile = f.Value.String()
 			case "root", "cluster":
-				n.Peers, _ = textOf(f).([]string)
+				n.Peers, _ = daemonflags.TextOf(f).([]string)
 			case "containerd":
 				n.Containerd = f.Value.String()
 			case "network":
@@ -67,8 +69,8 @@ func doctorFor[F any](a *app, build func() *role[F]) *cobra.Command {
 		}
 		return a.findings(append(found, n.Look(cmd.Context(), a.opts.Now())...), mode)
 	}
-	outputFlag(r.cmd, &mode, "table", "json", "yaml")
-	return r.cmd
+	outputFlag(r.Cmd, &mode, "table", "json", "yaml")
+	return r.Cmd
 }
 
 // contextFindings looks at the context in use: whether its server answers, and how

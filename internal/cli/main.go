@@ -14,6 +14,7 @@ import (
 	// cobra: commands, flags, completions for four shells; the reflexes of kubectl.
 	"github.com/spf13/cobra"
 
+	"github.com/verge-edge/verge/internal/cli/daemonflags"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -29,7 +30,7 @@ type Options struct {
 	// Version of this build; "" is "unknown".
 	Version string
 	// Daemons run the roles. One that is nil is refused with an error.
-	Daemons Daemons
+	Daemons daemonflags.Daemons
 	// Records works on stores of roles that do not run; nil where there are no roles.
 	Records *Records
 	// Exec becomes another program, with arguments after its own name; nil really does.

@@ -258,7 +258,7 @@ func (b *bundle) here(ctx context.Context) {
 	b.json("here/doctor.json", found)
 	b.json("here/version.json", map[string]string{"version": b.a.opts.Version})
 	for _, role := range []string{"root", "cluster", "worker"} {
-		if _, err := os.Stat(b.a.configFile(role)); err != nil {
+		if _, err := os.Stat(b.a.daemonLine().ConfigFile(role)); err != nil {
 			continue // no such daemon here, or one that is started by its command line
 		}
 		var out bytes.Buffer

@@ -18,6 +18,7 @@ import (
 	"github.com/verge-edge/verge/internal/agent/upgrader"
 	"github.com/verge-edge/verge/internal/atomicfile/statefile"
 	"github.com/verge-edge/verge/internal/cli"
+	"github.com/verge-edge/verge/internal/cli/daemonflags"
 	"github.com/verge-edge/verge/internal/cluster"
 	"github.com/verge-edge/verge/internal/daemon/mend"
 	"github.com/verge-edge/verge/internal/engine"
@@ -33,7 +34,7 @@ import (
 func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	return cli.Main(ctx, args, stdin, stdout, stderr, cli.Options{
 		Version:    obs.Version(),
-		Daemons:    cli.Daemons{Root: runRoot, Cluster: runCluster, Worker: runWorker, StopWorker: stopWorker, LeaveWorker: leaveWorker, UpgradeWorker: upgradeWorker, Engine: runEngine, Dev: runDev, DevWorker: runDevWorker},
+		Daemons:    daemonflags.Daemons{Root: runRoot, Cluster: runCluster, Worker: runWorker, StopWorker: stopWorker, LeaveWorker: leaveWorker, UpgradeWorker: upgradeWorker, Engine: runEngine, Dev: runDev, DevWorker: runDevWorker},
 		Records:    &cli.Records{List: mend.List, Drop: mend.Drop, PutBack: mend.PutBack},
 		JoinPlugin: joinPlugin,
 		KeepPlugin: keepPlugin,
@@ -43,7 +44,7 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 
 // newService prepares a daemon. A daemon outlives whoever reads what it prints: a
 // pipe that is closed is an error of the write and not the end of the process.
-func newService(p cli.Process) (*service, error) {
+func newService(p daemonflags.Process) (*service, error) {
 	signal.Ignore(syscall.SIGPIPE)
 	level := new(slog.LevelVar)
 	if err := level.UnmarshalText([]byte(p.LogLevel)); err != nil {
@@ -58,7 +59,7 @@ func newService(p cli.Process) (*service, error) {
 	return &service{log: logger, level: level, manager: newManager(), process: p}, nil
 }
 
-func runRoot(ctx context.Context, f cli.RootFlags) error {
+func runRoot(ctx context.Context, f daemonflags.RootFlags) error {
 	s, err := newService(f.Process)
 	if err != nil {
 		return err
@@ -78,7 +79,7 @@ func runRoot(ctx context.Context, f cli.RootFlags) error {
 	say(f.Process, "root ready at https://%s, clusters connect to %s", r.Addr(), r.Link()[0])
 	say(f.Process, "administrator's context: %s", r.ContextFile())
 	say(f.Process, "next: VERGE_CONTEXT=%s verge token create --cluster NAME", r.ContextFile())
-	defer onReload(ctx, s, []string{"cluster-dead-after"}, func(_ context.Context, f cli.RootFlags) {
+	defer onReload(ctx, s, []string{"cluster-dead-after"}, func(_ context.Context, f daemonflags.RootFlags) {
 		s.setLevel(f.LogLevel)
 		r.SetDeadAfter(f.ClusterDeadAfter)
 	})()
@@ -87,7 +88,7 @@ func runRoot(ctx context.Context, f cli.RootFlags) error {
 	return nil
 }
 
-func runCluster(ctx context.Context, f cli.ClusterFlags) error {
+func runCluster(ctx context.Context, f daemonflags.ClusterFlags) error {
 	s, err := newService(f.Process)
 	if err != nil {
 		return err
@@ -106,7 +107,7 @@ func runCluster(ctx context.Context, f cli.ClusterFlags) error {
 	say(f.Process, "cluster %s ready at https://%s, workers connect to %s", c.Name(), c.Addr(), c.Link()[0])
 	say(f.Process, "operator's context: %s", c.ContextFile())
 	say(f.Process, "next: VERGE_CONTEXT=%s verge token create --worker", c.ContextFile())
-	defer onReload(ctx, s, []string{"area", "operator", "location", "label", "share-details", "interval", "export", "scheduler", "plugin", "plugin-token-file", "plugin-ca", "plugin-joint"}, func(_ context.Context, f cli.ClusterFlags) {
+	defer onReload(ctx, s, []string{"area", "operator", "location", "label", "share-details", "interval", "export", "scheduler", "plugin", "plugin-token-file", "plugin-ca", "plugin-joint"}, func(_ context.Context, f daemonflags.ClusterFlags) {
 		s.setLevel(f.LogLevel)
 		c.Set(cluster.Settings{Areas: f.Areas, Site: site(f), Details: f.ShareDetails, HeartbeatInterval: f.Interval, RelayOnly: f.RelayOnly, Plugins: f.Plugins, Scheduler: f.Scheduler})
 	})()
@@ -115,11 +116,11 @@ func runCluster(ctx context.Context, f cli.ClusterFlags) error {
 	return nil
 }
 
-func site(f cli.ClusterFlags) wire.Site {
+func site(f daemonflags.ClusterFlags) wire.Site {
 	return wire.Site{Operator: f.Operator, Location: f.Location, Labels: f.Labels}
 }
 
-func runWorker(ctx context.Context, f cli.WorkerFlags) error {
+func runWorker(ctx context.Context, f daemonflags.WorkerFlags) error {
 	s, err := newService(f.Process)
 	if err != nil {
 		return err
@@ -139,7 +140,7 @@ func runWorker(ctx context.Context, f cli.WorkerFlags) error {
 		capacity.Bandwidth = agent.Bandwidth(f.Reserve)
 	}
 	relabel := make(chan map[string]string)
-	defer onReload(ctx, s, []string{"label"}, func(ctx context.Context, f cli.WorkerFlags) {
+	defer onReload(ctx, s, []string{"label"}, func(ctx context.Context, f daemonflags.WorkerFlags) {
 		s.setLevel(f.LogLevel)
 		select {
 		case relabel <- f.Labels:
@@ -174,13 +175,13 @@ func runWorker(ctx context.Context, f cli.WorkerFlags) error {
 // stopPatience is more than the longest grace that a descriptor may ask for.
 const stopPatience = 11 * time.Minute
 
-func stopWorker(ctx context.Context, f cli.StopFlags) error {
+func stopWorker(ctx context.Context, f daemonflags.StopFlags) error {
 	ctx, cancel := context.WithTimeout(ctx, stopPatience)
 	defer cancel()
 	return agent.Stop(ctx, f.DataDir)
 }
 
-func leaveWorker(ctx context.Context, f cli.LeaveFlags) error {
+func leaveWorker(ctx context.Context, f daemonflags.LeaveFlags) error {
 	ctx, cancel := context.WithTimeout(ctx, stopPatience)
 	defer cancel()
 	cluster, err := agent.Leave(ctx, f.DataDir, f.Force)
@@ -190,7 +191,7 @@ func leaveWorker(ctx context.Context, f cli.LeaveFlags) error {
 	return err
 }
 
-func upgradeWorker(ctx context.Context, f cli.UpgradeFlags) error {
+func upgradeWorker(ctx context.Context, f daemonflags.UpgradeFlags) error {
 	done, err := agent.Upgrade(ctx, f.DataDir, wire.EngineUpgrade{Program: f.Binary, SHA256: f.SHA256, Drain: int64(f.Drain)})
 	if err != nil {
 		return err
@@ -199,7 +200,7 @@ func upgradeWorker(ctx context.Context, f cli.UpgradeFlags) error {
 	return nil
 }
 
-func runEngine(ctx context.Context, f cli.EngineFlags) error {
+func runEngine(ctx context.Context, f daemonflags.EngineFlags) error {
 	// Nobody looks after the log of a process that its agent has started and left.
 	bounded, err := obs.Bound(filepath.Join(f.DataDir, wire.EngineLog), obs.MaxLog, f.Process.Stderr, os.Stdout)
 	if err != nil {
@@ -215,6 +216,6 @@ func runEngine(ctx context.Context, f cli.EngineFlags) error {
 }
 
 // say tells whoever started the process something that is no log line.
-func say(p cli.Process, format string, args ...any) {
+func say(p daemonflags.Process, format string, args ...any) {
 	_, _ = fmt.Fprintf(p.Stderr, format+"\n", args...) // nobody is left to be told
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/agent"
 	"github.com/verge-edge/verge/internal/atomicfile"
-	"github.com/verge-edge/verge/internal/cli"
+	"github.com/verge-edge/verge/internal/cli/daemonflags"
 	"github.com/verge-edge/verge/internal/cluster"
 	"github.com/verge-edge/verge/internal/engine"
 	"github.com/verge-edge/verge/internal/obs"
@@ -36,7 +36,7 @@ const (
 // dev is three tiers. Workers are in this process, or with the service network each in a
 // process and a network namespace of its own.
 type dev struct {
-	flags cli.DevFlags
+	flags daemonflags.DevFlags
 	log   *slog.Logger
 	dir   string
 
@@ -65,7 +65,7 @@ type devWorkers struct {
 }
 
 // runDev starts everything, says so, and stops everything when ctx ends.
-func runDev(ctx context.Context, f cli.DevFlags) (err error) {
+func runDev(ctx context.Context, f daemonflags.DevFlags) (err error) {
 	begin := time.Now()
 	s, err := newService(f.Process)
 	if err != nil {

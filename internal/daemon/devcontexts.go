@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 
 	"github.com/verge-edge/verge/client"
-	"github.com/verge-edge/verge/internal/cli"
+	"github.com/verge-edge/verge/internal/cli/daemonflags"
 )
 
 // devContext is the name of the root's context among those of the user; those of the
@@ -18,7 +18,7 @@ const devContext = "dev"
 // files that they have made, by name of the context. What the user calls so already stays,
 // unless it is of an earlier verge dev. It returns the names, in the order of order, and
 // what removes them again.
-func register(p cli.Process, order []string, files map[string]string) (names []string, forget func(), err error) {
+func register(p daemonflags.Process, order []string, files map[string]string) (names []string, forget func(), err error) {
 	written := map[string]string{}
 	forget = func() {
 		for path, text := range written {

@@ -7,13 +7,13 @@ import (
 	"testing"
 
 	"github.com/verge-edge/verge/client"
-	"github.com/verge-edge/verge/internal/cli"
+	"github.com/verge-edge/verge/internal/cli/daemonflags"
 )
 
 // The contexts of verge dev are among the user's while it runs, and take nothing away.
 func TestDevRegistersItsContexts(t *testing.T) {
 	home, made := t.TempDir(), t.TempDir()
-	p := cli.Process{Getenv: func(name string) string { return map[string]string{"HOME": home}[name] }}
+	p := daemonflags.Process{Getenv: func(name string) string { return map[string]string{"HOME": home}[name] }}
 	dir, err := client.ContextDir(p.Getenv)
 	if err != nil {
 		t.Fatal(err)

@@ -28,7 +28,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/verge-edge/verge/internal/atomicfile"
-	"github.com/verge-edge/verge/internal/cli"
+	"github.com/verge-edge/verge/internal/cli/daemonflags"
 	"github.com/verge-edge/verge/internal/hostnet"
 	"github.com/verge-edge/verge/internal/leftover"
 	"github.com/verge-edge/verge/internal/onthread"
@@ -248,7 +248,7 @@ func (n *devNetwork) makeTable() error {
 
 // start starts a worker in a process and a network namespace of its own. fail is told when
 // that ends by itself.
-func (n *devNetwork) start(i int, w devWorker, p cli.Process, fail func(error)) error {
+func (n *devNetwork) start(i int, w devWorker, p daemonflags.Process, fail func(error)) error {
 	own := binary.BigEndian.Uint32(n.prefix.Addr().AsSlice()) + 1 + uint32(i) //nolint:gosec // bounded by the flags
 	w.Addr, w.Via = netip.PrefixFrom(devAddr(own), devBits), n.prefix.Addr()
 	if !n.prefix.Contains(w.Addr.Addr()) {
@@ -524,7 +524,7 @@ func leftWhenEnded(ctx context.Context, dir string) ([]leftover.Worker, error) {
 // runDevWorker is a worker of verge dev in a network namespace of its own. It is told on its
 // standard input what it is, and ends when that does. At each byte that follows it says on its
 // standard output how it is.
-func runDevWorker(ctx context.Context, f cli.DevWorkerFlags) error {
+func runDevWorker(ctx context.Context, f daemonflags.DevWorkerFlags) error {
 	unix.CloseOnExec(devHostNet) // instances must not have it
 	s, err := newService(f.Process)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/agent"
-	"github.com/verge-edge/verge/internal/cli"
+	"github.com/verge-edge/verge/internal/cli/daemonflags"
 	"github.com/verge-edge/verge/internal/hollow"
 	"github.com/verge-edge/verge/internal/obs"
 	"github.com/verge-edge/verge/internal/pki"
@@ -26,7 +26,7 @@ const starting = 32
 
 // runHollow runs many agents whose engines run nothing. It ends when ctx does, when
 // one could not begin, or when none is left.
-func runHollow(ctx context.Context, s *service, f cli.WorkerFlags) error {
+func runHollow(ctx context.Context, s *service, f daemonflags.WorkerFlags) error {
 	log := s.log.With("role", "worker", "worker", f.Name)
 	token, err := hollowToken(f, log)
 	if err != nil {
@@ -112,7 +112,7 @@ func ended(ctx, run context.Context) error {
 }
 
 // hollowToken reads the token once for all that have not joined yet; "" for none.
-func hollowToken(f cli.WorkerFlags, log *slog.Logger) (string, error) {
+func hollowToken(f daemonflags.WorkerFlags, log *slog.Logger) (string, error) {
 	if f.TokenFile == "" {
 		return "", nil
 	}

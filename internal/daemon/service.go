@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/verge-edge/verge/internal/cli"
+	"github.com/verge-edge/verge/internal/cli/daemonflags"
 )
 
 // manager is the service manager that started this process (systemd with
@@ -55,7 +55,7 @@ type service struct {
 	log     *slog.Logger
 	level   *slog.LevelVar
 	manager manager
-	process cli.Process
+	process daemonflags.Process
 }
 
 // settled is how long after its start a role is taken to have begun all that it does.

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/verge-edge/verge/internal/cli"
+	"github.com/verge-edge/verge/internal/cli/daemonflags"
 )
 
 // buffer that a logger may write to while a test reads.
@@ -52,9 +52,9 @@ func TestServiceManager(t *testing.T) {
 		err     error
 	}
 	answers := make(chan answer, 2)
-	answers <- answer{cli.RootFlags{ClusterDeadAfter: time.Hour, Process: cli.Process{LogLevel: "debug"}}, []string{"cluster-dead-after", "link", "log-level"}, nil}
+	answers <- answer{daemonflags.RootFlags{ClusterDeadAfter: time.Hour, Process: daemonflags.Process{LogLevel: "debug"}}, []string{"cluster-dead-after", "link", "log-level"}, nil}
 	answers <- answer{err: errors.New("line 3 is bad")}
-	s, err := newService(cli.Process{LogFormat: "text", LogLevel: "info", Stderr: &out, Reread: func() (any, []string, error) {
+	s, err := newService(daemonflags.Process{LogFormat: "text", LogLevel: "info", Stderr: &out, Reread: func() (any, []string, error) {
 		a := <-answers
 		return a.flags, a.changed, a.err
 	}})
@@ -75,8 +75,8 @@ func TestServiceManager(t *testing.T) {
 			t.Fatalf("the manager heard %q, %v, want %q", b[:n], err, want)
 		}
 	}
-	applied := make(chan cli.RootFlags, 1)
-	stop := onReload(context.Background(), s, []string{"cluster-dead-after"}, func(_ context.Context, f cli.RootFlags) {
+	applied := make(chan daemonflags.RootFlags, 1)
+	stop := onReload(context.Background(), s, []string{"cluster-dead-after"}, func(_ context.Context, f daemonflags.RootFlags) {
 		s.setLevel(f.LogLevel)
 		applied <- f
 	})
@@ -117,14 +117,14 @@ func TestServiceManager(t *testing.T) {
 // process from ending: nobody would start it again.
 func TestAReloadEndsWithItsRole(t *testing.T) {
 	var out buffer
-	s, err := newService(cli.Process{LogFormat: "text", LogLevel: "info", Stderr: &out, Reread: func() (any, []string, error) {
-		return cli.WorkerFlags{}, []string{"label"}, nil
+	s, err := newService(daemonflags.Process{LogFormat: "text", LogLevel: "info", Stderr: &out, Reread: func() (any, []string, error) {
+		return daemonflags.WorkerFlags{}, []string{"label"}, nil
 	}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	began := make(chan struct{})
-	stop := onReload(t.Context(), s, []string{"label"}, func(ctx context.Context, _ cli.WorkerFlags) {
+	stop := onReload(t.Context(), s, []string{"label"}, func(ctx context.Context, _ daemonflags.WorkerFlags) {
 		close(began)
 		<-ctx.Done() // as where nobody takes the labels
 	})

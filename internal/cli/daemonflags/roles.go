@@ -1,13 +1,11 @@
-package cli
+package daemonflags
 
 import (
 	"context"
-	"crypto/ed25519"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -17,218 +15,38 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/verge-edge/verge/api"
-	"github.com/verge-edge/verge/internal/plugin"
 	"github.com/verge-edge/verge/internal/policy/place"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
-// Daemons run the roles until ctx ends. Their flags have been checked.
-type Daemons struct {
-	Root    func(ctx context.Context, f RootFlags) error
-	Cluster func(ctx context.Context, f ClusterFlags) error
-	Worker  func(ctx context.Context, f WorkerFlags) error
-	// StopWorker stops what a worker left running when its agent ended.
-	StopWorker func(ctx context.Context, f StopFlags) error
-	// LeaveWorker takes a worker out of its cluster and ends it.
-	LeaveWorker func(ctx context.Context, f LeaveFlags) error
-	// UpgradeWorker lets a worker's engine go on with another program.
-	UpgradeWorker func(ctx context.Context, f UpgradeFlags) error
-	Engine        func(ctx context.Context, f EngineFlags) error
-	Dev           func(ctx context.Context, f DevFlags) error
-	// DevWorker is a worker of verge dev in a network namespace of its own.
-	DevWorker func(ctx context.Context, f DevWorkerFlags) error
-}
-
-// Process is what every daemon gets from the process that it is.
-type Process struct {
-	// Version of this build.
-	Version string
-	// Stdin, Stdout and Stderr of the process. Logs go to Stderr.
-	Stdin          io.Reader
-	Stdout, Stderr io.Writer
-	// Getenv reads the environment.
-	Getenv func(string) string
-	// LogFormat is "text" or "json"; LogLevel "debug", "info", "warn" or "error".
-	LogFormat, LogLevel string
-	// Reread settles the flags anew, after a change of the files: it returns the
-	// same type of flags that the role was started with, and the names of those
-	// that changed since the start or the last Reread that succeeded.
-	Reread func() (flags any, changed []string, err error)
-}
-
-// RootFlags of verge root.
-type RootFlags struct {
-	Process
-	// DataDir is never "".
-	DataDir string
-	// API and Link are the addresses to listen on, host:port.
-	API, Link string
-	// Advertise are the hosts by which others reach this root; empty: to be
-	// detected.
-	Advertise []string
-	// Relay that runs beside it.
-	Relay wire.RelayConfig
-	// ClusterDeadAfter is how long a cluster may be silent before its instances
-	// are replaced elsewhere; more than 0.
-	ClusterDeadAfter time.Duration
-	// NetworkPrefix, NetworkPool and ServicePool of the service network; zero leaves what was chosen
-	// before, or the default.
-	NetworkPrefix, NetworkPool, ServicePool netip.Prefix
-	// HooksAllow are networks to which hooks may go although they are usually not for them.
-	HooksAllow []netip.Prefix
-}
-
-// ClusterFlags of verge cluster.
-type ClusterFlags struct {
-	Process
-	DataDir string
-	// Name of the cluster, a DNS label; "" takes it from the token or identity.
-	Name string
-	// TokenFile holds a join token, "-" is Stdin; "" where the cluster has joined
-	// before.
-	TokenFile string
-	// Root are the addresses of the root's link, empty for those of the join.
-	Root      []string
-	Link, API string
-	Advertise []string
-	Areas     []string
-	// Operator is who runs it, in words; Location where it is, nil if that is not
-	// said; Labels are those of all its workers.
-	Operator string
-	Location *api.Point
-	Labels   map[string]string
-	// ShareDetails lets the root show logs, workers and decisions of this cluster.
-	ShareDetails bool
-	// RelayOnly tells other clusters of a relay instead of workers' addresses.
-	RelayOnly bool
-	// Scheduler of services that name none.
-	Scheduler string
-	// Interval is the longest time between two reports (λ), 1s to 10s.
-	Interval time.Duration
-	// Plugins that rank workers, in the order of their names.
-	Plugins []plugin.Config
-	// HooksAllow is as in RootFlags.
-	HooksAllow []netip.Prefix
-}
-
-// WorkerFlags of verge worker.
-type WorkerFlags struct {
-	Process
-	DataDir string
-	// Name of the worker, a DNS label; never "".
-	Name      string
-	TokenFile string
-	// Cluster are the addresses of the cluster's link, empty for those of the join.
-	Cluster []string
-	// Data is the address of the data port, "" for none.
-	Data string
-	// Advertise is HOST or HOST:PORT by which others reach the data port; "" is to
-	// be detected, "none" that they cannot.
-	Advertise string
-	// Gateway is the address to listen on for users; "" for none. GatewayMore is the
-	// rest of how it is a gateway.
-	Gateway     string
-	GatewayMore wire.GatewayConfig
-	// CPUs, Memory and Disk are the capacity; zero is what the machine has, less
-	// Reserve (a fraction, 0 to 0.9).
-	CPUs         api.CPU
-	Memory, Disk api.Bytes
-	Reserve      float64
-	Labels       map[string]string
-	// HostPaths are the directories of which instances may use what is below,
-	// absolute and clean.
-	HostPaths []string
-	// HostUsers are the users of the machine that instances may run as.
-	HostUsers []string
-	// Devices that were set, and whether others are to be looked for.
-	Devices      []wire.DeviceNode
-	ProbeDevices bool
-	// Bandwidth of the machine's connection that instances may reserve; ProbeBandwidth
-	// is to be found out.
-	Bandwidth      api.Bandwidth
-	ProbeBandwidth bool
-	// Network is how instances are connected: auto, overlay or loopback.
-	Network string
-	// Tunnel is how packets for other workers travel in the service network.
-	Tunnel wire.TunnelConfig
-	// Relay that runs beside it.
-	Relay wire.RelayConfig
-	// Containerd is the address of containerd's socket; "" is the usual one.
-	Containerd string
-	// Pull is how images are fetched.
-	Pull wire.PullConfig
-	// Programs that the cluster may bring: any, or those that one of the keys has signed.
-	AnyUpgrade  bool
-	UpgradeKeys []ed25519.PublicKey
-	// Location of the machine, nil if that is not said.
-	Location *api.Point
-	// Hollow is how many workers that run nothing this process is; 0: it is a worker.
-	Hollow int
-}
-
-// StopFlags of verge worker stop.
-type StopFlags struct {
-	Process
-	// DataDir of the worker, never "".
-	DataDir string
-}
-
-// LeaveFlags of verge worker leave.
-type LeaveFlags struct {
-	StopFlags
-	// Force: also where something is placed there.
-	Force bool
-}
-
-// UpgradeFlags of verge worker upgrade.
-type UpgradeFlags struct {
-	StopFlags
-	// Binary is the program, "" this one. SHA256 is what it must have, "" anything.
-	Binary, SHA256 string
-	// Drain bounds how long open connections are kept by the former engine.
-	Drain time.Duration
-}
-
-// EngineFlags of verge engine, which an agent starts.
-type EngineFlags struct {
-	Process
-	// DataDir holds the configuration that the agent wrote.
-	DataDir string
-}
-
-// DevFlags of verge dev.
-type DevFlags struct {
-	Process
-	// DataDir, "" for a fresh temporary one that is removed at the end.
-	DataDir string
-	// Clusters are their names, DNS labels, at least one.
-	Clusters []string
-	// Workers of each cluster, 1 to 100.
-	Workers int
-	// API, Gateway and GatewayTLS are the addresses to listen on; "" for no gateway.
-	API, Gateway, GatewayTLS string
-	// Scheduler and Plugins of each cluster, as in ClusterFlags.
-	Scheduler string
-	Plugins   []plugin.Config
-	// Network is wire.NetworkAuto, NetworkOverlay or NetworkLoopback.
-	Network string
-}
-
-// DevWorkerFlags of verge dev-worker, which verge dev starts. The rest comes on its standard
-// input.
-type DevWorkerFlags struct {
-	Process
-	// DataDir of the worker, for who lists processes.
-	DataDir string
-}
-
-func (a *app) daemonCommands() []*cobra.Command {
-	d := a.opts.Daemons
-	worker := daemon(a, a.workerRole, d.Worker)
-	worker.AddCommand(daemon(a, a.workerStopRole, d.StopWorker), daemon(a, a.workerLeaveRole, d.LeaveWorker), daemon(a, a.workerUpgradeRole, d.UpgradeWorker), a.allowGatewayCommand(), a.denyGatewayCommand(), a.workerCleanCommand())
+// Commands are those that run daemons, and the one of them that is a worker's, which has
+// others below it.
+func (l *Line) Commands(d Daemons) (all []*cobra.Command, worker *cobra.Command) {
+	worker = daemon(l, l.workerRole, d.Worker)
+	worker.AddCommand(daemon(l, l.workerStopRole, d.StopWorker), daemon(l, l.workerLeaveRole, d.LeaveWorker), daemon(l, l.workerUpgradeRole, d.UpgradeWorker))
 	return []*cobra.Command{
-		daemon(a, a.devRole, d.Dev), daemon(a, a.rootRole, d.Root), daemon(a, a.clusterRole, d.Cluster), worker, daemon(a, a.engineRole, d.Engine), daemon(a, a.devWorkerRole, d.DevWorker),
-	}
+		daemon(l, l.devRole, d.Dev), daemon(l, l.rootRole, d.Root), daemon(l, l.clusterRole, d.Cluster), worker, daemon(l, l.engineRole, d.Engine), daemon(l, l.devWorkerRole, d.DevWorker),
+	}, worker
+}
+
+// Settings are the flags of a root, a cluster or a worker for who wants to know them and runs
+// none.
+type Settings struct {
+	// Cmd has the flags; what it does is up to the caller.
+	Cmd *cobra.Command
+	// Settle completes them from the environment and from files, and checks them.
+	Settle func() error
+	// Origin says where a setting came from, by the name of its flag.
+	Origin map[string]string
+}
+
+// Settings of a root, a cluster and a worker.
+func (l *Line) Settings() []Settings {
+	return []Settings{settingsOf(l, l.rootRole()), settingsOf(l, l.clusterRole()), settingsOf(l, l.workerRole())}
+}
+
+func settingsOf[F any](l *Line, r *role[F]) Settings {
+	return Settings{Cmd: r.cmd, Settle: func() error { return r.settle(l) }, Origin: r.origin}
 }
 
 // role is the command of a daemon with the flags that it fills in.
@@ -245,9 +63,14 @@ type role[F any] struct {
 }
 
 // newRole prepares the command of a role.
-func newRole[F any](a *app, cmd *cobra.Command, f *F, p *Process, config string, check func() error) *role[F] {
-	*p = Process{Version: a.opts.Version, Stdin: a.in, Stdout: a.out, Stderr: a.err, Getenv: a.opts.Getenv}
-	cmd.Args = noArgs
+func newRole[F any](l *Line, cmd *cobra.Command, f *F, p *Process, config string, check func() error) *role[F] {
+	*p = Process{Version: l.Version, Stdin: l.Stdin, Stdout: l.Stdout, Stderr: l.Stderr, Getenv: l.Getenv}
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if len(args) > 0 {
+			return l.Usage(cmd, "%q is one argument too many, it takes none", args[0])
+		}
+		return nil
+	}
 	if config != "" {
 		cmd.Flags().String(configFlag, "", "file with settings, one line of name: value for each flag (default: /etc/verge/"+config+".yaml; without root rights $XDG_CONFIG_HOME/verge/"+config+".yaml)")
 	}
@@ -258,17 +81,17 @@ func newRole[F any](a *app, cmd *cobra.Command, f *F, p *Process, config string,
 
 // settle completes the flags from the environment and from the files, in this
 // order, and checks them.
-func (r *role[F]) settle(a *app) error {
+func (r *role[F]) settle(l *Line) error {
 	for _, f := range givenFlags(r.cmd) {
 		r.origin[f.Name] = "command line"
 	}
-	if err := a.flagsFromEnvironment(r.cmd, r.origin); err != nil {
+	if err := l.flagsFromEnvironment(r.cmd, r.origin); err != nil {
 		return err
 	}
 	if f := r.cmd.Flags().Lookup(configFlag); f != nil {
 		main := f.Value.String()
 		if main == "" {
-			main = a.configFile(r.config)
+			main = l.ConfigFile(r.config)
 		}
 		files, err := configFiles(main, f.Changed)
 		if err == nil {
@@ -286,35 +109,35 @@ func (r *role[F]) settle(a *app) error {
 		err = r.check()
 	}
 	if err != nil {
-		return usageError(r.cmd, "%v", err)
+		return l.Usage(r.cmd, "%v", err)
 	}
 	return nil
 }
 
 // daemon makes the command of a role: its flags are completed and checked, then
 // the role runs.
-func daemon[F any](a *app, build func() *role[F], run func(context.Context, F) error) *cobra.Command {
+func daemon[F any](l *Line, build func() *role[F], run func(context.Context, F) error) *cobra.Command {
 	r := build()
 	r.cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		// The values are those of the command line until the role has settled.
 		line := map[string]any{}
 		for _, f := range givenFlags(cmd) {
-			line[f.Name] = textOf(f)
+			line[f.Name] = TextOf(f)
 		}
-		if err := r.settle(a); err != nil {
+		if err := r.settle(l); err != nil {
 			return err
 		}
 		if run == nil {
-			return &userError{what: cmd.Name(), why: "this build lacks that role", next: "use a full build of verge"}
+			return failure(cmd.Name(), "this build lacks that role", "use a full build of verge")
 		}
-		r.process.Reread = func() (any, []string, error) { return reread(a, build, line, r.cmd) }
+		r.process.Reread = func() (any, []string, error) { return reread(l, build, line, r.cmd) }
 		return run(cmd.Context(), *r.flags)
 	}
 	return r.cmd
 }
 
 // reread settles the flags anew, and names those that are others now.
-func reread[F any](a *app, build func() *role[F], line map[string]any, old *cobra.Command) (any, []string, error) {
+func reread[F any](l *Line, build func() *role[F], line map[string]any, old *cobra.Command) (any, []string, error) {
 	r := build()
 	for name, value := range line {
 		f := r.cmd.Flags().Lookup(name)
@@ -323,15 +146,15 @@ func reread[F any](a *app, build func() *role[F], line map[string]any, old *cobr
 		}
 		f.Changed = true
 	}
-	if err := r.settle(a); err != nil {
+	if err := r.settle(l); err != nil {
 		return nil, nil, err
 	}
 	var changed []string
-	for _, f := range sortedFlags(r.cmd) {
+	for _, f := range SortedFlags(r.cmd) {
 		if was := old.Flags().Lookup(f.Name); was == nil || was.Value.String() != f.Value.String() {
 			changed = append(changed, f.Name)
 			if was != nil {
-				if err := setText(was, textOf(f)); err != nil { // so that the next time compares with this one
+				if err := setText(was, TextOf(f)); err != nil { // so that the next time compares with this one
 					return nil, nil, fmt.Errorf("--%s: %w", f.Name, err)
 				}
 			}
@@ -340,7 +163,7 @@ func reread[F any](a *app, build func() *role[F], line map[string]any, old *cobr
 	return *r.flags, changed, nil
 }
 
-func (a *app) rootRole() *role[RootFlags] {
+func (l *Line) rootRole() *role[RootFlags] {
 	f := &RootFlags{}
 	var ipv6, pool, services, relayPorts string
 	var allow []string
@@ -356,7 +179,7 @@ func (a *app) rootRole() *role[RootFlags] {
 	fl.StringVar(&pool, "network-pool", "", "pool of workers' IPv4 networks, a /24 each (default 10.128.0.0/9, or what was chosen before)")
 	fl.StringVar(&services, "network-services", "", "pool of services' IPv4 addresses (default 10.30.0.0/16, or what was chosen before)")
 	fl.StringSliceVar(&allow, "hooks-allow", nil, hooksAllowUsage)
-	return newRole(a, cmd, f, &f.Process, "root", func() (err error) {
+	return newRole(l, cmd, f, &f.Process, "root", func() (err error) {
 		if f.HooksAllow, err = networks("--hooks-allow", allow); err != nil {
 			return err
 		}
@@ -375,7 +198,7 @@ func (a *app) rootRole() *role[RootFlags] {
 		if f.ClusterDeadAfter <= 0 {
 			return errMustBe("--cluster-dead-after", f.ClusterDeadAfter, "more than 0")
 		}
-		return firstError(a.dataDir(&f.DataDir, "root"), address("--api", f.API), address("--link", f.Link), hosts("--advertise", f.Advertise))
+		return firstError(l.dataDir(&f.DataDir, "root"), address("--api", f.API), address("--link", f.Link), hosts("--advertise", f.Advertise))
 	})
 }
 
@@ -411,7 +234,7 @@ func networks(flag string, values []string) (out []netip.Prefix, err error) {
 	return out, nil
 }
 
-func (a *app) clusterRole() *role[ClusterFlags] {
+func (l *Line) clusterRole() *role[ClusterFlags] {
 	f := &ClusterFlags{}
 	var where, export string
 	var allow []string
@@ -435,7 +258,7 @@ func (a *app) clusterRole() *role[ClusterFlags] {
 	fl.DurationVar(&f.Interval, "interval", maxInterval, "longest time between two reports, 1s to 10s")
 	fl.StringSliceVar(&allow, "hooks-allow", nil, hooksAllowUsage)
 	plugins.add(fl)
-	return newRole(a, cmd, f, &f.Process, "cluster", func() (err error) {
+	return newRole(l, cmd, f, &f.Process, "cluster", func() (err error) {
 		if f.HooksAllow, err = networks("--hooks-allow", allow); err != nil {
 			return err
 		}
@@ -457,7 +280,7 @@ func (a *app) clusterRole() *role[ClusterFlags] {
 		if f.Interval < time.Second || f.Interval > maxInterval {
 			return errMustBe("--interval", f.Interval, "1s to 10s")
 		}
-		return firstError(a.dataDir(&f.DataDir, "cluster"), optionalLabel("--name", f.Name), address("--link", f.Link),
+		return firstError(l.dataDir(&f.DataDir, "cluster"), optionalLabel("--name", f.Name), address("--link", f.Link),
 			address("--api", f.API), hosts("--advertise", f.Advertise), labels("--area", f.Areas), keyValues("--label", f.Labels))
 	})
 }
@@ -465,7 +288,7 @@ func (a *app) clusterRole() *role[ClusterFlags] {
 // maxHollow bounds what one process takes on: each has two open files.
 const maxHollow = 10_000
 
-func (a *app) workerRole() *role[WorkerFlags] {
+func (l *Line) workerRole() *role[WorkerFlags] {
 	f := &WorkerFlags{}
 	var acme acmeFlags
 	var reserve, where, wireguard, relayPorts, bandwidth, upgrades string
@@ -497,7 +320,7 @@ func (a *app) workerRole() *role[WorkerFlags] {
 	tunnelFlags(fl, f, &wireguard)
 	relayFlags(fl, &f.Relay, &relayPorts)
 	upgradesFlag(fl, &upgrades)
-	return newRole(a, cmd, f, &f.Process, "worker", func() (err error) {
+	return newRole(l, cmd, f, &f.Process, "worker", func() (err error) {
 		if err := settleUpgrades(f, upgrades); err != nil {
 			return err
 		}
@@ -538,23 +361,23 @@ func (a *app) workerRole() *role[WorkerFlags] {
 		if err := settleGateway(f.Gateway, &f.GatewayMore, &acme); err != nil {
 			return err
 		}
-		return firstError(a.dataDir(&f.DataDir, "worker"), workerLabel(&f.Name), optionalAddress("--data", f.Data),
+		return firstError(l.dataDir(&f.DataDir, "worker"), workerLabel(&f.Name), optionalAddress("--data", f.Data),
 			advertised("--advertise", f.Advertise), optionalAddress("--gateway", f.Gateway), keyValues("--label", f.Labels),
 			directories("--allow-host-path", f.HostPaths), hostUsers("--allow-host-user", f.HostUsers))
 	})
 }
 
-func (a *app) workerStopRole() *role[StopFlags] {
+func (l *Line) workerStopRole() *role[StopFlags] {
 	f := &StopFlags{}
 	cmd := &cobra.Command{
 		Use: "stop", Short: "Stop a worker's engine and its instances",
 		Long: "Instances outlive verge worker, so that it can be restarted and upgraded. Once it has ended, this stops them and the engine.",
 	}
 	cmd.Flags().StringVar(&f.DataDir, "data-dir", "", dataDirUsage("worker"))
-	return newRole(a, cmd, f, &f.Process, "worker", func() error { return a.dataDir(&f.DataDir, "worker") })
+	return newRole(l, cmd, f, &f.Process, "worker", func() error { return l.dataDir(&f.DataDir, "worker") })
 }
 
-func (a *app) workerLeaveRole() *role[LeaveFlags] {
+func (l *Line) workerLeaveRole() *role[LeaveFlags] {
 	f := &LeaveFlags{}
 	cmd := &cobra.Command{
 		Use: "leave", Short: "Remove this worker from its cluster, and end what it runs",
@@ -567,13 +390,13 @@ cluster. With --force its instances are placed elsewhere.`,
 	}
 	cmd.Flags().StringVar(&f.DataDir, "data-dir", "", dataDirUsage("worker"))
 	cmd.Flags().BoolVar(&f.Force, "force", false, "even if something runs there")
-	return newRole(a, cmd, f, &f.Process, "worker", func() error { return a.dataDir(&f.DataDir, "worker") })
+	return newRole(l, cmd, f, &f.Process, "worker", func() error { return l.dataDir(&f.DataDir, "worker") })
 }
 
 // longestDrain is how long connections may be kept after an upgrade.
 const longestDrain = 24 * time.Hour
 
-func (a *app) workerUpgradeRole() *role[UpgradeFlags] {
+func (l *Line) workerUpgradeRole() *role[UpgradeFlags] {
 	f := &UpgradeFlags{}
 	cmd := &cobra.Command{
 		Use: "upgrade", Short: "Hand a worker's engine over to another version of verge",
@@ -596,22 +419,22 @@ next boot starts the program that the systemd unit names, so put the new one the
 	fl.StringVar(&f.Binary, "binary", "", "file with the program (default: this one)")
 	fl.StringVar(&f.SHA256, "sha256", "", "checksum that the file must have, in hexadecimal")
 	fl.DurationVar(&f.Drain, "drain", time.Hour, "how long the old engine keeps open connections at most")
-	return newRole(a, cmd, f, &f.Process, "worker", func() error {
+	return newRole(l, cmd, f, &f.Process, "worker", func() error {
 		if b, err := hex.DecodeString(f.SHA256); f.SHA256 != "" && (err != nil || len(b) != sha256.Size) {
 			return errMustBe("--sha256", strconv.Quote(f.SHA256), "64 hexadecimal digits")
 		}
 		if f.Drain < 0 || f.Drain > longestDrain {
 			return errMustBe("--drain", f.Drain, "0s to 24h")
 		}
-		return a.dataDir(&f.DataDir, "worker")
+		return l.dataDir(&f.DataDir, "worker")
 	})
 }
 
-func (a *app) engineRole() *role[EngineFlags] {
+func (l *Line) engineRole() *role[EngineFlags] {
 	f := &EngineFlags{}
 	cmd := &cobra.Command{Use: "engine", Short: "Run the engine of a worker (started by verge worker)", Hidden: true}
 	cmd.Flags().StringVar(&f.DataDir, "data-dir", "", "directory with the configuration that the agent wrote")
-	return newRole(a, cmd, f, &f.Process, "", func() error {
+	return newRole(l, cmd, f, &f.Process, "", func() error {
 		if f.DataDir == "" {
 			return errMustBe("--data-dir", `""`, "given")
 		}
@@ -619,17 +442,17 @@ func (a *app) engineRole() *role[EngineFlags] {
 	})
 }
 
-func (a *app) devWorkerRole() *role[DevWorkerFlags] {
+func (l *Line) devWorkerRole() *role[DevWorkerFlags] {
 	f := &DevWorkerFlags{}
 	cmd := &cobra.Command{Use: "dev-worker", Short: "Run a worker in a network namespace of its own (started by verge dev)", Hidden: true}
 	cmd.Flags().StringVar(&f.DataDir, "data-dir", "", "directory of the worker")
-	return newRole(a, cmd, f, &f.Process, "", func() error { return nil })
+	return newRole(l, cmd, f, &f.Process, "", func() error { return nil })
 }
 
 // maxDevWorkers bounds what one process takes on.
 const maxDevWorkers = 100
 
-func (a *app) devRole() *role[DevFlags] {
+func (l *Line) devRole() *role[DevFlags] {
 	f := &DevFlags{}
 	var plugins pluginFlags
 	cmd := &cobra.Command{Use: "dev", Short: "Run a root, clusters and workers with one command, to try things out"}
@@ -643,7 +466,7 @@ func (a *app) devRole() *role[DevFlags] {
 	fl.StringVar(&f.Scheduler, "scheduler", place.ROM, "scheduler for services whose descriptor names none, as for verge cluster")
 	fl.StringVar(&f.Network, "network", wire.NetworkAuto, "how instances are connected: overlay (the service network, each worker a process in a network namespace of its own; needs root on Linux), loopback (they share this machine's ports) or auto (overlay if the machine can, else loopback)")
 	plugins.add(fl)
-	return newRole(a, cmd, f, &f.Process, "", func() (err error) {
+	return newRole(l, cmd, f, &f.Process, "", func() (err error) {
 		if !slices.Contains([]string{wire.NetworkAuto, wire.NetworkOverlay, wire.NetworkLoopback}, f.Network) {
 			return errMustBe("--network", strconv.Quote(f.Network), "auto, overlay or loopback")
 		}

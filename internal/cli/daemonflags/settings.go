@@ -1,4 +1,4 @@
-package cli
+package daemonflags
 
 import (
 	"errors"
@@ -24,19 +24,19 @@ const noneWord = "none"
 // flagsFromEnvironment sets each flag of cmd that was not given from
 // VERGE_<FLAG>, and tells origin so. Only daemons do that: VERGE_API of a root
 // must not change what a client's --api means.
-func (a *app) flagsFromEnvironment(cmd *cobra.Command, origin map[string]string) error {
+func (l *Line) flagsFromEnvironment(cmd *cobra.Command, origin map[string]string) error {
 	var first error
 	cmd.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
 		if f.Changed || f.Name == "help" || first != nil {
 			return
 		}
 		name := "VERGE_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
-		value := a.opts.Getenv(name)
+		value := l.Getenv(name)
 		if value == "" {
 			return
 		}
 		if err := cmd.Flags().Set(f.Name, value); err != nil {
-			first = usageError(cmd, "environment variable %s: %v", name, err)
+			first = l.Usage(cmd, "environment variable %s: %v", name, err)
 		}
 		origin[f.Name] = name
 	})
@@ -48,7 +48,7 @@ func dataDirUsage(role string) string {
 }
 
 // dataDir fills in the default folder of a role.
-func (a *app) dataDir(dir *string, role string) error {
+func (l *Line) dataDir(dir *string, role string) error {
 	if *dir != "" {
 		return nil
 	}
@@ -56,9 +56,9 @@ func (a *app) dataDir(dir *string, role string) error {
 		*dir = filepath.Join("/var/lib/verge", role)
 		return nil
 	}
-	base := a.opts.Getenv("XDG_STATE_HOME")
+	base := l.Getenv("XDG_STATE_HOME")
 	if !filepath.IsAbs(base) {
-		home := a.opts.Getenv("HOME")
+		home := l.Getenv("HOME")
 		if home == "" {
 			return errors.New("neither --data-dir, XDG_STATE_HOME nor HOME is set")
 		}

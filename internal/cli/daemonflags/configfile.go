@@ -1,4 +1,4 @@
-package cli
+package daemonflags
 
 import (
 	"bytes"
@@ -19,8 +19,9 @@ import (
 
 // Bounds of the configuration of a daemon.
 const (
-	maxConfigBytes = 256 << 10 // of one file
-	maxConfigFiles = 100       // in conf.d
+	// MaxConfigBytes is the size of one file.
+	MaxConfigBytes = 256 << 10
+	maxConfigFiles = 100 // in conf.d
 )
 
 // configFlag names the file.
@@ -32,16 +33,16 @@ func isSetting(f *pflag.Flag) bool {
 }
 
 // configFile is the main file of a role where none is named: it need not exist.
-func (a *app) configFile(role string) string {
-	if a.opts.ConfigDir != "" {
-		return filepath.Join(a.opts.ConfigDir, role+".yaml")
+func (l *Line) ConfigFile(role string) string {
+	if l.ConfigDir != "" {
+		return filepath.Join(l.ConfigDir, role+".yaml")
 	}
 	if os.Geteuid() == 0 {
 		return filepath.Join("/etc/verge", role+".yaml")
 	}
-	base := a.opts.Getenv("XDG_CONFIG_HOME")
+	base := l.Getenv("XDG_CONFIG_HOME")
 	if !filepath.IsAbs(base) {
-		home := a.opts.Getenv("HOME")
+		home := l.Getenv("HOME")
 		if home == "" {
 			return ""
 		}
@@ -122,7 +123,7 @@ func flagsFromFiles(cmd *cobra.Command, files []string, strict bool, origin map[
 }
 
 func configError(at, why, next string) error {
-	return &userError{what: "the configuration cannot be used", why: at + ": " + why, next: next}
+	return failure("the configuration cannot be used", at+": "+why, next)
 }
 
 // nextSetting says what may have been meant.
@@ -136,7 +137,7 @@ func nextSetting(cmd *cobra.Command, key string) string {
 
 // readConfig returns the mapping that a file holds, nil if it is empty.
 func readConfig(file string) (*yaml.Node, error) {
-	data, err := atomicfile.ReadBounded(file, maxConfigBytes)
+	data, err := atomicfile.ReadBounded(file, MaxConfigBytes)
 	if err != nil {
 		return nil, fmt.Errorf("configuration file: %w", err)
 	}
@@ -200,7 +201,7 @@ func setFlag(f *pflag.Flag, v *yaml.Node) error {
 	return errors.New("this kind of value is not supported")
 }
 
-// setText sets a flag to what textOf returned.
+// setText sets a flag to what TextOf returned.
 func setText(f *pflag.Flag, text any) error {
 	switch v := text.(type) {
 	case []string:
@@ -228,8 +229,8 @@ func csvQuote(s string) string {
 	return s
 }
 
-// textOf is the value of a flag in the form in which a file has it.
-func textOf(f *pflag.Flag) any {
+// TextOf is the value of a flag in the form in which a file has it.
+func TextOf(f *pflag.Flag) any {
 	if list, ok := f.Value.(pflag.SliceValue); ok {
 		return list.GetSlice()
 	}
@@ -278,8 +279,8 @@ func givenFlags(cmd *cobra.Command) []*pflag.Flag {
 	return all
 }
 
-// sortedFlags are the flags that are settings, by name.
-func sortedFlags(cmd *cobra.Command) []*pflag.Flag {
+// SortedFlags are the flags that are settings, by name.
+func SortedFlags(cmd *cobra.Command) []*pflag.Flag {
 	var all []*pflag.Flag
 	cmd.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
 		if isSetting(f) {

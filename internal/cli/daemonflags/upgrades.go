@@ -1,4 +1,4 @@
-package cli
+package daemonflags
 
 import (
 	"github.com/spf13/pflag"
