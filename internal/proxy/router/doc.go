@@ -2,6 +2,9 @@
 // endpoint is next (by the decider policy/route, whose state it holds), which are out of the
 // rotation and probed, when a slow one is hedged by another, and what is learnt of each.
 //
+// It is one package of 2,500 lines since all of it reads and changes the same state under the
+// same lock: what is known of an endpoint decides whether it is picked, probed or hedged.
+//
 // Promises:
 //
 //  1. Routes are replaced atomically. A service, and an endpoint with the same instance,
