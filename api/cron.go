@@ -35,8 +35,8 @@ const (
 	MaxKeepRuns     = 50
 )
 
-// Kept is how many runs that have ended are remembered.
-func (c *Cron) Kept() int {
+// Retained is how many runs that have ended are remembered.
+func (c *Cron) Retained() int {
 	if c == nil || c.Keep == nil {
 		return DefaultKeepRuns
 	}

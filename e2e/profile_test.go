@@ -36,7 +36,7 @@ func TestProfile(t *testing.T) {
 
 	// Without a profile processors count, of which both have as many.
 	w.sharesOf(t, 40, 0.5)
-	if r := decode[wire.ProfileReport](t, w.root.ok("profile", "pace.web", "--show", "-o", "json")); r.Kept || len(r.Nodes) != 0 {
+	if r := decode[wire.ProfileReport](t, w.root.ok("profile", "pace.web", "--show", "-o", "json")); r.Stored || len(r.Nodes) != 0 {
 		t.Errorf("nothing was measured, and %+v is stored", r)
 	}
 
@@ -46,11 +46,11 @@ func TestProfile(t *testing.T) {
 		t.Errorf("a path that is not there: %+v", r)
 	}
 	tried := decode[wire.ProfileReport](t, w.root.ok("profile", "pace.web", "--path", "/paced", "--for", "1s", "--dry-run", "-o", "json"))
-	wantEqual(t, "kept after a dry run", tried.Kept, false)
+	wantEqual(t, "kept after a dry run", tried.Stored, false)
 	w.sharesOf(t, 40, 0.5)
 
 	got := decode[wire.ProfileReport](t, w.root.ok("profile", "pace.web", "--path", "/paced", "--for", "3s", "-o", "json"))
-	if !got.Kept || len(got.Nodes) != 2 {
+	if !got.Stored || len(got.Nodes) != 2 {
 		t.Fatalf("%+v", got)
 	}
 	rate := map[string]float64{}

@@ -41,7 +41,7 @@ func (p *profiler) world() *resttest.Fake {
 			p.kept = false
 		case q.Profile.Do == wire.ProfileShow && !p.kept:
 		case q.Profile.Do == wire.ProfileShow:
-			r.Kept = true
+			r.Stored = true
 			for i, from := range []string{wire.WeightProfile, wire.WeightOld, wire.WeightCPU} {
 				n := measured[i]
 				n.From, n.Problem = from, ""
@@ -59,8 +59,8 @@ func (p *profiler) world() *resttest.Fake {
 		default:
 			r.State, r.Nodes = wire.ProfileDone, measured
 			r.Took, r.Whole = 66000*ms, 66000*ms
-			r.Kept = q.Profile.Do == wire.ProfileKeep
-			p.kept = p.kept || r.Kept
+			r.Stored = q.Profile.Do == wire.ProfileKeep
+			p.kept = p.kept || r.Stored
 		}
 		return wire.ExecAnswer{Profile: r}, nil
 	}

@@ -228,7 +228,7 @@ const roomFor = "makes room for "
 // agreements the root was told are broken, so that a move to another cluster goes on.
 func (m *model) recallMoves(now time.Time) {
 	for _, i := range m.Insts {
-		if up, s := m.Ups[i.ID], m.Shares[i.App+"."+i.Service]; up != nil && up.Unkept == unkept && s != nil && len(s.Spec.Latency) > 0 && rigidness(s) > 0 {
+		if up, s := m.Ups[i.ID], m.Shares[i.App+"."+i.Service]; up != nil && up.SLAViolation == unkept && s != nil && len(s.Spec.Latency) > 0 && rigidness(s) > 0 {
 			m.near.windows[i.ID] = &sampled{incarnation: i.Incarnation, at: now, window: sla.Least(rigidness(s))}
 		}
 		for _, h := range i.History {
@@ -304,7 +304,7 @@ func (t *tx) lost() {
 			}
 			w, told := t.m.Workers[i.Worker], t.m.Ups[i.ID]
 			switch device := t.lostDevice(i); {
-			case device == "" && w != nil && !w.EverHeard && told != nil && told.Unkept == lostDevice:
+			case device == "" && w != nil && !w.EverHeard && told != nil && told.SLAViolation == lostDevice:
 				t.unkept[i.ID] = lostDevice // until this process has heard of the worker
 			case device == "":
 			case i.Pinned != "" || t.schedule(i, s, appendOnce(slices.Clone(t.avoided(i, s)), i.Worker)).Chosen == "":

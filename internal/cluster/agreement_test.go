@@ -90,7 +90,7 @@ func TestNothingMovesToNoBetterPlace(t *testing.T) {
 		t.Errorf("%s on %s after %d moves", i.State, i.Worker, s.moved(i.ID))
 	}
 	// The root is told, which may know a nearer cluster, until it is near again.
-	if up := s.m.Ups["app.api.0"]; up == nil || up.Unkept != unkept {
+	if up := s.m.Ups["app.api.0"]; up == nil || up.SLAViolation != unkept {
 		t.Errorf("the root is told %+v", up)
 	}
 	figures := map[string]float64{}
@@ -107,7 +107,7 @@ func TestNothingMovesToNoBetterPlace(t *testing.T) {
 	}
 	e.both("w0", "w2", 2*time.Millisecond)
 	e.live(300, time.Second)
-	if up := s.m.Ups["app.api.0"]; up == nil || up.Unkept != "" {
+	if up := s.m.Ups["app.api.0"]; up == nil || up.SLAViolation != "" {
 		t.Errorf("the root is still told %+v", up)
 	}
 }
@@ -131,7 +131,7 @@ func TestARestartForgetsNoBrokenAgreement(t *testing.T) {
 	s, e := begin("w0", "w2", "w40")
 	told := func() string {
 		if up := s.m.Ups["app.api.0"]; up != nil {
-			return up.Unkept
+			return up.SLAViolation
 		}
 		return ""
 	}

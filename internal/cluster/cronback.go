@@ -32,7 +32,7 @@ func (t *tx) asksRoot(s *wire.Share, rec *jobRecord, now time.Time) bool {
 	switch {
 	case !mine:
 	case start.Restored.Equal(rec.Recovered):
-		t.Event("service/"+key, "restored from a backup: %s", takeBack(rec, s.Spec.Cron.Rule(), start, s.Spec.Cron.Kept(), now))
+		t.Event("service/"+key, "restored from a backup: %s", takeBack(rec, s.Spec.Cron.Rule(), start, s.Spec.Cron.Retained(), now))
 	case left > 0 && left <= rootTells: // else the clock was set
 		return true
 	default:

@@ -198,8 +198,8 @@ func (t *tx) report(i *wire.Instance) {
 func (t *tx) reported(i *wire.Instance, old *wire.Reported) wire.Reported {
 	m := t.m
 	up := wire.Reported{Instance: *i}
-	up.Kept = i.Shadow != nil && i.Worker == ""
-	up.Unkept = t.unkept[i.ID]
+	up.Retained = i.Shadow != nil && i.Worker == ""
+	up.SLAViolation = t.unkept[i.ID]
 	up.Failed = t.failedFor(i, t.shareFor(i))
 	up.Avoid, up.Shadow, up.Moving, up.Leaving, up.FailedProgram, up.Places = nil, nil, nil, nil, "", nil
 	if w, _ := m.Serves(i); w != nil {

@@ -154,7 +154,7 @@ func TestALostDeviceMovesItsInstance(t *testing.T) {
 	}
 	told := func() string {
 		if up := s.m.Ups[i.ID]; up != nil {
-			return up.Unkept
+			return up.SLAViolation
 		}
 		return ""
 	}

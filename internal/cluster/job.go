@@ -132,7 +132,7 @@ func (t *tx) begin(s *wire.Share, r *jobRecord, next wire.JobRun, now time.Time)
 		}
 		most := maxPast
 		if s.Spec.Cron != nil {
-			most = s.Spec.Cron.Kept()
+			most = s.Spec.Cron.Retained()
 		}
 		r.Past = append(slices.Clone(r.Past), was)
 		r.Past = r.Past[max(0, len(r.Past)-most):]

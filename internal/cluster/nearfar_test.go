@@ -90,8 +90,8 @@ func TestAnAgreementWithAServiceOfAnotherCluster(t *testing.T) {
 	e.live(10, time.Second)
 	s.elsewhere(munich, 80, nil)
 	e.live(120, time.Second)
-	if i := s.inst("app.api.0"); i.Worker != "w0" || s.moved(i.ID) != 0 || s.m.Ups[i.ID].Unkept != "" {
-		t.Errorf("on %q after %d moves: %q", i.Worker, s.moved(i.ID), s.m.Ups[i.ID].Unkept)
+	if i := s.inst("app.api.0"); i.Worker != "w0" || s.moved(i.ID) != 0 || s.m.Ups[i.ID].SLAViolation != "" {
+		t.Errorf("on %q after %d moves: %q", i.Worker, s.moved(i.ID), s.m.Ups[i.ID].SLAViolation)
 	}
 	s.elsewhere(berlin, 30, nil)
 	e.live(30, time.Second)

@@ -12,7 +12,7 @@ type nearCounts struct {
 func (m *model) nearSamples() []obs.Sample {
 	unkept := 0
 	for _, up := range m.Ups {
-		if up.Unkept != "" {
+		if up.SLAViolation != "" {
 			unkept++
 		}
 	}

@@ -435,7 +435,7 @@ func (c *core) endProfile(ctx context.Context, run *profiling, q *wire.ProfileAs
 
 // report is how far a run is.
 func (p *profiling) report(q *wire.ProfileAsk) *wire.ProfileReport {
-	r := &wire.ProfileReport{V: wire.Version, App: q.App, Service: q.Service, State: wire.ProfileRuns, Why: p.why, Kept: p.kept, Whole: api.Duration(p.whole())}
+	r := &wire.ProfileReport{V: wire.Version, App: q.App, Service: q.Service, State: wire.ProfileRuns, Why: p.why, Stored: p.kept, Whole: api.Duration(p.whole())}
 	end := time.Now()
 	if !p.ended.IsZero() {
 		end = p.ended
@@ -503,7 +503,7 @@ func (c *core) shownProfile(q *wire.ProfileAsk) (*wire.ProfileReport, error) {
 	if r == nil {
 		return out, nil
 	}
-	out.Kept = true
+	out.Stored = true
 	count := map[string]int{}
 	for _, i := range c.m.Insts {
 		if i.App == q.App && i.Service == q.Service {

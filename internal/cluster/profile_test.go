@@ -161,7 +161,7 @@ func TestProfileIsKept(t *testing.T) {
 	}
 	s.say("w3", wire.ProfileDone, 2000, "")
 	r, _ := s.step(wire.ProfileLook, "key-0001")
-	if r.State != wire.ProfileDone || r.Kept || r.Nodes[0].Rate != 400 || r.Nodes[1].Rate != 100 || r.Nodes[2].Rate != 200 {
+	if r.State != wire.ProfileDone || r.Stored || r.Nodes[0].Rate != 400 || r.Nodes[1].Rate != 100 || r.Nodes[2].Rate != 200 {
 		t.Fatalf("%+v", r)
 	}
 	if got := s.served(); got["w1 "] != 0 || len(got) != 3 {
@@ -177,7 +177,7 @@ func TestProfileIsKept(t *testing.T) {
 	}
 	again := newStage(t, s.store)
 	again.profilings = s.profilings
-	if r, code := again.step(wire.ProfileKeep, "key-0001"); code != "" || !r.Kept {
+	if r, code := again.step(wire.ProfileKeep, "key-0001"); code != "" || !r.Stored {
 		t.Fatalf("%+v %s", r, code)
 	}
 	if p := again.m.profiles["app.web"]; p == nil || p.Load.Body != nil || p.By != "ann" {
@@ -212,7 +212,7 @@ func TestProfileIsKept(t *testing.T) {
 	if _, code := third.step(wire.ProfileForget, ""); code != "" {
 		t.Error(code)
 	}
-	if shown, _ := third.step(wire.ProfileShow, ""); shown.Kept || len(shown.Nodes) != 0 {
+	if shown, _ := third.step(wire.ProfileShow, ""); shown.Stored || len(shown.Nodes) != 0 {
 		t.Errorf("%+v", shown)
 	}
 }

@@ -98,12 +98,12 @@ func TestTheOnlyWorkerComesBackWithWhatItRan(t *testing.T) {
 	s.fakes["w1"].linked = false
 	s.ticks(120, time.Second)
 	up := s.m.Ups["app.web.0"]
-	if up.State != wire.Requested || !up.Kept {
+	if up.State != wire.Requested || !up.Retained {
 		t.Errorf("the root is told %+v", up)
 	}
 	s.fakes["w1"].linked = true
 	s.ticks(3, time.Second)
-	if i := s.inst("app.web.0"); i.State != wire.Running || !i.Ready || i.Incarnation != 1 || s.fakes["w1"].starts != 2 || s.m.Ups[i.ID].Kept {
+	if i := s.inst("app.web.0"); i.State != wire.Running || !i.Ready || i.Incarnation != 1 || s.fakes["w1"].starts != 2 || s.m.Ups[i.ID].Retained {
 		t.Errorf("%d starts, want those from before\n%s", s.fakes["w1"].starts, s.dump())
 	}
 }

@@ -36,7 +36,7 @@ func check(rep *wire.Reported, key string) error {
 	if !slices.Contains(life.States(), rep.State) {
 		return fmt.Errorf("there is no state %q", cut(string(rep.State), maxName))
 	}
-	rep.Reason, rep.Unkept, rep.Failed = cut(rep.Reason, maxWords), cut(rep.Unkept, maxWords), cut(rep.Failed, maxWords)
+	rep.Reason, rep.SLAViolation, rep.Failed = cut(rep.Reason, maxWords), cut(rep.SLAViolation, maxWords), cut(rep.Failed, maxWords)
 	if rep.Room != nil {
 		rep.Room.For = cut(rep.Room.For, maxWords)
 	}

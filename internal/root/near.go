@@ -132,10 +132,10 @@ func (t *tx) notKept(app, svc string, spec *api.Service, list []*wire.Instance, 
 	key := app + "." + svc
 	for _, i := range list {
 		c := t.m.clusters[i.Cluster]
-		if c == nil || !t.mayMove(i, c) || c.seen[i.ID] == nil || c.seen[i.ID].Unkept == "" {
+		if c == nil || !t.mayMove(i, c) || c.seen[i.ID] == nil || c.seen[i.ID].SLAViolation == "" {
 			continue
 		}
-		why := "cannot keep it as agreed: " + c.seen[i.ID].Unkept
+		why := "cannot keep it as agreed: " + c.seen[i.ID].SLAViolation
 		next := slices.IndexFunc(list, func(o *wire.Instance) bool { return o.Replaces == i.ID })
 		switch last := t.m.unkept[key]; {
 		case next >= 0 && list[next].Cluster != "":

@@ -121,7 +121,7 @@ func (s *summed) add(r *wire.ProfileReport, cluster string) {
 	if r.Why != "" {
 		s.Why = strings.TrimPrefix(s.Why+"; cluster "+cluster+", "+r.Why, "; ")
 	}
-	s.Kept = s.Kept || r.Kept
+	s.Stored = s.Stored || r.Stored
 	s.Took, s.Whole = max(s.Took, r.Took), max(s.Whole, r.Whole)
 	for _, n := range r.Nodes {
 		n.Cluster = cluster

@@ -130,7 +130,7 @@ func TestProfileOfSeveralClusters(t *testing.T) {
 			state: wire.ProfileDone, took: 60 * time.Second, workers: []string{"east/w1"}, trouble: []string{"west: " + away.Detail},
 		},
 		"one has stored it": {
-			says: map[string]any{"east": &wire.ProfileReport{V: wire.Version, Kept: true}, "west": &wire.ProfileReport{V: wire.Version}},
+			says: map[string]any{"east": &wire.ProfileReport{V: wire.Version, Stored: true}, "west": &wire.ProfileReport{V: wire.Version}},
 			kept: true,
 		},
 	} {
@@ -148,7 +148,7 @@ func TestProfileOfSeveralClusters(t *testing.T) {
 					workers = append(workers, n.Cluster+"/"+n.Worker)
 				}
 			}
-			if r.App != "app" || r.Service != "web" || r.State != c.state || r.Why != c.why || r.Took.Std() != c.took || r.Whole.Std() != 2*c.took || r.Kept != c.kept ||
+			if r.App != "app" || r.Service != "web" || r.State != c.state || r.Why != c.why || r.Took.Std() != c.took || r.Whole.Std() != 2*c.took || r.Stored != c.kept ||
 				!reflect.DeepEqual(workers, c.workers) || !reflect.DeepEqual(trouble, c.trouble) {
 				t.Errorf("%+v; workers %v, trouble %v", r, workers, trouble)
 			}

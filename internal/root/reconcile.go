@@ -158,7 +158,7 @@ func (t *tx) takeBack(i wire.Instance, now time.Time) {
 		// What its site made of it is the site's to place.
 		return
 	}
-	if rep.Kept && !t.elsewhere(&i, now) {
+	if rep.Retained && !t.elsewhere(&i, now) {
 		// Its worker may come back with it, and nobody else has room: taken back it
 		// would be stopped there, for nothing.
 		return

@@ -238,9 +238,9 @@ func (f *fake) act(s *sim, name string) {
 		}
 		switch {
 		case f.lost && r.State == wire.Running:
-			r.State, r.Ready, r.Kept, r.Reason = wire.Requested, false, true, "its worker is away"
-		case !f.lost && r.Kept:
-			r.State, r.Ready, r.Kept, r.Reason = wire.Running, true, false, ""
+			r.State, r.Ready, r.Retained, r.Reason = wire.Requested, false, true, "its worker is away"
+		case !f.lost && r.Retained:
+			r.State, r.Ready, r.Retained, r.Reason = wire.Running, true, false, ""
 			taken++
 		}
 		if sh.Spec.Job != nil {
@@ -283,12 +283,12 @@ func (f *fake) act(s *sim, name string) {
 			taken++
 			r.Restarted = n
 			r.State, r.Ready, r.Address, r.Peer = wire.Running, true, name+":8474", "w-1"
-		case r.Kept:
+		case r.Retained:
 		default:
 			r.State, r.Reason = wire.Requested, "full"
 		}
-		if r.Unkept = ""; r.State == wire.Running && len(sh.Spec.Latency) > 0 {
-			r.Unkept = f.unkept
+		if r.SLAViolation = ""; r.State == wire.Running && len(sh.Spec.Latency) > 0 {
+			r.SLAViolation = f.unkept
 		}
 		if r.Room = nil; r.State == wire.Running && f.makes != "" {
 			r.Room = &wire.RoomAsk{Since: s.now, For: f.makes}

@@ -88,9 +88,9 @@ type ProfileReport struct {
 	// Took is how long it has taken so far, Whole how long it will.
 	Took  api.Duration `json:"took,omitempty"`
 	Whole api.Duration `json:"whole,omitempty"`
-	// Kept: it is stored, and counts from now on.
-	Kept  bool          `json:"kept,omitempty"`
-	Nodes []ProfileNode `json:"nodes"`
+	// Stored: it counts from now on.
+	Stored bool          `json:"kept,omitempty"`
+	Nodes  []ProfileNode `json:"nodes"`
 }
 
 // ProfileNode is a worker in a profile.

@@ -627,12 +627,12 @@ type Reported struct {
 	// Serves and ServesBy as in Endpoint, of services whose policy shares by weight.
 	Serves   float64 `json:"serves,omitempty"`
 	ServesBy string  `json:"serves_by,omitempty"`
-	// Kept says that its worker is away and may still run it, and that nothing runs
-	// in its place.
-	Kept bool `json:"kept,omitempty"`
-	// Unkept is why its agreement is not kept there, where no other worker of the cluster
-	// is expected to keep it: another cluster may.
-	Unkept string `json:"unkept,omitempty"`
+	// Retained says that its worker is away and may still run it, and that nothing runs
+	// in its place. Its name in JSON, and that of SLAViolation, are those of the first version.
+	Retained bool `json:"kept,omitempty"`
+	// SLAViolation is why its agreement is not met there, where no other worker of the cluster
+	// is expected to meet it: another cluster may.
+	SLAViolation string `json:"unkept,omitempty"`
 	// Trial and TrialShare as in Endpoint.
 	Trial      bool        `json:"trial,omitempty"`
 	TrialShare api.Percent `json:"trial_share,omitempty"`
