@@ -12,6 +12,7 @@ import (
 	"github.com/verge-edge/verge/internal/access"
 	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/bus/records"
+	"github.com/verge-edge/verge/internal/cluster/netlease"
 	"github.com/verge-edge/verge/internal/cluster/state"
 	"github.com/verge-edge/verge/internal/enroll"
 	"github.com/verge-edge/verge/internal/obs"
@@ -45,7 +46,7 @@ func (t *tx) view(i *wire.Instance, now time.Time) wire.InstanceView {
 	if w := m.Workers[i.Worker]; w != nil {
 		v.Source = "worker/" + m.Name + "/" + i.Worker
 		v.AgeSeconds = now.Sub(w.Heard).Seconds()
-		v.Addrs = t.addrs(i, w)
+		v.Addrs = t.net.Addrs(i, w)
 	}
 	return v
 }
@@ -137,7 +138,7 @@ func (c *core) workers() []wire.WorkerView {
 		if w.Gateway.May() {
 			v.GatewayGrant = w.Gateway
 		}
-		v.Network = c.m.shownNetwork(w.Info.Network)
+		v.Network = netlease.Shown(c.m.Model, w.Info.Network)
 		v.ClockSkewSeconds = w.Skew.Ahead().Seconds()
 		if v.Status == "never-seen" {
 			v.AgeSeconds = -1
@@ -179,7 +180,7 @@ func (b backend) Status(ctx context.Context) (wire.StatusView, error) {
 	}
 	if access.From(ctx).Admin {
 		s.Tally, s.SinceAway = b.m.Counted(), b.sinceAway()
-		s.Network = b.m.networkView()
+		s.Network = netlease.View(b.m.Model)
 	}
 	local := b.m.localViews("")
 	s.Local, s.Conflicts = seenLocal(ctx, local)
@@ -206,7 +207,7 @@ func (b backend) Status(ctx context.Context) (wire.StatusView, error) {
 	}
 	s.Problems = append(s.Problems, wire.ConflictProblems(s.Conflicts)...)
 	s.Problems = append(s.Problems, b.m.lostHosts()...)
-	if p := b.m.withoutIPv4(); p != "" {
+	if p := netlease.WithoutIPv4(b.m.Model); p != "" {
 		s.Problems = append(s.Problems, p)
 	}
 	for _, w := range s.Workers {

@@ -143,7 +143,7 @@ func (c *Cluster) takeRenewal(r wire.JoinReply) error {
 	c.joined.Store(&r)
 	c.keepOwn()
 	c.mu.Lock()
-	c.m.net.signs = c.ca.KeyID()
+	c.m.net.Signs = c.ca.KeyID()
 	c.trusts, c.signs, c.expires = c.ca.TrustID(), c.ca.KeyID(), c.ca.Cert().NotAfter
 	c.nudgeAll() // their next report would bring it to them too
 	c.mu.Unlock()

@@ -14,6 +14,7 @@ import (
 	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/bus/exchange"
 	"github.com/verge-edge/verge/internal/bus/records"
+	"github.com/verge-edge/verge/internal/cluster/netlease"
 	"github.com/verge-edge/verge/internal/cluster/secrets"
 	"github.com/verge-edge/verge/internal/cluster/state"
 	"github.com/verge-edge/verge/internal/hooks"
@@ -203,7 +204,7 @@ func (c *core) reload(ctx context.Context, now time.Time) error {
 	next := newModel(c.m.Name, c.m.Details, c.m.Started)
 	next.Recovery.Heard, next.Recovery.Proven = c.m.Recovery.Heard, c.m.Recovery.Proven
 	next.vault.Key = c.key
-	next.net.signs, next.net.relayOnly = c.m.net.signs, c.m.net.relayOnly
+	next.net.Signs, next.net.RelayOnly = c.m.net.Signs, c.m.net.RelayOnly
 	next.wants, next.near, next.plugins, next.counsels, next.breakers = c.m.wants, c.m.near, c.m.plugins, c.m.counsels, c.m.breakers
 	next.byDefault, next.flows, next.entering, next.paces, next.outcomes, next.counts = c.m.byDefault, c.m.flows, c.m.entering, c.m.paces, c.m.outcomes, c.m.counts
 	next.waveWords = c.m.waveWords
@@ -311,7 +312,9 @@ func (c *core) pass(ctx context.Context, now time.Time, changed bool) (settled b
 		c.m.Recovery.Stored = c.store.Rev()
 		t := c.m.step(now)
 		c.stepped += time.Since(begin)
-		c.close(ctx, t)
+		// What cannot be decided: what is sealed, and what is signed.
+		c.m.vault.Seal(ctx, t.Tx, c.store, c.log)
+		t.net.Sign(c.sign, c.log)
 		stored, left, err := c.keeper.Parts(ctx, t)
 		c.unwritten(left, now)
 		if err != nil {
@@ -411,7 +414,7 @@ func (c *core) desiredOf(name string) exchange.Desired {
 		{Prefix: state.KeyRevoked, As: "revoked."},
 		{Prefix: state.KeyFarGone, As: "fargone."},
 		{Prefix: secrets.KeySealed + name + ".", As: "secret."},
-		{Prefix: keyNet + name + ".", As: "network."},
+		{Prefix: netlease.KeyNet + name + ".", As: "network."},
 	}, Prove: c.prove(name)}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/bus/records"
+	"github.com/verge-edge/verge/internal/cluster/netlease"
 	"github.com/verge-edge/verge/internal/cluster/secrets"
 	"github.com/verge-edge/verge/internal/cluster/state"
 	"github.com/verge-edge/verge/internal/policy/place"
@@ -76,7 +77,7 @@ func (t *tx) ofRoot(keys map[string]bool) map[string]*wire.Route {
 		}
 		r := want[key]
 		if r == nil {
-			r = &wire.Route{V: wire.Version, App: s.App, Namespace: s.Namespace, Service: s.Service, AppNumber: t.appNumber(s.App, s.Namespace)}
+			r = &wire.Route{V: wire.Version, App: s.App, Namespace: s.Namespace, Service: s.Service, AppNumber: t.net.AppNumber(s.App, s.Namespace)}
 			want[key] = r
 		}
 		r.SetPolicy(s.Spec.Policy)
@@ -102,7 +103,7 @@ func (t *tx) endpoint(r *wire.Route, i *wire.Instance) {
 	r.Endpoints = append(r.Endpoints, wire.Endpoint{
 		Serves: serves, ServesBy: by,
 		Instance: i.ID, Cluster: t.m.Name, Worker: w.Info.Name, Address: w.Info.Address, Suspect: w.Suspect || lost,
-		Addrs: t.addrs(i, w), Relay: t.relayOf(w), CPU: w.Info.Capacity.CPU, Asleep: state.Asleep(i), StartUp: i.StartUp,
+		Addrs: t.net.Addrs(i, w), Relay: t.net.RelayOf(w), CPU: w.Info.Capacity.CPU, Asleep: state.Asleep(i), StartUp: i.StartUp,
 		Trial: trial, TrialShare: share,
 	})
 }
@@ -205,10 +206,10 @@ func (t *tx) reported(i *wire.Instance, old *wire.Reported) wire.Reported {
 	if w, _ := m.Serves(i); w != nil {
 		up.Trial, up.TrialShare = t.trial(i)
 		up.Address, up.Peer = w.Info.Address, m.Peer(w.Info.Name)
-		if m.net.relayOnly {
+		if m.net.RelayOnly {
 			up.Address = ""
 		}
-		if up.Addrs, up.Relay = t.addrs(i, w), t.relayOf(w); old != nil && slices.Equal(old.Addrs, up.Addrs) {
+		if up.Addrs, up.Relay = t.net.Addrs(i, w), t.net.RelayOf(w); old != nil && slices.Equal(old.Addrs, up.Addrs) {
 			up.Addrs = old.Addrs
 		}
 		if s := m.Shares[i.App+"."+i.Service]; s != nil && s.Spec.Policy.Name == api.PolicyWeighted {
@@ -271,7 +272,7 @@ func (m *model) aggregate(reflects wire.Rev, areas []string) wire.Aggregate {
 		agg.Around.Outside = m.near.outside()
 	}
 	agg.Lower = t.lower(views)
-	agg.Network = m.need()
+	agg.Network = netlease.Need(m.Model)
 	agg.Gateways = secrets.Gateways(m.Model)
 	agg.Short, agg.Entering = m.shortages(), m.entering
 	return agg

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 
 	"github.com/verge-edge/verge/internal/bus/records"
+	"github.com/verge-edge/verge/internal/cluster/netlease"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -19,7 +20,7 @@ func (c *core) holdings(after string) (wire.Holdings, error) {
 	defer c.mu.Unlock()
 	h := wire.Holdings{V: wire.Version, Have: c.m.Have().Rev}
 	if after == "" {
-		h.Lease = c.m.blocks()
+		h.Lease = netlease.Blocks(c.m.Model)
 	}
 	size := 0
 	for _, key := range records.SortedKeys(c.m.Given) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/bus/records"
+	"github.com/verge-edge/verge/internal/cluster/netlease"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -256,9 +257,7 @@ func (m *model) localView(l *local) wire.LocalChange {
 		V: wire.Version, Cluster: m.Name, Namespace: l.Namespace, App: l.App, Service: l.Service, Change: m.words(l), By: l.By, At: l.At,
 		Base: l.Base.Revision, Replicas: l.Replicas,
 	}
-	if n := m.net.numbers[l.App]; n != nil {
-		v.AppNumber = n.Number
-	}
+	v.AppNumber = netlease.SiteNumber(m.Model, l.App)
 	switch {
 	case l.Spec != nil:
 		v.Revision, v.Needs, v.Devices = l.revision(), l.Spec.Resources, l.Spec.Devices

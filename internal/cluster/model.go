@@ -2,11 +2,11 @@ package cluster
 
 import (
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/bus/records"
+	"github.com/verge-edge/verge/internal/cluster/netlease"
 	"github.com/verge-edge/verge/internal/cluster/secrets"
 	"github.com/verge-edge/verge/internal/cluster/state"
 	"github.com/verge-edge/verge/internal/plugin"
@@ -91,7 +91,7 @@ type model struct {
 	vault      secrets.Vault // opens what is sealed for this cluster
 	// acmes are what gateways share of ACME servers, by acmeID, without the values.
 	acmes map[string]*acmeRecord
-	net   network
+	net   netlease.Network // what it is in the service network
 }
 
 func newModel(name string, details bool, now time.Time) *model {
@@ -114,7 +114,6 @@ func (m *model) attach() {
 	m.rolls, m.jobs, m.scaled, m.profiles = rollTable.Rows(db), jobTable.Rows(db), scaledTable.Rows(db), profileTable.Rows(db)
 	m.snapshots, m.leftVolumes = snapshotTable.Rows(db), leftVolumeTable.Rows(db)
 	m.members, m.upgraded, m.acmes = memberTable.Rows(db), upgradedTable.Rows(db), acmeTable.Rows(db)
-	m.net.leases, m.net.told, m.net.numbers = leaseTable.Rows(db), networkTable.Rows(db), numberTable.Rows(db)
 }
 
 // changes is how many local changes there have been.
@@ -139,7 +138,7 @@ type tx struct {
 	*state.Tx
 
 	m   *model
-	net netChanges
+	net *netlease.Pass
 	// nil: deleted
 	locals      map[string]*local
 	conflicts   map[string]*conflict
@@ -158,12 +157,10 @@ type tx struct {
 	doneBack map[string]*wire.JobDone
 	// turns are the instances of jobs that may start.
 	turns map[wire.InstanceID]bool
-	// relays, numbers, use, fleet and apart are made when they are first asked for.
-	relays  func() []wire.Relay
-	numbers func() map[[2]string]uint32
-	use     map[string]*usage
-	fleet   *place.Fleet
-	told    map[string]bool // services of which fleet knows the rates
+	// use, fleet and apart are made when they are first asked for.
+	use   map[string]*usage
+	fleet *place.Fleet
+	told  map[string]bool // services of which fleet knows the rates
 	// standings of namespaces, see standing; turn is that of the instance that is being
 	// placed in a round.
 	standings map[string]wire.Standing
@@ -206,20 +203,20 @@ func (m *model) begin() *tx {
 	rows := base.Rows
 	return &tx{
 		Tx: base, m: m,
-		net:    netChanges{leases: leaseTable.Changes(rows), told: networkTable.Changes(rows), numbers: numberTable.Changes(rows)},
+		net:    m.net.Pass(base),
 		locals: localTable.Changes(rows), conflicts: conflictTable.Changes(rows), again: againTable.Changes(rows),
 		upLocals: upLocalTable.Changes(rows), upConflicts: upConflictTable.Changes(rows), upRolls: upRolloutTable.Changes(rows), upJobs: upJobTable.Changes(rows),
 		rolls: rollTable.Changes(rows), jobs: jobTable.Changes(rows), scaled: scaledTable.Changes(rows),
 		profiles: profileTable.Changes(rows), snapshots: snapshotTable.Changes(rows), leftVolumes: leftVolumeTable.Changes(rows),
 		waves: map[string]*waveAsk{},
 		asks:  map[string]*ask{}, spared: map[string]uint64{}, waiting: map[wire.InstanceID]bool{}, counsels: map[wire.InstanceID]*counsel{},
-		relays: sync.OnceValue(m.relays), numbers: sync.OnceValue(m.givenNumbers),
 	}
 }
 
 // reads is a tx for those who change nothing: it has no room for changes, and costs little.
 func (m *model) reads() *tx {
-	return &tx{Tx: m.Read(), m: m, relays: sync.OnceValue(m.relays), numbers: sync.OnceValue(m.givenNumbers)}
+	base := m.Read()
+	return &tx{Tx: base, m: m, net: m.net.Pass(base)}
 }
 
 // Done implements keeper.Tx.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/bus"
+	"github.com/verge-edge/verge/internal/cluster/netlease"
 	"github.com/verge-edge/verge/internal/cluster/state"
 	"github.com/verge-edge/verge/internal/enroll"
 	"github.com/verge-edge/verge/internal/policy/lease"
@@ -44,19 +45,19 @@ func TestWorkersAreToldTheirSignedLease(t *testing.T) {
 		}
 	}
 	fail := errors.New("the key cannot be read")
-	c.m.net.signs = "first"
+	c.m.net.Signs = "first"
 	c.sign = func(l wire.Lease) (wire.SignedLease, error) {
 		b, _ := json.Marshal(l)
-		return wire.SignedLease{Body: b, Sig: []byte(c.m.net.signs)}, fail
+		return wire.SignedLease{Body: b, Sig: []byte(c.m.net.Signs)}, fail
 	}
 	foreign := blocks
 	foreign.Cluster = "other"
 	take(foreign)
-	if c.m.blocks() != nil {
-		t.Fatalf("another cluster's part was taken: %+v", c.m.blocks())
+	if netlease.Blocks(c.m.Model) != nil {
+		t.Fatalf("another cluster's part was taken: %+v", netlease.Blocks(c.m.Model))
 	}
 	take(blocks)
-	if c.m.net.told["w1"] != nil || c.m.net.leases["w1"] != nil {
+	if netlease.ToldTable.Rows(c.m.DB)["w1"] != nil || netlease.LeaseTable.Rows(c.m.DB)["w1"] != nil {
 		t.Fatal("a worker was told what is not signed")
 	}
 	fail = nil
@@ -65,7 +66,7 @@ func TestWorkersAreToldTheirSignedLease(t *testing.T) {
 		if _, err := c.pass(t.Context(), now, true); err != nil {
 			t.Fatal(err)
 		}
-		e, err := c.store.Get(t.Context(), keyNet+"w1"+netOf)
+		e, err := c.store.Get(t.Context(), netlease.KeyNet+"w1"+netlease.Of)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -81,7 +82,7 @@ func TestWorkersAreToldTheirSignedLease(t *testing.T) {
 		t.Fatalf("told %s %q, %v", first.Lease.Body, first.Lease.Sig, err)
 	}
 	// With another key all of them are signed again, and stay what they are.
-	c.m.net.signs = "second"
+	c.m.net.Signs = "second"
 	second := told()
 	if string(second.Lease.Sig) != "second" || string(second.Lease.Body) != string(first.Lease.Body) {
 		t.Errorf("with another key it is told %s %q", second.Lease.Body, second.Lease.Sig)
@@ -95,7 +96,7 @@ func TestWorkersAreToldTheirSignedLease(t *testing.T) {
 		t.Error("it is told the same again")
 	}
 	// A root that does not know it any more takes nothing away.
-	if err := (*rootDesired)(c).Take(t.Context(), true, nil, wire.Rev{Inc: "other", N: 1}, nil); err != nil || c.m.blocks() == nil {
+	if err := (*rootDesired)(c).Take(t.Context(), true, nil, wire.Rev{Inc: "other", N: 1}, nil); err != nil || netlease.Blocks(c.m.Model) == nil {
 		t.Errorf("the part of the network is gone: %v", err)
 	}
 }
@@ -106,26 +107,26 @@ func TestWhatARemovedWorkerHadRests(t *testing.T) {
 	one, two := *s.fakes["w1"].lease, *s.fakes["w2"].lease
 	until := s.now.Add(time.Hour)
 	for name, key := range map[string]string{"w1": "k1", "w2": "k2"} {
-		w, l := s.m.Workers[name], *s.m.net.leases[name]
+		w, l := s.m.Workers[name], *netlease.LeaseTable.Rows(s.m.DB)[name]
 		w.KeyHash, l.Key = key, key
-		s.m.net.leases[name] = &l
+		netlease.LeaseTable.Rows(s.m.DB)[name] = &l
 	}
 	s.m.Gone["k1"] = &enroll.Gone{Until: until}
 	delete(s.m.Workers, "w1")
 	delete(s.fakes, "w1")
 	s.m.Workers["w2"].KeyHash = "k3" // another node has its name now
 	s.fakes["w2"].lease = nil
-	delete(s.m.net.told, "w2")
+	delete(netlease.ToldTable.Rows(s.m.DB), "w2")
 	s.addWorker("w3")
 	s.ticks(2, time.Second)
 	got := *s.fakes["w2"].lease
-	if s.m.net.leases["w1"] != nil || got.Number == two.Number || got.IPv4 == two.IPv4 && got.IPv4.IsValid() {
+	if netlease.LeaseTable.Rows(s.m.DB)["w1"] != nil || got.Number == two.Number || got.IPv4 == two.IPv4 && got.IPv4.IsValid() {
 		t.Errorf("w2 has what the node before it had: %+v", got)
 	}
 	if l := s.fakes["w3"].lease; l.Number == one.Number || l.IPv4.IsValid() && l.IPv4 == one.IPv4 {
 		t.Errorf("w3 was given what w1 had: %+v", l)
 	}
-	if n := s.m.need(); n.Numbers != 4 || n.Subnets != 4 {
+	if n := netlease.Need(s.m.Model); n.Numbers != 4 || n.Subnets != 4 {
 		t.Errorf("it needs %+v, want for two workers and two that rest", n)
 	}
 	s.now = until.Add(time.Second)
@@ -141,7 +142,7 @@ func TestARestoredClusterKeepsLeases(t *testing.T) {
 	s := newSim(t, "w1")
 	s.ticks(2, time.Second)
 	given, disk := maps.Clone(s.m.Given), maps.Clone(s.disk)
-	for _, l := range []string{keyLease + "w1", keyNet + "w1" + netOf} {
+	for _, l := range []string{netlease.KeyLease + "w1", netlease.KeyNet + "w1" + netlease.Of} {
 		delete(disk, l) // it had none yet
 	}
 	s.addWorker("lost") // joins after the backup, and is not known then
@@ -161,8 +162,8 @@ func TestARestoredClusterKeepsLeases(t *testing.T) {
 	if s.fakes["new"].lease != nil {
 		t.Errorf("a new worker was given %+v of what is not accounted for", s.fakes["new"].lease)
 	}
-	more := *s.m.blocks()
-	if n := s.m.need(); n.Numbers < 41 {
+	more := *netlease.Blocks(s.m.Model)
+	if n := netlease.Need(s.m.Model); n.Numbers < 41 {
 		t.Fatalf("it does not ask for more: %+v", n)
 	}
 	more.Numbers = append(slices.Clone(more.Numbers), wire.Block{From: 900, N: 9})
@@ -208,8 +209,8 @@ func TestNumbersOfApplications(t *testing.T) {
 	}
 	s.unshare("web")
 	s.ticks(10, time.Second)
-	if len(s.m.net.numbers) != 0 {
-		t.Errorf("numbers are left: %v", s.m.net.numbers)
+	if len(netlease.NumberTable.Rows(s.m.DB)) != 0 {
+		t.Errorf("numbers are left: %v", netlease.NumberTable.Rows(s.m.DB))
 	}
 }
 
@@ -217,10 +218,10 @@ func TestRelaysComeNearestFirst(t *testing.T) {
 	s := newSim(t, "w1", "w2", "w3")
 	overlay := &wire.NetworkInfo{Mode: wire.NetworkOverlay}
 	s.m.Workers["w1"].Info.Network, s.m.Workers["w2"].Info.Network = overlay, &wire.NetworkInfo{Mode: wire.NetworkOverlay, Relay: &wire.Relay{Name: "me", Key: "k"}}
-	s.m.blocks().Relays = []wire.Relay{{Name: "root"}, {Name: "fog/x"}}
+	netlease.Blocks(s.m.Model).Relays = []wire.Relay{{Name: "root"}, {Name: "fog/x"}}
 	s.ticks(2, time.Second)
 	names := func(worker string) (out []string) {
-		for _, r := range s.m.net.told[worker].Relays {
+		for _, r := range netlease.ToldTable.Rows(s.m.DB)[worker].Relays {
 			out = append(out, r.Name)
 		}
 		return out
@@ -231,22 +232,22 @@ func TestRelaysComeNearestFirst(t *testing.T) {
 	if got := names("w2"); !slices.Equal(got, []string{"root", "fog/x"}) {
 		t.Errorf("w2 is told of %v", got)
 	}
-	if got := s.m.need().Relays; len(got) != 1 || got[0].Name != "edge/w2" || got[0].Key != "k" {
+	if got := netlease.Need(s.m.Model).Relays; len(got) != 1 || got[0].Name != "edge/w2" || got[0].Key != "k" {
 		t.Errorf("the root is told of %+v", got)
 	}
 	w1 := s.m.Workers["w1"]
-	if got := s.m.begin().relayOf(w1); got != "" {
+	if got := s.m.begin().net.RelayOf(w1); got != "" {
 		t.Errorf("a worker with an address is reached through %q", got)
 	}
 	w1.Info.Address = ""
-	if got := s.m.begin().relayOf(w1); got != "edge/w2" {
+	if got := s.m.begin().net.RelayOf(w1); got != "edge/w2" {
 		t.Errorf("a worker without an address is reached through %q", got)
 	}
 	w1.Info.Network = &wire.NetworkInfo{Mode: wire.NetworkOverlay, Via: "root"}
-	if got := s.m.begin().relayOf(w1); got != "root" {
+	if got := s.m.begin().net.RelayOf(w1); got != "root" {
 		t.Errorf("a worker that says root is reached through %q", got)
 	}
-	if got := s.m.begin().relayOf(s.m.Workers["w3"]); got != "" {
+	if got := s.m.begin().net.RelayOf(s.m.Workers["w3"]); got != "" {
 		t.Errorf("a worker without the overlay is reached through %q", got)
 	}
 }
@@ -271,13 +272,13 @@ func TestProcessorsAreToldToThoseWhoNeedThem(t *testing.T) {
 func TestOnlyARelayIsNamed(t *testing.T) {
 	s := newSim(t, "w1")
 	s.m.Workers["w1"].Info.Network = &wire.NetworkInfo{Mode: wire.NetworkOverlay}
-	s.m.blocks().Relays = []wire.Relay{{Name: "root"}}
+	netlease.Blocks(s.m.Model).Relays = []wire.Relay{{Name: "root"}}
 	s.share("web", 1, nil)
 	s.ticks(4, time.Second)
 	if up := s.m.Ups["app.web.0"]; up.Address == "" || up.Relay != "" || len(up.Addrs) != 2 {
 		t.Fatalf("the root is told %+v", up)
 	}
-	s.m.net.relayOnly = true
+	s.m.net.RelayOnly = true
 	s.ticks(2, time.Second)
 	if up := s.m.Ups["app.web.0"]; up.Address != "" || up.Relay != "root" || len(up.Addrs) != 2 {
 		t.Errorf("the root is told address %q, relay %q, %v", up.Address, up.Relay, up.Addrs)

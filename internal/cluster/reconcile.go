@@ -50,7 +50,7 @@ func (m *model) step(now time.Time) *tx {
 	t.weigh(now)
 	t.scale(now)
 	t.forgetProfiles()
-	t.leases(now)
+	t.net.Lease(now)
 	for _, i := range t.Instances() {
 		t.observe(i.ID, now)
 	}
@@ -69,7 +69,7 @@ func (m *model) step(now time.Time) *tx {
 	t.roll(now)
 	t.place(now)
 	t.sweepOrders(now)
-	t.dropNumbers()
+	t.net.DropNumbers()
 	t.route()
 	t.m.vault.Give(t.Tx)
 	t.reportUp()
@@ -659,7 +659,7 @@ func (t *tx) giveOrder(i *wire.Instance, s *wire.Share) {
 	t.Order(i.Worker, i.ID, &wire.Order{
 		V: wire.Version, ID: i.ID, App: i.App, Namespace: s.Namespace, Service: i.Service, Ordinal: i.Ordinal,
 		Incarnation: i.Incarnation, Revision: i.Revision, Spec: s.Spec,
-		AppNumber: t.orderNumber(i, s), Job: t.jobOrder(i, s), Sleep: t.sleep(i, s), Devices: t.giveDevices(i, s),
+		AppNumber: t.net.OrderNumber(i, s), Job: t.jobOrder(i, s), Sleep: t.sleep(i, s), Devices: t.giveDevices(i, s),
 	})
 }
 

@@ -174,7 +174,7 @@ func (t *tx) adopt(worker string, st wire.InstanceStatus, now time.Time) {
 	i.Starts, i.Ran = 1+st.Restarts, st.Incarnation
 	i.History = []wire.Transition{{To: wire.ClusterScheduled, At: i.Since, Tier: t.m.Tier(), Why: "recovered"}, {To: wire.Running, At: i.Since, Tier: "worker/" + worker, Why: why}}
 	t.Event("instance/"+st.ID, "incarnation %d on %s was not known here: taken over", st.Incarnation, worker)
-	n := t.adoptNumber(s, st)
+	n := t.net.AdoptNumber(s, st)
 	if st.Revision == s.Revision {
 		i.Restarted, i.Program = restartOf(s, ordinal).N, s.Spec.ProgramID()
 		t.Put(i)

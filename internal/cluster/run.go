@@ -191,7 +191,7 @@ func Start(ctx context.Context, o Options) (_ *Cluster, err error) {
 		return nil, err
 	}
 	c.m.Peer = opaqueNames(secret)
-	c.m.net.signs, c.m.net.relayOnly, c.sign = c.ca.KeyID(), o.RelayOnly, c.ca.SignLease
+	c.m.net.Signs, c.m.net.RelayOnly, c.sign = c.ca.KeyID(), o.RelayOnly, c.ca.SignLease
 	c.m.byDefault = o.Scheduler
 	if err := c.reconcileGone(ctx); err != nil {
 		return nil, err

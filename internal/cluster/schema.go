@@ -16,7 +16,6 @@ import (
 )
 
 func inLocal[T any](key string, _ *T) string { return "local/" + key }
-func inLease[T any](key string, _ *T) string { return "lease/" + key }
 
 // ofService is a group that is left as it is with the service of that key, as the instances
 // of the service are.
@@ -39,29 +38,10 @@ var (
 		Prefix: keyPublish, Fate: records.Aside, With: state.FromRoot,
 		Drop: "what the namespace may publish is fetched from the root again",
 	})
-	blocksTable = table.Add(&state.Schema, records.Kind{
-		Prefix: keyBlocks + "net", Fate: records.Holds, With: state.FromRoot, Drop: "the blocks of addresses are fetched from the root again",
-	}, table.Rules[wire.ClusterLease]{Single: true})
 )
 
 // What is decided here.
 var (
-
-	// No worker may be told a number or an address that is not remembered.
-	netLeftTable = table.Add(&state.Schema, records.Kind{
-		Prefix: keyLeft, Fate: records.Holds, Ask: true, Drop: "addresses that no worker says it has are not given out any more",
-	}, table.Rules[netLeft]{Stage: table.First, Single: true, Essential: true})
-	numberTable = table.Add(&state.Schema, records.Kind{
-		Prefix: keyNumber, Fate: records.Holds,
-		Drop: "the application, which began here, gets another number: what runs of it gets other addresses when it is started again",
-	}, table.Rules[siteNumber]{Stage: table.First, Essential: true})
-	leaseTable = table.Add(&state.Schema, records.Kind{
-		Prefix: keyLease, Fate: records.Holds, Ask: true, Drop: "the worker says itself which addresses it has; one that is away gets others",
-	}, table.Rules[workerLease]{Stage: table.First, Essential: true, Group: inLease[workerLease]})
-	networkTable = table.Add(&state.Schema, records.Kind{
-		Prefix: keyNet, Fate: records.Again, Drop: "it is made anew",
-	}, table.Rules[wire.Network]{Stage: table.First, Essential: true, Group: inLease[wire.Network], Suffix: netOf})
-
 	scaledTable = table.Add(&state.Schema, records.Kind{
 		Prefix: keyScaled, Fate: records.Holds, Drop: "how many instances there are to be is decided anew by the requests",
 	}, table.Rules[scaled]{Stage: table.First})

@@ -30,7 +30,7 @@ func (c *Cluster) Set(s Settings) {
 	}
 	c.mu.Lock()
 	c.areas, c.m.Details, c.lambda = s.Areas, s.Details, s.HeartbeatInterval
-	c.m.net.relayOnly, c.m.byDefault = s.RelayOnly, s.Scheduler
+	c.m.net.RelayOnly, c.m.byDefault = s.RelayOnly, s.Scheduler
 	c.site, c.m.Site = s.Site, s.Site
 	for _, w := range c.m.Workers {
 		w.Learn(w.WorkerRecord, s.Site.Labels)

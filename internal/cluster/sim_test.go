@@ -14,6 +14,7 @@ import (
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/backup"
 	"github.com/verge-edge/verge/internal/bus"
+	"github.com/verge-edge/verge/internal/cluster/netlease"
 	"github.com/verge-edge/verge/internal/cluster/state"
 	"github.com/verge-edge/verge/internal/policy/lease"
 	"github.com/verge-edge/verge/internal/policy/life"
@@ -60,7 +61,7 @@ type fake struct {
 func newSim(t testing.TB, workers ...string) *sim {
 	s := &sim{t: t, now: time.Unix(1e9, 0), disk: map[string][]byte{}, fakes: map[string]*fake{}}
 	s.m = newModel("edge", true, s.now)
-	s.m.net.signs = "key"
+	s.m.net.Signs = "key"
 	s.grant(wire.ClusterLease{
 		V: wire.Version, Cluster: "edge", Index: 3, Prefix: netip.MustParsePrefix("fd01:203:405::/48"), Pool: lease.DefaultPool, Services: lease.DefaultServices,
 		Numbers: []wire.Block{{From: 100, N: 40}}, Subnets: []wire.Block{{From: 7, N: 3}},
@@ -73,8 +74,8 @@ func newSim(t testing.TB, workers ...string) *sim {
 
 // grant is what the root gives of the network.
 func (s *sim) grant(l wire.ClusterLease) {
-	blocksTable.Rows(s.m.DB)[""] = &l
-	s.store(keyBlocks+"net", l)
+	netlease.BlocksTable.Rows(s.m.DB)[""] = &l
+	s.store(netlease.KeyBlocks+"net", l)
 }
 
 func (s *sim) addWorker(name string) {
@@ -222,7 +223,7 @@ func (s *sim) apply(ops []bus.Op) {
 // restart is a new process on the same store: it knows nothing of before.
 func (s *sim) restart() {
 	s.m = newModel("edge", true, s.now)
-	s.m.net.signs = "key"
+	s.m.net.Signs = "key"
 	for key, value := range s.disk {
 		if _, err := s.m.DB.Load(bus.Entry{Key: key, Value: value}); err != nil {
 			s.t.Fatal(err)
@@ -248,8 +249,8 @@ func (f *fake) act(s *sim, name string) {
 		f.report(w, s.now)
 		return
 	}
-	if s.m.net.told[name] != nil {
-		if next := s.m.net.leases[name].Lease; f.lease != nil && (f.lease.Number != next.Number || f.lease.IPv4.IsValid() && f.lease.IPv4 != next.IPv4) {
+	if netlease.ToldTable.Rows(s.m.DB)[name] != nil {
+		if next := netlease.LeaseTable.Rows(s.m.DB)[name].Lease; f.lease != nil && (f.lease.Number != next.Number || f.lease.IPv4.IsValid() && f.lease.IPv4 != next.IPv4) {
 			s.t.Fatalf("%s had %+v and is given %+v", name, *f.lease, next)
 		} else {
 			f.lease = &next

@@ -11,6 +11,7 @@ import (
 	"github.com/verge-edge/verge/internal/backup"
 	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/bus/records"
+	"github.com/verge-edge/verge/internal/cluster/netlease"
 	"github.com/verge-edge/verge/internal/cluster/secrets"
 	"github.com/verge-edge/verge/internal/cluster/state"
 	"github.com/verge-edge/verge/internal/obs"
@@ -46,7 +47,7 @@ func TestRecordsThatCannotBeRead(t *testing.T) {
 		state.KeyHave, state.KeyShare + "app.web", state.KeyFar + "far.api", keyLocal + "app.web", keyConflict + "1", keyAgain + "app.web", keyLocals,
 		state.KeyInstance + "app.web.0", state.KeyOrder + "w1.app.web.0", state.KeyRoute + "app.web", state.KeyRoute + "gone.web", state.KeyName + "app.web", state.KeyUp + "app.web.0", state.KeyUp + "gone.web.0",
 		keyUpLocal + "app.web", keyUpConflict + "1", keyUpRollout + "app.web", keyUpJob + "app.web", state.KeyTally + "app",
-		state.KeyWorker + "w1", state.KeyGone + "aa", state.KeyFarGone + "edge.aa", keyBlocks + "net", keyLease + "w1", keyNet + "w1" + netOf, keyNumber + "app", keyLeft,
+		state.KeyWorker + "w1", state.KeyGone + "aa", state.KeyFarGone + "edge.aa", netlease.KeyBlocks + "net", netlease.KeyLease + "w1", netlease.KeyNet + "w1" + netlease.Of, netlease.KeyNumber + "app", netlease.KeyLeft,
 		keyMember + "p.aa", keyProfile + "app.web", keyRolling + "app.web", keyJob + "app.web", keyScaled + "app.web", keySnapshot + "default/a",
 		keyLeftVolumes + "w1.app.web.0", keyACME + "aa", keyUpgrade + theUpgrade, keyUpgraded + "w1", secrets.Key + "default.s", secrets.KeySealed + "w1.default.s", backup.MarkKey, backup.SettledKey,
 	} {
@@ -124,7 +125,7 @@ func unread(t *testing.T, store *bus.MemStore, key, bad, how string) {
 	case records.Again:
 		// What is counted is written with the next that is; a worker that has no addresses
 		// is told none.
-		later := strings.HasPrefix(key, state.KeyTally) || strings.HasPrefix(key, keyNet)
+		later := strings.HasPrefix(key, state.KeyTally) || strings.HasPrefix(key, netlease.KeyNet)
 		if err != nil || !works || string(now.Value) == bad && !later {
 			t.Errorf("%v, the other application runs: %v, and the record is %q", err, works, now.Value)
 		}

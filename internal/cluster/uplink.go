@@ -15,6 +15,7 @@ import (
 	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/bus/exchange"
 	"github.com/verge-edge/verge/internal/bus/records"
+	"github.com/verge-edge/verge/internal/cluster/netlease"
 	"github.com/verge-edge/verge/internal/cluster/secrets"
 	"github.com/verge-edge/verge/internal/cluster/state"
 	"github.com/verge-edge/verge/internal/loop"
@@ -137,7 +138,7 @@ func (d *rootDesired) Proof() []byte {
 }
 
 // farKeys maps what the root calls its parts to keys of this store.
-var farKeys = []exchange.Part{{Prefix: "share.", As: state.KeyShare}, {Prefix: "route.", As: state.KeyFar}, {Prefix: "revoked.", As: state.KeyFarGone}, {Prefix: "secret.", As: secrets.Key}, {Prefix: "lease.", As: keyBlocks}, {Prefix: "publish.", As: keyPublish}}
+var farKeys = []exchange.Part{{Prefix: "share.", As: state.KeyShare}, {Prefix: "route.", As: state.KeyFar}, {Prefix: "revoked.", As: state.KeyFarGone}, {Prefix: "secret.", As: secrets.Key}, {Prefix: "lease.", As: netlease.KeyBlocks}, {Prefix: "publish.", As: keyPublish}}
 
 func farParts() (parts []string) {
 	for _, p := range farKeys {
@@ -223,12 +224,8 @@ func (c *core) take(t *tx, ch wire.Change) error {
 				}
 				return err == nil
 			})
-		case keyBlocks:
-			next, err := c.takeBlocks(ch)
-			if err == nil && next != c.m.blocks() {
-				blocksTable.Put(t.Rows, "", next)
-			}
-			return err
+		case netlease.KeyBlocks:
+			return netlease.TakeBlocks(t.Tx, ch, c.log)
 		case state.KeyFarGone: // unless it was this cluster that said so
 			return takeChange(state.FarGoneTable, t, key, ch, func(r *wire.Revocation) bool { return r.Cluster != c.name })
 		case keyPublish:

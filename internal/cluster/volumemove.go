@@ -174,7 +174,7 @@ func (t *tx) orderVolumes(i *wire.Instance, want map[string]bool) {
 		}
 		t.Order(worker, i.ID, &wire.Order{
 			V: wire.Version, ID: i.ID, App: i.App, Namespace: s.Namespace, Service: i.Service, Ordinal: i.Ordinal,
-			Incarnation: i.Incarnation, Revision: i.Revision, Spec: s.Spec, AppNumber: t.orderNumber(i, s), Stop: true, Volumes: w,
+			Incarnation: i.Incarnation, Revision: i.Revision, Spec: s.Spec, AppNumber: t.net.OrderNumber(i, s), Stop: true, Volumes: w,
 		})
 	}
 	if m.Work.Do != wire.VolumeUnpack {
