@@ -33,16 +33,18 @@ func TestPackagesOfEachArchitecture(t *testing.T) {
 	small := filepath.Join(in, "main.go")
 	put(t, small, "package main\n\nimport \"golang.org/x/time/rate\"\n\nfunc main() { println(rate.NewLimiter(1, 1).Burst()) }\n")
 	for _, arch := range archs {
-		command(t, []string{"GOARCH=" + arch, "GOOS=linux", "CGO_ENABLED=0"}, "go", "build", "-o", filepath.Join(in, arch, "verge"), small)
+		for _, program := range []string{"verge", "verge-lab"} {
+			command(t, []string{"GOARCH=" + arch, "GOOS=linux", "CGO_ENABLED=0"}, "go", "build", "-o", filepath.Join(in, arch, program), small)
+		}
 	}
-	for _, name := range []string{"completion.bash", "completion.zsh", "completion.fish", "man1/verge.1.gz"} {
+	for _, name := range []string{"completion.bash", "completion.zsh", "completion.fish", "man1/verge.1.gz", "lab-man1/verge-lab.1.gz"} {
 		put(t, filepath.Join(in, "share", name), name)
 	}
 	makePackager(t)
 	command(t, nil, "bin/packager", "-version", "v1.2.3", "-time", "1700000000", "-compress", "gzip", "-in", in, "-out", out, archs[0], archs[1])
 
 	for _, arch := range archs {
-		deb := unpacked(t, one(t, out, "*_"+arch+".deb"))
+		deb := unpacked(t, one(t, out, "verge_*_"+arch+".deb"))
 		control := archived(t, gunzip(t, deb["control.tar.gz"]))
 		if !strings.Contains(control["control"], "\nArchitecture: "+arch+"\n") || !strings.Contains(control["control"], "\nVersion: 1.2.3\n") {
 			t.Errorf("the package of %s says\n%s", arch, control["control"])
@@ -58,7 +60,7 @@ func TestPackagesOfEachArchitecture(t *testing.T) {
 			}
 			Components []struct{ Purl string }
 		}
-		if err := json.Unmarshal(must[[]byte](t)(os.ReadFile(one(t, out, "*_"+arch+".cdx.json"))), &parts); err != nil {
+		if err := json.Unmarshal(must[[]byte](t)(os.ReadFile(one(t, out, "verge_*_"+arch+".cdx.json"))), &parts); err != nil {
 			t.Fatal(err)
 		}
 		if got := fmt.Sprint(parts.Metadata.Properties); got != "[{GOARCH "+arch+"}]" {
@@ -69,9 +71,16 @@ func TestPackagesOfEachArchitecture(t *testing.T) {
 		}
 		imageHas(t, one(t, out, "*_linux.oci.tar"), arch, program)
 	}
+	for _, arch := range archs {
+		deb := unpacked(t, one(t, out, "verge-lab_*_"+arch+".deb"))
+		program := archived(t, gunzip(t, deb["data.tar.gz"]))["usr/bin/verge-lab"]
+		if f, err := elf.NewFile(strings.NewReader(program)); err != nil || f.Machine != machines[arch] {
+			t.Errorf("the program in the package of the lab for %s: %+v, %v", arch, f, err)
+		}
+	}
 	check := command(t, []string{"LC_ALL=C"}, "sh", "-c", "cd "+out+" && sha256sum -c SHA256SUMS")
-	if n := strings.Count(check, ": OK\n"); n != 5 {
-		t.Errorf("%d of 5 checksums are right:\n%s", n, check)
+	if n := strings.Count(check, ": OK\n"); n != 9 {
+		t.Errorf("%d of 9 checksums are right:\n%s", n, check)
 	}
 }
 
