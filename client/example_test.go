@@ -64,7 +64,7 @@ func ExampleProblem() {
 }
 
 func ExampleClient_Watch() {
-	c, ctx, end := begin(&resttest.Fake{InstanceList: []client.Instance{{Instance: wire.Instance{ID: "shop.web.0"}}}})
+	c, ctx, end := begin(&resttest.Fake{InstanceList: []client.Instance{{Instance: client.InstanceRecord{ID: "shop.web.0"}}}})
 	defer end()
 	for e, err := range c.Watch(ctx, client.WatchInstances, client.WatchWorkers) {
 		check(err)
@@ -98,7 +98,7 @@ func ExampleApplications() {
 
 func ExampleServices() {
 	c, ctx, end := begin(&resttest.Fake{
-		Apps:        []client.Application{{Name: "shop", Services: []wire.ServiceView{{Name: "web", Wanted: 1}}}},
+		Apps:        []client.Application{{Name: "shop", Services: []client.ServiceView{{Name: "web", Wanted: 1}}}},
 		ApplyAnswer: client.ApplyResult{Name: "shop", Change: "updated"},
 	})
 	defer end()
@@ -109,7 +109,7 @@ func ExampleServices() {
 }
 
 func ExampleRollouts() {
-	c, ctx, end := begin(&resttest.Fake{RolloutAnswer: client.Rollout{Name: "shop", Services: []wire.ServiceRollout{{Name: "web", Phase: "rolling"}}}})
+	c, ctx, end := begin(&resttest.Fake{RolloutAnswer: client.Rollout{Name: "shop", Services: []client.ServiceRollout{{Name: "web", Phase: "rolling"}}}})
 	defer end()
 	r, err := c.Rollouts.Pause(ctx, "shop", client.RolloutRequest{Service: "web"})
 	check(err)
@@ -119,7 +119,7 @@ func ExampleRollouts() {
 
 func ExampleJobs() {
 	c, ctx, end := begin(&resttest.Fake{
-		Apps:      []client.Application{{Name: "shop", Services: []wire.ServiceView{{Name: "report"}}}},
+		Apps:      []client.Application{{Name: "shop", Services: []client.ServiceView{{Name: "report"}}}},
 		JobAnswer: client.JobResult{N: 4},
 	})
 	defer end()
@@ -143,7 +143,7 @@ func ExampleProfiles() {
 
 func ExampleInstances() {
 	c, ctx, end := begin(&resttest.Fake{
-		InstanceList: []client.Instance{{Instance: wire.Instance{ID: "shop.web.0", App: "shop", Service: "web", Worker: "w1"}}},
+		InstanceList: []client.Instance{{Instance: client.InstanceRecord{ID: "shop.web.0", App: "shop", Service: "web", Worker: "w1"}}},
 		LogText:      map[string]string{"shop.web.0": "listening\n"},
 	})
 	defer end()
@@ -164,7 +164,7 @@ func ExampleInstances() {
 
 func ExampleExec() {
 	c, ctx, end := begin(&resttest.Fake{
-		InstanceList: []client.Instance{{Instance: wire.Instance{ID: "shop.web.0"}}},
+		InstanceList: []client.Instance{{Instance: client.InstanceRecord{ID: "shop.web.0"}}},
 		ExecStep: func(_ context.Context, q wire.ExecAsk) (wire.ExecAnswer, error) {
 			if q.Output != nil {
 				return wire.ExecAnswer{Output: &client.ExecOutput{Stdout: []byte("hello\n")}}, nil
@@ -203,7 +203,7 @@ func ExampleClusters() {
 }
 
 func ExampleWorkers() {
-	c, ctx, end := begin(&resttest.Fake{WorkerList: []client.Worker{{Cluster: "edge", WorkerInfo: wire.WorkerInfo{Name: "w1"}, Status: "ready"}}})
+	c, ctx, end := begin(&resttest.Fake{WorkerList: []client.Worker{{Cluster: "edge", WorkerInfo: client.WorkerInfo{Name: "w1"}, Status: "ready"}}})
 	defer end()
 	list, err := c.Workers.List(ctx)
 	check(err)
@@ -316,7 +316,7 @@ func ExampleMetrics() {
 }
 
 func ExampleLocalChanges() {
-	c, ctx, end := begin(&resttest.Fake{Local: client.LocalView{Changes: []wire.LocalChange{{App: "shop", Service: "web"}}}})
+	c, ctx, end := begin(&resttest.Fake{Local: client.LocalView{Changes: []client.LocalChange{{App: "shop", Service: "web"}}}})
 	defer end()
 	check(c.LocalChanges.Drop(ctx, "shop", "web"))
 	l, err := c.LocalChanges.List(ctx)

@@ -190,3 +190,163 @@ type (
 	// VolumeSnapshotRequest names the object of a snapshot of a volume.
 	VolumeSnapshotRequest = wire.VolumeSnapshotRequest
 )
+
+// What answers and questions are made of.
+type (
+	// Aggregate is all that a root learns about the inside of a cluster.
+	Aggregate = wire.Aggregate
+	// Around is a ball in the space of round trips (Coordinate) with some workers in it.
+	Around = wire.Around
+	// CAAuthority is one certificate of the root's authority.
+	CAAuthority = wire.CAAuthority
+	// CAMember is a node that trusts the authorities, or not yet.
+	CAMember = wire.CAMember
+	// Cause says why an instance is where it is in its life, for programs.
+	Cause = wire.Cause
+	// ClusterNetwork counts what a cluster has of the service network.
+	ClusterNetwork = wire.ClusterNetwork
+	// ClusterRun is a run of a job as people see it.
+	ClusterRun = wire.ClusterRun
+	// Conflict is a local change that gave way to what the root said later.
+	Conflict = wire.Conflict
+	// Coordinate is where a worker is in the space in which distances are round trips (Vivaldi), in
+	// seconds.
+	Coordinate = wire.Coordinate
+	// Device of a worker.
+	Device = wire.Device
+	// Disc has the ready workers that know their location in it; nil: none does.
+	Disc = wire.Disc
+	// DrainItem is an instance that is still where nothing is to be.
+	DrainItem = wire.DrainItem
+	// Entering is how much is asked for of a service at the workers of a cluster, in requests per second,
+	// smoothed and rounded to powers of the root of 2.
+	Entering = wire.Entering
+	// Exit is how a process of an instance ended.
+	Exit = wire.Exit
+	// Explained is one decision record (package policy/place) of one tier.
+	Explained = wire.Explained
+	// FieldChange is one field that is to be otherwise.
+	FieldChange = wire.FieldChange
+	// GatewayCertificate is the certificate of a host.
+	GatewayCertificate = wire.GatewayCertificate
+	// GatewayInfo is what a gateway publishes besides HTTP. It does not change while nothing happens.
+	GatewayInfo = wire.GatewayInfo
+	// GatewayPort is a tcp or udp port of a gateway.
+	GatewayPort = wire.GatewayPort
+	// Give is how many instances run in one cluster for requests that enter in another.
+	Give = wire.Give
+	// Hold is what people said about the rollout of a service.
+	Hold = wire.Hold
+	// InstanceRecord is the record of one replica.
+	InstanceRecord = wire.Instance
+	// InstancePlan is what becomes of an instance.
+	InstancePlan = wire.InstancePlan
+	// Isolation is how instances that are processes are kept apart; nil from older workers.
+	Isolation = wire.Isolation
+	// JobRun is one run of a job in one cluster.
+	JobRun = wire.JobRun
+	// JobTry is how far one instance of a job is.
+	JobTry = wire.JobTry
+	// JobView is how far a job is.
+	JobView = wire.JobView
+	// Lease is what the cluster has of the service network; on the first page.
+	Lease = wire.Lease
+	// LocalChange says what an operator changed at a site about one service.
+	LocalChange = wire.LocalChange
+	// LogTime says when the bytes of a log from Offset on were written.
+	LogTime = wire.LogTime
+	// Move of an instance to another worker that goes on, or that failed.
+	Move = wire.Move
+	// NamespaceShare is the dominant share of a namespace in a cluster: the largest of its parts of what
+	// the ready workers have of a resource, by what is reserved.
+	NamespaceShare = wire.NamespaceShare
+	// NetPeer is the path to one other worker.
+	NetPeer = wire.NetPeer
+	// NetworkInfo is what a worker says about its part in the service network.
+	NetworkInfo = wire.NetworkInfo
+	// NetworkNeed is what a cluster needs of the service network in all: what its workers have, what
+	// rests, and what workers wait for.
+	NetworkNeed = wire.NetworkNeed
+	// NetworkView is the service network of a root, and how much of it is given.
+	NetworkView = wire.NetworkView
+	// Placement names where an incarnation was put.
+	Placement = wire.Placement
+	// PlanSite is a cluster that has a part in a plan.
+	PlanSite = wire.PlanSite
+	// PluginCall is a question to a plugin, and how it ended.
+	PluginCall = wire.PluginCall
+	// PluginIdentity is a key that has joined as a plugin.
+	PluginIdentity = wire.PluginIdentity
+	// PriorityUse is what instances of one priority reserve together.
+	PriorityUse = wire.PriorityUse
+	// ProfileNode is a worker in a profile.
+	ProfileNode = wire.ProfileNode
+	// Program is a build of verge for one kind of machine.
+	Program = wire.Program
+	// Recovered notes that an application, or a part of it, was not in the data directory that a root
+	// recovers from: clusters had it.
+	Recovered = wire.Recovered
+	// RecoveryPeer is one of those that a restored tier asks.
+	RecoveryPeer = wire.RecoveryPeer
+	// Relay is a node that forwards packets between workers which cannot reach each other.
+	Relay = wire.Relay
+	// ReplicaDemand is what a worker's router knows of one replica.
+	ReplicaDemand = wire.ReplicaDemand
+	// Rev counts the versions of something: greater is later.
+	Rev = wire.Rev
+	// RolloutReport says how far a cluster is in bringing a service to another revision.
+	RolloutReport = wire.RolloutReport
+	// RolloutSide is how the instances of one revision have answered requests over HTTP.
+	RolloutSide = wire.RolloutSide
+	// RoomAsk is since when an instance is to make room, and for what.
+	RoomAsk = wire.RoomAsk
+	// RouteEndpoint is one endpoint of a RouteReport.
+	RouteEndpoint = wire.RouteEndpoint
+	// ScaleDecision is what a cluster decided in one epoch about how many instances of a service run, for
+	// the requests that enter at its workers, and from what.
+	ScaleDecision = wire.ScaleDecision
+	// SecretHeld is which value of a secret an instance has.
+	SecretHeld = wire.SecretHeld
+	// ServicePlan is what becomes of a service.
+	ServicePlan = wire.ServicePlan
+	// ServiceRollout is one service of a RolloutView.
+	ServiceRollout = wire.ServiceRollout
+	// ServiceShort is what a cluster lacks of one service whose requests decide how many of it run: a
+	// number and a reason, nothing of any single worker.
+	ServiceShort = wire.ServiceShort
+	// ServiceView is one service of an AppView.
+	ServiceView = wire.ServiceView
+	// Site is what the operator says about the cluster as a whole.
+	Site = wire.Site
+	// SnapshotRecord is what is stored about a snapshot of a named volume beside the object that it is in.
+	SnapshotRecord = wire.Snapshot
+	// Spread describes how an amount that is free (in the unit of its resource) is distributed over
+	// workers: 〈sum, mean, standard deviation, maximum〉.
+	Spread = wire.Spread
+	// State is the state of an instance.
+	State = wire.State
+	// Tally counts its restarts in all clusters that have been heard, and the changes that the serving
+	// tier has applied.
+	Tally = wire.Tally
+	// TallySince is what was counted since a moment.
+	TallySince = wire.TallySince
+	// Terminal gives the program a terminal.
+	Terminal = wire.Terminal
+	// Transition is one step of an instance's history.
+	Transition = wire.Transition
+	// UpgradeWorker is how far a worker is in an upgrade.
+	UpgradeWorker = wire.UpgradeWorker
+	// Use of cpu in millicores, of memory in bytes, and processes and threads.
+	Use = wire.Use
+	// VolumeMove is a move of the named volumes of an instance to another worker of its cluster; or a
+	// snapshot of one of them, or its return to one.
+	VolumeMove = wire.VolumeMove
+	// VolumeObject is a named volume, packed, in the object store of a cluster.
+	VolumeObject = wire.VolumeObject
+	// VolumeWork is what is to be done with the named volumes of an instance that an order stops.
+	VolumeWork = wire.VolumeWork
+	// VolumesEnded is how a VolumeMove ended.
+	VolumesEnded = wire.VolumesEnded
+	// WorkerInfo is what a worker says about itself when it connects and when that changes.
+	WorkerInfo = wire.WorkerInfo
+)
