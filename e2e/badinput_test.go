@@ -55,7 +55,7 @@ func (w *world) badDescriptors(t *testing.T) {
 		"impossible size":    {head + "    replicas: 1000000\n", []string{":5:15", "services.main.replicas", "10000"}},
 		"missing reference":  {head + "    args: ['${VERGE_NOBODY_ADDR}']\n", []string{":5:", "services.main.args", "VERGE_NOBODY_ADDR"}},
 		"missing port":       {head + "    ports: [{name: a}]\n    readiness: {tcp: {port: b}}\n", []string{":6:", "services.main.readiness", "b"}},
-		"the same twice":     {head + "---\n" + head, []string{":5", "twice"}},
+		"the same twice":     {head + "---\n" + head, []string{":5", "the same application"}},
 		"2 MiB":              {"# " + strings.Repeat("x", 2<<20) + "\n" + head, []string{"1 MiB"}},
 		"binary rubbish":     {string(noise), []string{"is not "}},
 		"bytes of no text":   {"a: \xff\xfe\xfd", []string{":1:4", "UTF-8"}},

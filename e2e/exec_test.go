@@ -171,7 +171,7 @@ func execEndsWithEngine(t *testing.T, w *world) {
 		t.Fatal(err)
 	}
 	_ = c.cmd.Wait() // its exit code is looked at
-	if code := c.cmd.ProcessState.ExitCode(); code != 255 || !strings.Contains(c.err.String(), "the engine of its worker has ended") {
+	if code := c.cmd.ProcessState.ExitCode(); code != 255 || !strings.Contains(c.err.String(), "the engine of its worker ended") {
 		t.Errorf("exit %d: %s", code, c.err.String())
 	}
 	eventually(t, 5*time.Second, "the program is gone", func() error { return gone(pid) })
