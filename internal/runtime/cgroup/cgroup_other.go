@@ -4,6 +4,7 @@ package cgroup
 
 import (
 	"context"
+	"os"
 	"syscall"
 )
 
@@ -53,6 +54,9 @@ func (*Group) Path() string { return "" }
 
 // Fork calls fork.
 func (*Group) Fork(_ *syscall.SysProcAttr, fork func() error) error { return fork() }
+
+// Entries opens nothing.
+func (*Group) Entries() ([]*os.File, error) { return nil, nil }
 
 // PIDs returns none.
 func (*Group) PIDs() ([]int, error) { return nil, nil }

@@ -59,6 +59,23 @@ func (g *Group) Fork(attr *syscall.SysProcAttr, fork func() error) error {
 	return fork()
 }
 
+// Entries opens the files through which a process enters the group: by writing 0 to each of
+// them. What it has used before stays with the group that it leaves.
+func (g *Group) Entries() ([]*os.File, error) {
+	var out []*os.File
+	for _, d := range g.dirs {
+		f, err := os.OpenFile(filepath.Join(d.path, "cgroup.procs"), os.O_WRONLY, 0)
+		if err != nil {
+			for _, f := range out {
+				err = errors.Join(err, f.Close())
+			}
+			return nil, fmt.Errorf("open control group: %w", err)
+		}
+		out = append(out, f)
+	}
+	return out, nil
+}
+
 // subPrefix begins the names of groups that Sub makes, so that they are not
 // taken for those of a program.
 const subPrefix = "verge-"

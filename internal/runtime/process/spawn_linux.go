@@ -83,11 +83,11 @@ func start(ctx context.Context, path string, s runtime.Spec, std stdio, g *cgrou
 		fork := func() error { return forkExec(path, s.Command, attr, &pid) }
 		if s.User != nil {
 			fork = func() (err error) {
-				report, err = forkAs(path, s, std, mounts, attr, &pid)
+				report, err = forkAs(path, s, std, g, mounts, attr, &pid)
 				return err
 			}
 		}
-		if g == nil {
+		if g == nil || s.User != nil {
 			return fork()
 		}
 		return g.Fork(attr.Sys, fork)
@@ -145,7 +145,8 @@ func resolveIn(mounts *os.File, s runtime.Spec) (path string, err error) {
 // forkAs starts the program as the user of s, by way of package setpriv: a child that
 // changed its user between fork and exec could be stopped there by any process of that user,
 // and with it the thread of this process that forks, and with that the whole process.
-func forkAs(path string, s runtime.Spec, std stdio, mounts *os.File, attr *syscall.ProcAttr,
+// The child enters g itself, as its own memory is more than some limits of programs.
+func forkAs(path string, s runtime.Spec, std stdio, g *cgroup.Group, mounts *os.File, attr *syscall.ProcAttr,
 	pid *int) (report *os.File, err error) {
 	if mounts == nil { // else the path was found there
 		if err := mayExecute(path, s.User); err != nil {
@@ -159,6 +160,18 @@ func forkAs(path string, s runtime.Spec, std stdio, mounts *os.File, attr *sysca
 		UID: s.User.UID, GID: s.User.GID, LowPorts: s.User.LowPorts, Path: path, Args: s.Command, Dir: s.Dir, Env: s.Env,
 		Mounts: mounts != nil,
 	}
+	var groups []*os.File
+	if g != nil {
+		if groups, err = g.Entries(); err != nil {
+			return nil, err
+		}
+		defer func() {
+			for _, f := range groups {
+				_ = f.Close() // nothing is written through it
+			}
+		}()
+		c.Groups = len(groups)
+	}
 	report, w, err := os.Pipe()
 	if err != nil {
 		return nil, err
@@ -168,6 +181,9 @@ func forkAs(path string, s runtime.Spec, std stdio, mounts *os.File, attr *sysca
 	attr.Files = append(attr.Files, w.Fd())
 	if mounts != nil {
 		attr.Files = append(attr.Files, mounts.Fd())
+	}
+	for _, f := range groups {
+		attr.Files = append(attr.Files, f.Fd())
 	}
 	if err := forkExec(setpriv.Binary, c.Argv(), attr, pid); err != nil {
 		return nil, errors.Join(fmt.Errorf("start as another user: %w", errors.Unwrap(err)), report.Close())

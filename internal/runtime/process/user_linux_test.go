@@ -314,3 +314,32 @@ func TestProbeIsolation(t *testing.T) {
 		t.Errorf("left behind: %q, %v", left, err)
 	}
 }
+
+// The step that becomes the user needs more memory, and more threads, than some programs are
+// allowed: it counts for none of their limits, and the program for all.
+func TestUserHasSmallLimits(t *testing.T) {
+	for _, s := range suites {
+		t.Run(s.Name, func(t *testing.T) {
+			a := newAsUser(t)
+			d, err := s.New(a.base)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer d.(*Driver).Close()
+			spec := a.spec("one", 1_900_000_001, "exec sleep 1000")
+			spec.MemoryLimit = 1 << 20
+			one := mustStart(t, d.(*Driver), spec)
+			defer one.Kill(context.Background())
+			groups := one.Handle().Cgroup
+			if groups == "" {
+				t.Skip("NOT TESTED: no control groups here")
+			}
+			for dir := range strings.SplitSeq(groups, ":") {
+				pids, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
+				if err != nil || len(strings.Fields(string(pids))) != 1 {
+					t.Errorf("%s has the processes %q, %v", dir, pids, err)
+				}
+			}
+		})
+	}
+}

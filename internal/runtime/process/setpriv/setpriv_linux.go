@@ -29,6 +29,9 @@ type Command struct {
 	Env      []string
 	// Mounts: descriptor 4 is the mount namespace to enter.
 	Mounts bool
+	// Groups is how many descriptors follow, of control groups to enter; see cgroup.Entries.
+	// What this step uses, more than some limits allow, counts for none of them.
+	Groups int
 }
 
 // Binary is what to execute as root: this program, whatever its file is called by now.
@@ -39,7 +42,7 @@ const Binary = "/proc/self/exe"
 func (c *Command) Argv() []string {
 	return append([]string{
 		name, strconv.FormatUint(uint64(c.UID), 10), strconv.FormatUint(uint64(c.GID), 10),
-		strconv.FormatBool(c.LowPorts), strconv.FormatBool(c.Mounts), c.Path, c.Dir,
+		strconv.FormatBool(c.LowPorts), strconv.FormatBool(c.Mounts), strconv.Itoa(c.Groups), c.Path, c.Dir,
 	}, c.Args...)
 }
 
@@ -119,24 +122,35 @@ func become(args, env []string) {
 
 // execute returns only errors.
 func execute(args, env []string) error {
-	if len(args) < 7 {
+	if len(args) < 8 {
 		return syscall.EINVAL
 	}
 	uid, err1 := strconv.ParseUint(args[0], 10, 32)
 	gid, err2 := strconv.ParseUint(args[1], 10, 32)
 	low, err3 := strconv.ParseBool(args[2])
 	mounts, err4 := strconv.ParseBool(args[3])
-	if errors.Join(err1, err2, err3, err4) != nil {
+	groups, err5 := strconv.Atoi(args[4])
+	if errors.Join(err1, err2, err3, err4, err5) != nil {
 		return syscall.EINVAL
 	}
-	path, dir, argv := args[4], args[5], args[6:]
+	path, dir, argv := args[5], args[6], args[7:]
+	next := mountsFD
 	if mounts {
 		if err := enterMounts(); err != nil {
 			return err
 		}
+		next++
 	}
 	if err := dropRights(low); err != nil {
 		return err
+	}
+	for fd := next; fd < next+groups; fd++ {
+		if _, err := syscall.Write(fd, []byte("0")); err != nil {
+			return err
+		}
+		if err := syscall.Close(fd); err != nil {
+			return err
+		}
 	}
 	if err := setUser(uintptr(uid), uintptr(gid)); err != nil {
 		return err
