@@ -50,11 +50,9 @@ func blobConfig() server.StreamConfig {
 // blobStore is the durable Blobs of a tier. Its stream is made when the first blob
 // is written: a tier without objects has none, and pays for none.
 type blobStore struct {
-	dir string
-	log *slog.Logger
-	// handles are looked at before each write.
-	handles handles
-	free    func(dir string) (uint64, error) // replaced in tests
+	dir  string
+	log  *slog.Logger
+	free func(dir string) (uint64, error) // replaced in tests
 	// dial makes a connection of its own, so that what is large does not stand
 	// before commits.
 	dial func() (*conn, error)
@@ -136,7 +134,7 @@ func (b *blobStore) room(n int) error {
 	if want := uint64(blobFree + minFree + n); free < want { //nolint:gosec // a length
 		return fmt.Errorf("%w: %d MiB are free under %s, and objects leave %d", ErrFull, free>>20, b.dir, want>>20)
 	}
-	return b.handles.check(b.dir)
+	return checkHandles(b.dir)
 }
 
 // Write implements Blobs.

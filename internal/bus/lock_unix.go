@@ -7,9 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"sync"
 	"syscall"
-	"time"
 
 	"golang.org/x/sys/unix" // fcntl, which package syscall does not offer
 
@@ -47,58 +45,21 @@ func freeBytes(dir string) (uint64, error) {
 // the process is started again.
 const minHandles = 32
 
-// Where there are manyHandles it is not looked up again for looksAgain: whoever writes much
-// would take and give back as many with each write. More are not taken, as others need them.
-const (
-	manyHandles = 2 * minHandles
-	looksAgain  = 50 * time.Millisecond
-)
-
-// handles remembers that there were many.
-type handles struct {
-	mu     sync.Mutex
-	many   time.Time // when there were, zero if there were not
-	looked int       // how often it was looked up
-}
-
-// check says whether new files can be made in dir, and opened by this process.
-func (h *handles) check(dir string) error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	now := time.Now()
-	if !h.many.IsZero() && now.Sub(h.many) < looksAgain {
-		return nil
-	}
-	h.looked++
-	h.many = time.Time{}
-	free, err := freeHandles(dir)
-	if err == nil && free >= manyHandles {
-		h.many = now
-	}
-	return err
-}
-
-// freeHandles is how many files can be made in dir and opened by this process, at most
-// manyHandles; an error where they are too few.
-func freeHandles(dir string) (int, error) {
+// checkHandles says whether new files can be made in dir, and opened by this process.
+func checkHandles(dir string) error {
 	var st syscall.Statfs_t
 	if err := syscall.Statfs(dir, &st); err != nil {
-		return 0, fmt.Errorf("free inodes of %s: %w", dir, err)
+		return fmt.Errorf("free inodes of %s: %w", dir, err)
 	}
 	// Some file systems have no fixed number of inodes and say 0 of 0.
 	//nolint:unconvert // of other types on other systems
-	inodes := uint64(st.Ffree)
-	if st.Files == 0 {
-		inodes = manyHandles
+	if free := uint64(st.Ffree); st.Files > 0 && free < minHandles {
+		return fmt.Errorf("disk under %s has no room for files: %d inodes are free, %d are needed: remove files, writing resumes by itself", dir, free, minHandles)
 	}
-	if inodes < minHandles {
-		return 0, fmt.Errorf("disk under %s has no room for files: %d inodes are free, %d are needed: remove files, writing resumes by itself", dir, inodes, minHandles)
+	if free, err := freeDescriptors(dir, minHandles); err != nil {
+		return fmt.Errorf("this process has no room for open files: %d file descriptors are free, %d are needed: raise its limit (LimitNOFILE of the unit, ulimit -n), writing resumes by itself: %w", free, minHandles, err)
 	}
-	free, err := freeDescriptors(dir, manyHandles)
-	if free < minHandles {
-		return free, fmt.Errorf("this process has no room for open files: %d file descriptors are free, %d are needed: raise its limit (LimitNOFILE of the unit, ulimit -n), writing resumes by itself: %w", free, minHandles, err)
-	}
-	return int(min(inodes, uint64(free))), nil //nolint:gosec // at most manyHandles
+	return nil
 }
 
 // freeDescriptors takes n descriptors, of dir, and gives them back: the kernel does not say

@@ -37,7 +37,6 @@ type store struct {
 	timeline wire.Timeline
 	m        *mirror
 	dir      string
-	handles  handles
 	free     func(dir string) (uint64, error) // replaced in tests
 	patience time.Duration                    // ackTimeout; shorter in tests
 	slack    int                              // cleanSlack; smaller in tests
@@ -246,7 +245,7 @@ func (s *store) checkSpace(n uint64) error {
 	if free < minFree+2*n {
 		return fmt.Errorf("disk under %s is full: %d MiB are free, %d are needed: make room, writing resumes by itself", s.dir, free>>20, (minFree+2*n)>>20)
 	}
-	return s.handles.check(s.dir)
+	return checkHandles(s.dir)
 }
 
 // WriteError implements Store.
