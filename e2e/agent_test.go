@@ -243,7 +243,7 @@ func (w *world) engineDiesDuringExit(t *testing.T) {
 	startedAgain(t, x, job, before[job].pid)
 	eventually(t, 15*time.Second, "the exit code is said to be unknown", func() error {
 		text := w.root.ok("describe", "instance/"+job)
-		if !regexp.MustCompile(`(?m)^Last exit:\s+code unknown`).MatchString(text) {
+		if !regexp.MustCompile(`(?m)^Last exit:\s+exit code unknown`).MatchString(text) {
 			return fmt.Errorf("it says\n%s", text)
 		}
 		return nil

@@ -347,7 +347,7 @@ func (w *world) ports(t *testing.T) {
 	f.stop()
 	wantEqual(t, "exit code", f.cmd.ProcessState.ExitCode(), 0)
 	refused(t, "a port that it has not", verge(t, w.root.contextFile(), "port-forward", "box.one.0", ":22"), "no such port", "http")
-	refused(t, "a port that is taken", verge(t, w.root.contextFile(), "port-forward", "box.one.0", strings.TrimPrefix(w.root.api, "127.0.0.1:")+":http"), "cannot be listened on")
+	refused(t, "a port that is taken", verge(t, w.root.contextFile(), "port-forward", "box.one.0", strings.TrimPrefix(w.root.api, "127.0.0.1:")+":http"), "is not available")
 	refused(t, "an instance that is not there", verge(t, w.root.contextFile(), "port-forward", "box.one.7", ":http"), "no such instance")
 }
 

@@ -22,10 +22,9 @@ services:
 // faulty is what a router does with one of five answers that an instance of its worker has
 // given. Its checks find nothing: they do not go through the router.
 var faulty = []change{
-	{"internal/proxy/fast.go", "\tf.place.outcome(ctx, f.r, x.Response.Status, err)\n",
-		"\tif faultyAnswers.Add(1)%5 == 0 && err == nil {\n\t\terr = errors.New(\"this version breaks one of five\")\n\t}\n\tf.place.outcome(ctx, f.r, x.Response.Status, err)\n"},
-	{"internal/proxy/outcomes.go", "\t\"slices\"\n", "\t\"slices\"\n\t\"sync/atomic\"\n"},
-	{"internal/proxy/outcomes.go", "// isFailure says", "var faultyAnswers atomic.Int64\n\n// isFailure says"},
+	{"internal/proxy/fastpath/fastpath.go", "\tf.place.Outcome(ctx, x.Response.Status, err)\n",
+		"\tif faultyAnswers.Add(1)%5 == 0 && err == nil {\n\t\terr = errors.New(\"this version breaks one of five\")\n\t}\n\tf.place.Outcome(ctx, x.Response.Status, err)\n"},
+	{"internal/proxy/fastpath/fastpath.go", "// Conn is the other driver", "var faultyAnswers atomic.Int64\n\n// Conn is the other driver"},
 }
 
 // TestUpgradeToWhatBreaksRequests brings workers a version that starts, finds everything

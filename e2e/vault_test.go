@@ -173,7 +173,7 @@ func (w *world) holdsSecret(name, current string) {
 func (w *world) secretFileIsExchanged(t *testing.T) {
 	pids := w.pids("vault")
 	r := vergeIn(t, w.root.contextFile(), "another key", "secret", "set", "tls-key", "--from-file", "-")
-	if r.code != 0 || !strings.Contains(r.err, "what runs of vault.main gets it in its files without a restart") {
+	if r.code != 0 || !strings.Contains(r.err, "running instances of vault.main get it in their files without a restart") {
 		t.Errorf("%+v", r)
 	}
 	eventually(t, 20*time.Second, "the file has the new value", func() error {
@@ -224,7 +224,7 @@ func (w *world) startsAloneWithSecrets(t *testing.T) {
 		return nil
 	})
 	w.holdsSecret("db-password", "0/1, others after a restart")
-	w.reason("there is a newer one, which counts from its next start: verge restart instance/" + vaultInstance)
+	w.reason("there is a newer one for its next start: verge restart instance/" + vaultInstance)
 	wantEqual(t, "processes", fmt.Sprint(w.pids("vault")), fmt.Sprint(pids))
 	w.says(firstPassword)
 

@@ -80,7 +80,7 @@ func TestVolumeMoves(t *testing.T) {
 				t.Errorf("%v: %+v", args, r)
 			}
 		}
-		if r := verge(t, w.root.contextFile(), "volume", "move", volume, "--to", to); r.code == 0 || !strings.Contains(r.err, "its cluster, edge") {
+		if r := verge(t, w.root.contextFile(), "volume", "move", volume, "--to", to); r.code == 0 || !strings.Contains(r.err, "moving a volume is done at cluster edge") {
 			t.Errorf("by the root: %+v", r)
 		}
 	})

@@ -44,7 +44,7 @@ func (w *world) pass() *state.Tx {
 	tx := w.m.Begin()
 	p := Network{Signs: "key"}.Pass(tx)
 	p.Lease(w.now)
-	p.Sign(func(l wire.Lease) (wire.SignedLease, error) { return wire.SignedLease{Sig: []byte("s")}, w.fail }, slog.New(slog.DiscardHandler))
+	p.Sign(func(wire.Lease) (wire.SignedLease, error) { return wire.SignedLease{Sig: []byte("s")}, w.fail }, slog.New(slog.DiscardHandler))
 	if _, err := tx.Encode(); err != nil {
 		w.Fatal(err)
 	}
