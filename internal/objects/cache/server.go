@@ -23,7 +23,7 @@ const (
 	headerTimeout = 5 * time.Second
 	idleTimeout   = 30 * time.Second
 	maxHeader     = 16 << 10
-	transferStall     = 30 * time.Second
+	transferStall = 30 * time.Second
 )
 
 // Putter takes what instances put.
