@@ -280,7 +280,7 @@ func (a *app) await(ctx context.Context, c *client.Client, r wire.ApplyResult, t
 			next: "apply another one; this one is retried meanwhile: verge describe application/" + r.Name,
 		}}
 	case errors.Is(err, errTimeout):
-		why = "after " + api.Duration(timeout).String()
+		why = timedOut(timeout, last, steps.calm())
 	case errors.Is(err, context.Canceled):
 		why = "the wait was interrupted"
 	default:
@@ -291,6 +291,15 @@ func (a *app) await(ctx context.Context, c *client.Client, r wire.ApplyResult, t
 		why:  why + missingParts(last),
 		next: "it continues without this command; see: verge describe application/" + r.Name,
 	}}
+}
+
+// timedOut says why a wait has run out. Where all is ready it waited for calm.
+func timedOut(timeout time.Duration, v *wire.AppView, calm bool) string {
+	why := "after " + api.Duration(timeout).String()
+	if v != nil && v.Holds && !calm {
+		why += ": all of it is ready for moments, and instances are restarted again and again"
+	}
+	return why
 }
 
 // errFailed ends a wait for what has failed.

@@ -29,3 +29,22 @@ func TestAMomentBetweenRestartsIsNoSuccess(t *testing.T) {
 		}
 	}
 }
+
+// Who waited for instances that restart again and again is told so.
+func TestTimedOut(t *testing.T) {
+	ready := &wire.AppView{Holds: true}
+	for name, c := range map[string]struct {
+		v    *wire.AppView
+		calm bool
+		want string
+	}{
+		"not ready":   {&wire.AppView{}, false, "after 2m"},
+		"not heard":   {nil, true, "after 2m"},
+		"restarts":    {ready, false, "after 2m: all of it is ready for moments, and instances are restarted again and again"},
+		"ready since": {ready, true, "after 2m"},
+	} {
+		if got := timedOut(2*time.Minute, c.v, c.calm); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}

@@ -114,7 +114,7 @@ func (a *app) watch(ctx context.Context, watch watcher, kinds string, tell func(
 		}
 		switch {
 		case ctx.Err() != nil:
-			return nil //nolint:nilerr // the user has seen enough
+			return nil // the user has seen enough
 		case err != nil:
 			return err
 		}

@@ -41,6 +41,12 @@ var measures = []measure{
 	{"words", 0, "use the field's word for its exported names", ownWords},
 }
 
+// exempt are packages that a measure leaves out, with the reason.
+var exempt = map[string]string{
+	"lines internal/cli": "a command is a file, and new ones need room",
+	"knot internal/cli":  "what all commands share names the commands, and they use it",
+}
+
 func (f *file) generated() bool {
 	return strings.HasPrefix(f.src, "// Code generated") || ast.IsGenerated(f.ast)
 }
@@ -232,7 +238,6 @@ func knot(pkg []*file) int {
 	for _, f := range pkg {
 		to := map[string]bool{}
 		// With objects resolved, what stays unresolved in a file is declared elsewhere.
-		//nolint:staticcheck // go/types would have to load the whole module
 		if tree, err := parser.ParseFile(token.NewFileSet(), f.path, f.src, 0); err == nil {
 			for _, id := range tree.Unresolved {
 				to[names[id.Name]] = true
@@ -300,6 +305,9 @@ func measured(files []*file) map[string]int {
 	out := map[string]int{}
 	for dir, pkg := range pkgs {
 		for _, m := range measures {
+			if exempt[m.name+" "+dir] != "" {
+				continue
+			}
 			if n := m.of(pkg); n > m.limit {
 				out[m.name+" "+dir] = n
 			}

@@ -32,7 +32,7 @@ func isSetting(f *pflag.Flag) bool {
 	return f != nil && f.Name != "help" && f.Name != configFlag && f.Name != "output"
 }
 
-// configFile is the main file of a role where none is named: it need not exist.
+// ConfigFile is the main file of a role where none is named: it need not exist.
 func (l *Line) ConfigFile(role string) string {
 	if l.ConfigDir != "" {
 		return filepath.Join(l.ConfigDir, role+".yaml")
