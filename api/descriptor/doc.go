@@ -13,6 +13,9 @@
 //  5. Input is bounded before it is parsed: api.MaxDescriptorBytes, depth, aliases.
 //  6. Scaled, Suspended and InNamespace change one thing in the text and keep the rest, comments too,
 //     where that can be done; what counts is that the result parses as wanted.
+//
+// It has 3,000 lines and is one thing, a parser: each file checks one part of a descriptor and adds
+// to the same list of complaints. Only the edits of promise 6 could stand by themselves.
 package descriptor
 
 //go:generate go test -run TestReferencePage -update .

@@ -10,4 +10,6 @@
 //  2. The interface only grows: server/openapi_test.go compares it with what was published.
 //  3. A tier implements the groups that it serves, and says of all other operations where
 //     they are served (Referrals).
+//
+// It has 2,600 lines and is one thing, a list: the endpoints with their types, by groups.
 package rest

@@ -12,4 +12,7 @@
 //
 // Nothing is read but the file, what it names below its folder, and the variables passed in.
 // A value that is named like a secret becomes a secret of the namespace, by name only.
+//
+// It has 2,600 lines and is one thing: every file of it turns one part of a compose service into
+// fields of the same draft, and reports what has no counterpart in the same list.
 package compose

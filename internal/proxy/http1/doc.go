@@ -15,4 +15,7 @@
 //     of bufferSize, unless the head of a response needs more (at most maxResponse),
 //     or a body of at most 64 KiB that may have to be sent again (Exchange.Gather).
 //  5. Nothing is allocated for a request in the common case.
+//
+// It has 3,700 lines and is one thing: the parser, the relay of bodies and the limits work on the
+// same two buffers of a connection, which is what promises 4 and 5 hang on.
 package http1
