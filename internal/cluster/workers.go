@@ -210,6 +210,7 @@ func (c *core) takeInfo(ctx context.Context, w *state.Worker, raw json.RawMessag
 // keepWorker stores what is known of a worker. The mutex is held.
 func (c *core) keepWorker(ctx context.Context, name string, rec state.WorkerRecord, also ...bus.Op) error {
 	t := c.m.begin()
+	t.Now = time.Now() // from when a worker that is new has time to report
 	state.WorkerTable.Put(t.Rows, name, &rec)
 	return c.keeper.Whole(ctx, t, also...)
 }
