@@ -1,8 +1,6 @@
 package cluster
 
-import (
-	"time"
-)
+import "time"
 
 // unwritten tells, once, what could not be stored; nil: nothing is left of it. The mutex is
 // held.

@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"iter"
 	"maps"
@@ -46,23 +45,6 @@ func Append[T any](group *[]bus.Op, key string, v *T) error {
 		*group = append(*group, op)
 	}
 	return err
-}
-
-// AppendEach adds a group of one Op for each record of m, in order of the keys. One that
-// cannot be written is taken out of m, so that it stays as it is stored; the error tells of
-// all of these, and the others are in groups all the same.
-func AppendEach[T any](groups *[][]bus.Op, prefix string, m map[string]*T) error {
-	var bad []error
-	for _, key := range SortedKeys(m) {
-		op, err := Op(prefix+key, m[key])
-		if err != nil {
-			delete(m, key)
-			bad = append(bad, err)
-			continue
-		}
-		*groups = append(*groups, []bus.Op{op})
-	}
-	return errors.Join(bad...)
 }
 
 // Commit writes groups in as few commits as their number and size allow, never

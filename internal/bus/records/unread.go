@@ -66,17 +66,6 @@ func (u Unread) String() string {
 	return fmt.Sprintf("stored record %s cannot be read (%.200v): %s. To mend it, %s", u.Key, u.Err, then, remedy)
 }
 
-// FateOf is the fate of the longest prefix of key; Holds where there is none.
-func FateOf(key string, fates map[string]Fate) Fate {
-	best, fate := -1, Holds
-	for prefix, f := range fates {
-		if len(prefix) > best && strings.HasPrefix(key, prefix) {
-			best, fate = len(prefix), f
-		}
-	}
-	return fate
-}
-
 // Worst puts those first that matter most.
 func Worst(list []Unread) []Unread {
 	list = slices.Clone(list)

@@ -54,10 +54,10 @@ func TestLoadInto(t *testing.T) {
 }
 
 func TestWhatIsSaidOfRecords(t *testing.T) {
-	fates := map[string]Fate{"a.": Aside, "a.b.": Again, "s.": Stops}
+	kinds := []Kind{{Prefix: "a.", Fate: Aside}, {Prefix: "a.b.", Fate: Again}, {Prefix: "s.", Fate: Stops}}
 	var list []Unread
 	for _, key := range []string{"a.1", "a.b.1", "s.1", "other"} {
-		list = append(list, Unread{key, FateOf(key, fates), errors.New("it is cut off")})
+		list = append(list, Unread{key, KindOf(key, kinds).Fate, errors.New("it is cut off")})
 	}
 	if err := Stopped(list); err == nil || !strings.Contains(err.Error(), "s.1") || strings.Contains(err.Error(), "other") {
 		t.Error(err)
