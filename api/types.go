@@ -37,6 +37,11 @@ func (a *Application) ServiceNames() []string {
 }
 
 // Service is one part of an application, run as one or more instances.
+//
+// It has a field for each key of the descriptor, in the order in which they are printed. Embedded
+// parts would keep that, but neither literals nor error messages could name a field without the
+// part that it is in, and a plugin or an importer that fills a Service would have to know a
+// structure which the descriptor does not have.
 type Service struct {
 	// Runtime that runs an instance: "process", "container" or "wasm". Left out, it
 	// follows from what the service brings: an image, a module, or neither.

@@ -17,8 +17,10 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/client"
+	"github.com/verge-edge/verge/internal/apiv1"
 	"github.com/verge-edge/verge/internal/rest/resttest"
 	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 // Every operation of the client reaches the backend's operation of the same
@@ -26,17 +28,23 @@ import (
 func TestClientMirrorsBackend(t *testing.T) {
 	at := time.Date(2025, 1, 2, 3, 4, 5, 6000, time.UTC)
 	f := &resttest.Fake{
-		Apps:         []wire.AppView{{Name: "a", Revision: 3, Created: at, Services: []wire.ServiceView{{Name: "s", Wanted: 2}}}},
-		InstanceList: []wire.InstanceView{{Instance: wire.Instance{V: 1, ID: "a.s.0", App: "a", Service: "s", State: wire.Running, History: []wire.Transition{{To: wire.Running, At: at}}}, Source: "root", AgeSeconds: 1.5}},
-		ClusterList:  []wire.ClusterView{{Name: "edge", Aggregate: &wire.Aggregate{Workers: 2, Reflects: wire.Rev{Inc: "x", N: 1 << 60}}}},
-		WorkerList:   []wire.WorkerView{{WorkerInfo: wire.WorkerInfo{Name: "w1"}, Cluster: "edge", Status: "ready"}},
-		EntryLists:   map[string][]wire.EntryView{"edge/w1": {{App: "a", Service: "s", Port: "http", Addr: "127.0.0.1:20000", Problem: "p"}}},
-		EventList:    []wire.Event{{Seq: 1, At: at, What: "x"}, {Seq: 2, At: at, What: "y"}},
-		State:        wire.StatusView{Role: "root", Name: "r", Started: at},
-		Explanations: map[string]wire.Explanation{"a.s.0": {Instance: "a.s.0", Notes: []string{"n"}}},
-		LogText:      map[string]string{"a.s.0": "one\ntwo\nthree\n"},
-		ApplyAnswer:  wire.ApplyResult{Name: "a", Revision: 4, Change: "updated", Warnings: []string{"w"}},
-		TokenAnswer:  wire.TokenReply{Token: "t", Expires: at},
+		ApplicationData: resttest.ApplicationData{
+			Apps:         []apiv1.AppView{{Name: "a", Revision: 3, Created: at, Services: []apiv1.ServiceView{{Name: "s", Wanted: 2}}}},
+			Explanations: map[string]apiv1.Explanation{"a.s.0": {Instance: "a.s.0", Notes: []string{"n"}}},
+			ApplyAnswer:  apiv1.ApplyResult{Name: "a", Revision: 4, Change: "updated", Warnings: []string{"w"}},
+		},
+		InstanceData: resttest.InstanceData{
+			InstanceList: []apiv1.InstanceView{{Instance: wire.Instance{V: 1, ID: "a.s.0", App: "a", Service: "s", State: wire.Running, History: []wire.Transition{{To: wire.Running, At: at}}}, Source: "root", AgeSeconds: 1.5}},
+			LogText:      map[string]string{"a.s.0": "one\ntwo\nthree\n"},
+		},
+		NodeData: resttest.NodeData{
+			ClusterList: []apiv1.ClusterView{{Name: "edge", Aggregate: &wire.Aggregate{Workers: 2, Reflects: wire.Rev{Inc: "x", N: 1 << 60}}}},
+			WorkerList:  []rpc.WorkerView{{WorkerInfo: wire.WorkerInfo{Name: "w1"}, Cluster: "edge", Status: "ready"}},
+			EntryLists:  map[string][]rpc.EntryView{"edge/w1": {{App: "a", Service: "s", Port: "http", Addr: "127.0.0.1:20000", Problem: "p"}}},
+		},
+		EventList: []apiv1.Event{{Seq: 1, At: at, What: "x"}, {Seq: 2, At: at, What: "y"}},
+		State:     apiv1.StatusView{Role: "root", Name: "r", Started: at},
+		UserData:  resttest.UserData{TokenAnswer: apiv1.TokenReply{Token: "t", Expires: at}},
 	}
 	_, _, admin := resttest.Serve(t, f, nil)
 	c := newClient(t, admin)
@@ -54,7 +62,7 @@ func TestClientMirrorsBackend(t *testing.T) {
 	list, err := c.Instances.List(ctx, "a", "s")
 	check("instances", f.InstanceList, list, err)
 	list, err = c.Instances.List(ctx, "b", "")
-	check("instances of b", []wire.InstanceView{}, list, err)
+	check("instances of b", []apiv1.InstanceView{}, list, err)
 	inst, err := c.Instances.Get(ctx, "a.s.0")
 	check("instance", f.InstanceList[0], inst, err)
 	clusters, err := c.Clusters.List(ctx)
@@ -66,18 +74,18 @@ func TestClientMirrorsBackend(t *testing.T) {
 	_, err = c.Workers.Entries(ctx, "edge", "w2")
 	wantProblem(t, err, "not-found", "no such worker: edge/w2")
 	page, err := c.Events.After(ctx, 1, 0)
-	check("events", wire.EventPage{Events: f.EventList[1:], After: 2}, page, err)
+	check("events", apiv1.EventPage{Events: f.EventList[1:], After: 2}, page, err)
 	status, err := c.System.Status(ctx)
 	check("status", f.State, status, err)
 	ex, err := c.Instances.Explain(ctx, "a.s.0")
 	check("explain", f.Explanations["a.s.0"], ex, err)
-	chunk, err := c.Instances.Logs(ctx, "a.s.0", wire.LogAsk{Offset: -2, Max: 5})
-	check("logs", wire.LogChunk{Data: []byte("two\nt"), Next: 9}, chunk, err)
+	chunk, err := c.Instances.Logs(ctx, "a.s.0", rpc.LogAsk{Offset: -2, Max: 5})
+	check("logs", rpc.LogChunk{Data: []byte("two\nt"), Next: 9}, chunk, err)
 	result, err := c.Applications.Apply(ctx, []byte("x"), true)
 	check("apply", f.ApplyAnswer, result, err)
-	token, err := c.Tokens.Create(ctx, wire.TokenRequest{Kind: "cluster", Cluster: "edge", TTLSeconds: 60})
+	token, err := c.Tokens.Create(ctx, apiv1.TokenRequest{Kind: "cluster", Cluster: "edge", TTLSeconds: 60})
 	check("token", f.TokenAnswer, token, err)
-	check("token request", []wire.TokenRequest{{Kind: "cluster", Cluster: "edge", TTLSeconds: 60}}, f.TokenRequests, nil)
+	check("token request", []apiv1.TokenRequest{{Kind: "cluster", Cluster: "edge", TTLSeconds: 60}}, f.TokenRequests, nil)
 	version, err := c.System.Version(ctx)
 	check("version", "v-test", version.Version, err)
 	if err := c.Applications.Delete(ctx, "a"); err != nil {
@@ -221,7 +229,7 @@ func TestWatchEndsWithItsLoop(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	for e, err := range c.Watch(ctx, client.WatchInstances) {
-		if err != nil || e.Type != wire.WatchBegin {
+		if err != nil || e.Type != apiv1.WatchBegin {
 			t.Errorf("got %+v, %v", e, err)
 		}
 		cancel()

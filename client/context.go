@@ -16,6 +16,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/verge-edge/verge/internal/atomicfile"
+	"github.com/verge-edge/verge/internal/tlsconf"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -107,7 +108,8 @@ func (e Context) tlsConfig() (*tls.Config, error) {
 	if err := e.validate(); err != nil {
 		return nil, wire.Problemf(0, "bad-context", remedy, "the context cannot be used", "%s: %v", e.Name, err)
 	}
-	conf := &tls.Config{MinVersion: tls.VersionTLS13, ServerName: e.ServerName}
+	conf := tlsconf.Internal()
+	conf.ServerName = e.ServerName
 	if e.CA != "" {
 		conf.RootCAs = x509.NewCertPool()
 		if !conf.RootCAs.AppendCertsFromPEM([]byte(e.CA)) {

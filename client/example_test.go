@@ -11,7 +11,7 @@ import (
 
 	"github.com/verge-edge/verge/client"
 	"github.com/verge-edge/verge/internal/rest/resttest"
-	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 // The examples ask a server made of plain data; a program begins as Example does.
@@ -64,7 +64,7 @@ func ExampleProblem() {
 }
 
 func ExampleClient_Watch() {
-	c, ctx, end := begin(&resttest.Fake{InstanceList: []client.Instance{{Instance: client.InstanceRecord{ID: "shop.web.0"}}}})
+	c, ctx, end := begin(&resttest.Fake{InstanceData: resttest.InstanceData{InstanceList: []client.Instance{{Instance: client.InstanceRecord{ID: "shop.web.0"}}}}})
 	defer end()
 	for e, err := range c.Watch(ctx, client.WatchInstances, client.WatchWorkers) {
 		check(err)
@@ -81,8 +81,10 @@ func ExampleClient_Watch() {
 
 func ExampleApplications() {
 	c, ctx, end := begin(&resttest.Fake{
-		ApplyAnswer: client.ApplyResult{Name: "shop", Revision: 1, Change: "created"},
-		Apps:        []client.Application{{Name: "shop", Holds: true}},
+		ApplicationData: resttest.ApplicationData{
+			ApplyAnswer: client.ApplyResult{Name: "shop", Revision: 1, Change: "created"},
+			Apps:        []client.Application{{Name: "shop", Holds: true}},
+		},
 	})
 	defer end()
 	r, err := c.Applications.Apply(ctx, []byte("application: shop\nservices: {web: {command: [serve]}}\n"), false)
@@ -98,8 +100,10 @@ func ExampleApplications() {
 
 func ExampleServices() {
 	c, ctx, end := begin(&resttest.Fake{
-		Apps:        []client.Application{{Name: "shop", Services: []client.ServiceView{{Name: "web", Wanted: 1}}}},
-		ApplyAnswer: client.ApplyResult{Name: "shop", Change: "updated"},
+		ApplicationData: resttest.ApplicationData{
+			Apps:        []client.Application{{Name: "shop", Services: []client.ServiceView{{Name: "web", Wanted: 1}}}},
+			ApplyAnswer: client.ApplyResult{Name: "shop", Change: "updated"},
+		},
 	})
 	defer end()
 	r, err := c.Services.Scale(ctx, "shop", "web", 3)
@@ -109,7 +113,7 @@ func ExampleServices() {
 }
 
 func ExampleRollouts() {
-	c, ctx, end := begin(&resttest.Fake{RolloutAnswer: client.Rollout{Name: "shop", Services: []client.ServiceRollout{{Name: "web", Phase: "rolling"}}}})
+	c, ctx, end := begin(&resttest.Fake{ApplicationData: resttest.ApplicationData{RolloutAnswer: client.Rollout{Name: "shop", Services: []client.ServiceRollout{{Name: "web", Phase: "rolling"}}}}})
 	defer end()
 	r, err := c.Rollouts.Pause(ctx, "shop", client.RolloutRequest{Service: "web"})
 	check(err)
@@ -119,8 +123,10 @@ func ExampleRollouts() {
 
 func ExampleJobs() {
 	c, ctx, end := begin(&resttest.Fake{
-		Apps:      []client.Application{{Name: "shop", Services: []client.ServiceView{{Name: "report"}}}},
-		JobAnswer: client.JobResult{N: 4},
+		ApplicationData: resttest.ApplicationData{
+			Apps:      []client.Application{{Name: "shop", Services: []client.ServiceView{{Name: "report"}}}},
+			JobAnswer: client.JobResult{N: 4},
+		},
 	})
 	defer end()
 	r, err := c.Jobs.Do(ctx, "shop", "report", client.JobRequest{Action: "run"})
@@ -130,7 +136,7 @@ func ExampleJobs() {
 }
 
 func ExampleProfiles() {
-	c, ctx, end := begin(&resttest.Fake{Apps: []client.Application{{Name: "shop"}}})
+	c, ctx, end := begin(&resttest.Fake{ApplicationData: resttest.ApplicationData{Apps: []client.Application{{Name: "shop"}}}})
 	defer end()
 	const run = "a-random-key"
 	_, err := c.Profiles.Start(ctx, "shop", "web", client.ProfileLoad{Key: run})
@@ -143,8 +149,10 @@ func ExampleProfiles() {
 
 func ExampleInstances() {
 	c, ctx, end := begin(&resttest.Fake{
-		InstanceList: []client.Instance{{Instance: client.InstanceRecord{ID: "shop.web.0", App: "shop", Service: "web", Worker: "w1"}}},
-		LogText:      map[string]string{"shop.web.0": "listening\n"},
+		InstanceData: resttest.InstanceData{
+			InstanceList: []client.Instance{{Instance: client.InstanceRecord{ID: "shop.web.0", App: "shop", Service: "web", Worker: "w1"}}},
+			LogText:      map[string]string{"shop.web.0": "listening\n"},
+		},
 	})
 	defer end()
 	list, err := c.Instances.List(ctx, "shop", "web")
@@ -164,12 +172,14 @@ func ExampleInstances() {
 
 func ExampleExec() {
 	c, ctx, end := begin(&resttest.Fake{
-		InstanceList: []client.Instance{{Instance: client.InstanceRecord{ID: "shop.web.0"}}},
-		ExecStep: func(_ context.Context, q wire.ExecAsk) (wire.ExecAnswer, error) {
-			if q.Output != nil {
-				return wire.ExecAnswer{Output: &client.ExecOutput{Stdout: []byte("hello\n")}}, nil
-			}
-			return wire.ExecAnswer{Session: "s.edge.w1.shop.web.0"}, nil
+		InstanceData: resttest.InstanceData{
+			InstanceList: []client.Instance{{Instance: client.InstanceRecord{ID: "shop.web.0"}}},
+			ExecStep: func(_ context.Context, q rpc.ExecAsk) (rpc.ExecAnswer, error) {
+				if q.Output != nil {
+					return rpc.ExecAnswer{Output: &client.ExecOutput{Stdout: []byte("hello\n")}}, nil
+				}
+				return rpc.ExecAnswer{Session: "s.edge.w1.shop.web.0"}, nil
+			},
 		},
 	})
 	defer end()
@@ -194,7 +204,7 @@ func ExampleEvents() {
 }
 
 func ExampleClusters() {
-	c, ctx, end := begin(&resttest.Fake{ClusterList: []client.Cluster{{Name: "edge"}}})
+	c, ctx, end := begin(&resttest.Fake{NodeData: resttest.NodeData{ClusterList: []client.Cluster{{Name: "edge"}}}})
 	defer end()
 	cordon, err := c.Clusters.Cordon(ctx, "edge", client.CordonRequest{Reason: "moving house", Drain: true})
 	check(err)
@@ -203,7 +213,7 @@ func ExampleClusters() {
 }
 
 func ExampleWorkers() {
-	c, ctx, end := begin(&resttest.Fake{WorkerList: []client.Worker{{Cluster: "edge", WorkerInfo: client.WorkerInfo{Name: "w1"}, Status: "ready"}}})
+	c, ctx, end := begin(&resttest.Fake{NodeData: resttest.NodeData{WorkerList: []client.Worker{{Cluster: "edge", WorkerInfo: client.WorkerInfo{Name: "w1"}, Status: "ready"}}}})
 	defer end()
 	list, err := c.Workers.List(ctx)
 	check(err)
@@ -216,7 +226,7 @@ func ExampleWorkers() {
 
 func ExampleVolumes() {
 	data := client.VolumeRef{Namespace: "default", Instance: "shop.db.0", Name: "data"}
-	c, ctx, end := begin(&resttest.Fake{VolumeList: []client.Volume{{Cluster: "edge", Worker: "w1", VolumeRef: data, InUse: true}}})
+	c, ctx, end := begin(&resttest.Fake{StorageData: resttest.StorageData{VolumeList: []client.Volume{{Cluster: "edge", Worker: "w1", VolumeRef: data, InUse: true}}}})
 	defer end()
 	check(c.Volumes.Move(ctx, "edge", "w1", data, client.VolumeMoveRequest{To: "w2"}))
 	list, err := c.Volumes.List(ctx, "edge", "w2")
@@ -271,7 +281,7 @@ func ExampleObjects() {
 }
 
 func ExampleUsers() {
-	c, ctx, end := begin(&resttest.Fake{TokenAnswer: client.TokenReply{Token: "shown once"}})
+	c, ctx, end := begin(&resttest.Fake{UserData: resttest.UserData{TokenAnswer: client.TokenReply{Token: "shown once"}}})
 	defer end()
 	r, err := c.Users.Create(ctx, client.UserRequest{Name: "bob", Roles: client.Roles{Namespaces: map[string]string{"shop": "developer"}}})
 	check(err)
@@ -280,7 +290,7 @@ func ExampleUsers() {
 }
 
 func ExampleTokens() {
-	c, ctx, end := begin(&resttest.Fake{TokenAnswer: client.TokenReply{Token: "shown once"}})
+	c, ctx, end := begin(&resttest.Fake{UserData: resttest.UserData{TokenAnswer: client.TokenReply{Token: "shown once"}}})
 	defer end()
 	r, err := c.Tokens.Create(ctx, client.TokenRequest{Kind: "worker", TTLSeconds: 3600})
 	check(err)
@@ -289,7 +299,7 @@ func ExampleTokens() {
 }
 
 func ExamplePlugins() {
-	c, ctx, end := begin(&resttest.Fake{PluginList: []client.Plugin{{Name: "spread", Cluster: "edge"}}})
+	c, ctx, end := begin(&resttest.Fake{NodeData: resttest.NodeData{PluginList: []client.Plugin{{Name: "spread", Cluster: "edge"}}}})
 	defer end()
 	list, err := c.Plugins.List(ctx)
 	check(err)
@@ -298,7 +308,7 @@ func ExamplePlugins() {
 }
 
 func ExampleUpgrades() {
-	c, ctx, end := begin(&resttest.Fake{UpgradeAnswer: client.Upgrade{State: "paused"}})
+	c, ctx, end := begin(&resttest.Fake{NodeData: resttest.NodeData{UpgradeAnswer: client.Upgrade{State: "paused"}}})
 	defer end()
 	u, err := c.Upgrades.Change(ctx, "pause", client.UpgradeAction{})
 	check(err)
@@ -307,7 +317,7 @@ func ExampleUpgrades() {
 }
 
 func ExampleMetrics() {
-	c, ctx, end := begin(&resttest.Fake{InstanceTops: []client.InstanceMetrics{{ID: "shop.web.0"}}})
+	c, ctx, end := begin(&resttest.Fake{MetricData: resttest.MetricData{InstanceTops: []client.InstanceMetrics{{ID: "shop.web.0"}}}})
 	defer end()
 	list, err := c.Metrics.Instances(ctx, "shop")
 	check(err)
@@ -316,7 +326,7 @@ func ExampleMetrics() {
 }
 
 func ExampleLocalChanges() {
-	c, ctx, end := begin(&resttest.Fake{Local: client.LocalView{Changes: []client.LocalChange{{App: "shop", Service: "web"}}}})
+	c, ctx, end := begin(&resttest.Fake{ApplicationData: resttest.ApplicationData{Local: client.LocalView{Changes: []client.LocalChange{{App: "shop", Service: "web"}}}}})
 	defer end()
 	check(c.LocalChanges.Drop(ctx, "shop", "web"))
 	l, err := c.LocalChanges.List(ctx)

@@ -1,9 +1,11 @@
 package client
 
 import (
+	"github.com/verge-edge/verge/internal/apiv1"
 	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/rest/transport"
 	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 // Problem is what went wrong: what, where and why, and what to do next. Code is stable. Status
@@ -21,174 +23,174 @@ const (
 // What operations answer.
 type (
 	// Application is an application and how far it is.
-	Application = wire.AppView
+	Application = apiv1.AppView
 	// ApplyResult is the answer to an apply.
-	ApplyResult = wire.ApplyResult
+	ApplyResult = apiv1.ApplyResult
 	// AuditEntry is something that somebody did, or was refused.
-	AuditEntry = wire.AuditEntry
+	AuditEntry = apiv1.AuditEntry
 	// AuditPage are entries, oldest first.
-	AuditPage = wire.AuditPage
+	AuditPage = apiv1.AuditPage
 	// CA is who is trusted by whom, as the serving tier knows it.
-	CA = wire.CAView
+	CA = apiv1.CAView
 	// Cluster is a cluster as the root knows it.
-	Cluster = wire.ClusterView
+	Cluster = apiv1.ClusterView
 	// ClusterMetrics is a cluster with what the instances on its workers use.
-	ClusterMetrics = wire.ClusterTop
+	ClusterMetrics = apiv1.ClusterTop
 	// Cordon notes that somebody took a worker or a cluster out of use: it takes nothing new.
 	Cordon = wire.Cordon
 	// Drain says how far a drain is.
-	Drain = wire.DrainView
+	Drain = rpc.DrainView
 	// Entry is the address at which a port of a service is reached on a worker: the same for as long as
 	// the worker lives, whichever instance answers there.
-	Entry = wire.EntryView
+	Entry = rpc.EntryView
 	// Event is something that happened, for people.
-	Event = wire.Event
+	Event = apiv1.Event
 	// EventPage is a page of events; After is what to ask for next.
-	EventPage = wire.EventPage
+	EventPage = apiv1.EventPage
 	// ExecOutput is what a program has written since an offset.
-	ExecOutput = wire.ExecOutput
+	ExecOutput = rpc.ExecOutput
 	// Explanation says why an instance is where it is: the decisions of every tier, root first.
-	Explanation = wire.Explanation
+	Explanation = apiv1.Explanation
 	// GatewayGrant says whether a worker may be a gateway with TLS: whether it is given the certificates
 	// of hosts and their keys.
 	GatewayGrant = wire.GatewayGrant
 	// Hook is a hook as people see it.
-	Hook = wire.HookView
+	Hook = apiv1.HookView
 	// HookTest is what came of a test.
-	HookTest = wire.HookTested
+	HookTest = apiv1.HookTested
 	// Identity says who asks, as the server knows it.
-	Identity = wire.WhoView
+	Identity = apiv1.WhoView
 	// Instance is an instance as the serving tier knows it.
-	Instance = wire.InstanceView
+	Instance = apiv1.InstanceView
 	// InstanceMetrics is an instance with what it uses and what it may.
-	InstanceMetrics = wire.InstanceTop
+	InstanceMetrics = rpc.InstanceTop
 	// InvocationResult is the answer to an Invocation.
-	InvocationResult = wire.Invoked
+	InvocationResult = rpc.Invoked
 	// JobResult says what becomes of a job.
-	JobResult = wire.JobResult
+	JobResult = apiv1.JobResult
 	// LocalView is all that was changed at a site, and what of it gave way.
-	LocalView = wire.LocalView
+	LocalView = apiv1.LocalView
 	// LogChunk is a part of a log, and where the next begins.
-	LogChunk = wire.LogChunk
+	LogChunk = rpc.LogChunk
 	// Namespace is a namespace and what it uses.
-	Namespace = wire.NamespaceView
+	Namespace = apiv1.NamespaceView
 	// NetReport is what a worker finds of its paths to others at the moment of the question.
-	NetReport = wire.NetReport
+	NetReport = rpc.NetReport
 	// Object is an object as it is shown, without its content.
-	Object = wire.ObjectView
+	Object = apiv1.ObjectView
 	// ObjectContent is an object and its content.
 	ObjectContent = transport.Object
 	// Plan says what applying a descriptor would do.
-	Plan = wire.Plan
+	Plan = apiv1.Plan
 	// Plugin is a scheduler plugin as its cluster knows it.
-	Plugin = wire.PluginView
+	Plugin = apiv1.PluginView
 	// ProfileReport says how far profiling is, or what is stored.
-	ProfileReport = wire.ProfileReport
+	ProfileReport = rpc.ProfileReport
 	// Recovery says how far a root or cluster is that was restored, or whose data directory is an older
 	// copy of itself.
-	Recovery = wire.RecoveryView
+	Recovery = apiv1.RecoveryView
 	// RestartResult says what will be started again.
-	RestartResult = wire.RestartResult
+	RestartResult = apiv1.RestartResult
 	// Revision is what an application was.
-	Revision = wire.AppRevision
+	Revision = apiv1.AppRevision
 	// Rollout is how far an application is in being brought to its revision.
-	Rollout = wire.RolloutView
+	Rollout = apiv1.RolloutView
 	// RouteReport is how a worker routes a service at the moment of the question.
-	RouteReport = wire.RouteReport
+	RouteReport = rpc.RouteReport
 	// ScaleReport is how many instances of a service run in a cluster, and why.
-	ScaleReport = wire.ScaleReport
+	ScaleReport = rpc.ScaleReport
 	// Secret is a secret without its value, which nobody is shown.
-	Secret = wire.SecretView
+	Secret = apiv1.SecretView
 	// Snapshot is a snapshot, and what has become of its object.
-	Snapshot = wire.SnapshotView
+	Snapshot = apiv1.SnapshotView
 	// Status is the state of the serving tier and of what is below it.
-	Status = wire.StatusView
+	Status = apiv1.StatusView
 	// Token is a token as it is listed, without its secret.
-	Token = wire.TokenView
+	Token = apiv1.TokenView
 	// TokenReply carries the token; it is shown once and stored only as a hash.
-	TokenReply = wire.TokenReply
+	TokenReply = apiv1.TokenReply
 	// Upgrade is how far an upgrade is.
-	Upgrade = wire.UpgradeView
+	Upgrade = apiv1.UpgradeView
 	// User is a user as others see it.
-	User = wire.UserView
+	User = apiv1.UserView
 	// UserReply carries a user's new token; it is shown once and stored only as a hash.
-	UserReply = wire.UserReply
+	UserReply = apiv1.UserReply
 	// Version is which versions a process has.
-	Version = wire.VersionView
+	Version = apiv1.VersionView
 	// Volume is a named volume of a worker.
-	Volume = wire.VolumeView
+	Volume = rpc.VolumeView
 	// WatchEvent is one thing that a watch tells.
-	WatchEvent = wire.WatchEvent
+	WatchEvent = apiv1.WatchEvent
 	// Worker is a worker as its cluster knows it.
-	Worker = wire.WorkerView
+	Worker = rpc.WorkerView
 	// WorkerMetrics is a worker with what its instances use.
-	WorkerMetrics = wire.WorkerTopView
+	WorkerMetrics = rpc.WorkerTopView
 )
 
 // What operations are asked with.
 type (
 	// AuditQuery asks for a part of the audit log.
-	AuditQuery = wire.AuditQuery
+	AuditQuery = apiv1.AuditQuery
 	// CARotateRequest begins to replace the root's authority, or ends that.
-	CARotateRequest = wire.CARotateRequest
+	CARotateRequest = apiv1.CARotateRequest
 	// CopyStart asks for a session that carries a file or directory, from or to an instance.
-	CopyStart = wire.CopyStart
+	CopyStart = rpc.CopyStart
 	// CordonRequest asks for a Cordon.
-	CordonRequest = wire.CordonRequest
+	CordonRequest = rpc.CordonRequest
 	// ExecInput is a piece of a session's input.
-	ExecInput = wire.ExecInput
+	ExecInput = rpc.ExecInput
 	// ExecStart asks for a session.
-	ExecStart = wire.ExecStart
+	ExecStart = rpc.ExecStart
 	// ForwardStart asks for a session that carries TCP connections to ports of an instance.
-	ForwardStart = wire.ForwardStart
+	ForwardStart = rpc.ForwardStart
 	// HookRequest makes or changes a hook.
-	HookRequest = wire.HookRequest
+	HookRequest = apiv1.HookRequest
 	// HookSpec is what a hook is to do.
 	HookSpec = wire.HookSpec
 	// Invocation is a request to the service of an instance, which its worker's router sends on as it does
 	// others: to any instance of the service, and to one that sleeps.
-	Invocation = wire.Invocation
+	Invocation = rpc.Invocation
 	// JobRequest asks for something of a job.
-	JobRequest = wire.JobRequest
+	JobRequest = apiv1.JobRequest
 	// LogRequest is what is asked of a log.
-	LogRequest = wire.LogAsk
+	LogRequest = rpc.LogAsk
 	// NamespaceRequest asks for a namespace.
-	NamespaceRequest = wire.NamespaceRequest
+	NamespaceRequest = apiv1.NamespaceRequest
 	// ObjectUpload is an object that is to be put.
 	ObjectUpload = rest.ObjectUpload
 	// ProfileLoad is what instances are kept busy with.
-	ProfileLoad = wire.ProfileLoad
+	ProfileLoad = rpc.ProfileLoad
 	// Quota bounds what the applications of a namespace ask for together.
 	Quota = wire.Quota
 	// RestartRequest asks for a new run of an application, of one of its services, or of one instance.
-	RestartRequest = wire.RestartRequest
+	RestartRequest = apiv1.RestartRequest
 	// Roles are the rights of a user.
 	Roles = wire.Roles
 	// RolloutRequest is what people say about a rollout.
-	RolloutRequest = wire.RolloutRequest
+	RolloutRequest = apiv1.RolloutRequest
 	// RotateRequest asks for a new token of a user.
-	RotateRequest = wire.RotateRequest
+	RotateRequest = apiv1.RotateRequest
 	// ScaleRequest asks for another number of replicas of a service.
-	ScaleRequest = wire.ScaleRequest
+	ScaleRequest = apiv1.ScaleRequest
 	// Standing is what a namespace may claim beside others where there is not room for all, and what its
 	// instances may do.
 	Standing = wire.Standing
 	// TokenRequest asks for a token.
-	TokenRequest = wire.TokenRequest
+	TokenRequest = apiv1.TokenRequest
 	// UpgradeAction is what is to become of an upgrade.
-	UpgradeAction = wire.UpgradeAction
+	UpgradeAction = apiv1.UpgradeAction
 	// UpgradeRequest says which program the workers of a cluster should be.
-	UpgradeRequest = wire.UpgradeRequest
+	UpgradeRequest = apiv1.UpgradeRequest
 	// UserRequest asks for a user.
-	UserRequest = wire.UserRequest
+	UserRequest = apiv1.UserRequest
 	// VolumeForgetRequest asks for an instance to go on without its volumes.
-	VolumeForgetRequest = wire.VolumeForgetRequest
+	VolumeForgetRequest = apiv1.VolumeForgetRequest
 	// VolumeMoveRequest asks for volumes to be moved to another worker.
-	VolumeMoveRequest = wire.VolumeMoveRequest
+	VolumeMoveRequest = apiv1.VolumeMoveRequest
 	// VolumeRef names a named volume of a worker.
 	VolumeRef = wire.VolumeRef
 	// VolumeSnapshotRequest names the object of a snapshot of a volume.
-	VolumeSnapshotRequest = wire.VolumeSnapshotRequest
+	VolumeSnapshotRequest = apiv1.VolumeSnapshotRequest
 )
 
 // What answers and questions are made of.
@@ -198,15 +200,17 @@ type (
 	// Around is a ball in the space of round trips (Coordinate) with some workers in it.
 	Around = wire.Around
 	// CAAuthority is one certificate of the root's authority.
-	CAAuthority = wire.CAAuthority
+	CAAuthority = apiv1.CAAuthority
 	// CAMember is a node that trusts the authorities, or not yet.
-	CAMember = wire.CAMember
+	CAMember = apiv1.CAMember
 	// Cause says why an instance is where it is in its life, for programs.
 	Cause = wire.Cause
 	// ClusterNetwork counts what a cluster has of the service network.
-	ClusterNetwork = wire.ClusterNetwork
+	ClusterNetwork = apiv1.ClusterNetwork
 	// ClusterRun is a run of a job as people see it.
 	ClusterRun = wire.ClusterRun
+	// Conditions of an instance beside its state.
+	Conditions = wire.Conditions
 	// Conflict is a local change that gave way to what the root said later.
 	Conflict = wire.Conflict
 	// Coordinate is where a worker is in the space in which distances are round trips (Vivaldi), in
@@ -217,16 +221,18 @@ type (
 	// Disc has the ready workers that know their location in it; nil: none does.
 	Disc = wire.Disc
 	// DrainItem is an instance that is still where nothing is to be.
-	DrainItem = wire.DrainItem
+	DrainItem = rpc.DrainItem
 	// Entering is how much is asked for of a service at the workers of a cluster, in requests per second,
 	// smoothed and rounded to powers of the root of 2.
 	Entering = wire.Entering
 	// Exit is how a process of an instance ended.
 	Exit = wire.Exit
 	// Explained is one decision record (package policy/place) of one tier.
-	Explained = wire.Explained
+	Explained = rpc.Explained
 	// FieldChange is one field that is to be otherwise.
-	FieldChange = wire.FieldChange
+	FieldChange = apiv1.FieldChange
+	// FreeCapacity is how what the ready workers of a cluster have free is spread over them.
+	FreeCapacity = wire.FreeCapacity
 	// GatewayCertificate is the certificate of a host.
 	GatewayCertificate = wire.GatewayCertificate
 	// GatewayInfo is what a gateway publishes besides HTTP. It does not change while nothing happens.
@@ -234,13 +240,13 @@ type (
 	// GatewayPort is a tcp or udp port of a gateway.
 	GatewayPort = wire.GatewayPort
 	// Give is how many instances run in one cluster for requests that enter in another.
-	Give = wire.Give
+	Give = rpc.Give
 	// Hold is what people said about the rollout of a service.
 	Hold = wire.Hold
 	// InstanceRecord is the record of one replica.
 	InstanceRecord = wire.Instance
 	// InstancePlan is what becomes of an instance.
-	InstancePlan = wire.InstancePlan
+	InstancePlan = rpc.InstancePlan
 	// Isolation is how instances that are processes are kept apart; nil from older workers.
 	Isolation = wire.Isolation
 	// JobRun is one run of a job in one cluster.
@@ -248,52 +254,58 @@ type (
 	// JobTry is how far one instance of a job is.
 	JobTry = wire.JobTry
 	// JobView is how far a job is.
-	JobView = wire.JobView
+	JobView = apiv1.JobView
 	// Lease is what the cluster has of the service network; on the first page.
 	Lease = wire.Lease
 	// LocalChange says what an operator changed at a site about one service.
 	LocalChange = wire.LocalChange
 	// LogTime says when the bytes of a log from Offset on were written.
-	LogTime = wire.LogTime
+	LogTime = rpc.LogTime
 	// Move of an instance to another worker that goes on, or that failed.
 	Move = wire.Move
 	// NamespaceShare is the dominant share of a namespace in a cluster: the largest of its parts of what
 	// the ready workers have of a resource, by what is reserved.
-	NamespaceShare = wire.NamespaceShare
+	NamespaceShare = apiv1.NamespaceShare
 	// NetPeer is the path to one other worker.
-	NetPeer = wire.NetPeer
+	NetPeer = rpc.NetPeer
 	// NetworkInfo is what a worker says about its part in the service network.
 	NetworkInfo = wire.NetworkInfo
 	// NetworkNeed is what a cluster needs of the service network in all: what its workers have, what
 	// rests, and what workers wait for.
 	NetworkNeed = wire.NetworkNeed
 	// NetworkView is the service network of a root, and how much of it is given.
-	NetworkView = wire.NetworkView
+	NetworkView = apiv1.NetworkView
 	// Placement names where an incarnation was put.
 	Placement = wire.Placement
+	// PlacementHistory is where an instance was, and where it cannot be for that reason.
+	PlacementHistory = wire.PlacementHistory
 	// PlanSite is a cluster that has a part in a plan.
-	PlanSite = wire.PlanSite
+	PlanSite = apiv1.PlanSite
 	// PluginCall is a question to a plugin, and how it ended.
-	PluginCall = wire.PluginCall
+	PluginCall = apiv1.PluginCall
 	// PluginIdentity is a key that has joined as a plugin.
-	PluginIdentity = wire.PluginIdentity
+	PluginIdentity = apiv1.PluginIdentity
 	// PriorityUse is what instances of one priority reserve together.
 	PriorityUse = wire.PriorityUse
 	// ProfileNode is a worker in a profile.
-	ProfileNode = wire.ProfileNode
+	ProfileNode = rpc.ProfileNode
 	// Program is a build of verge for one kind of machine.
 	Program = wire.Program
 	// Recovered notes that an application, or a part of it, was not in the data directory that a root
 	// recovers from: clusters had it.
 	Recovered = wire.Recovered
 	// RecoveryPeer is one of those that a restored tier asks.
-	RecoveryPeer = wire.RecoveryPeer
+	RecoveryPeer = apiv1.RecoveryPeer
 	// Relay is a node that forwards packets between workers which cannot reach each other.
 	Relay = wire.Relay
+	// Relocation of an instance: to another worker, with or without its volumes, or to another cluster.
+	Relocation = wire.Relocation
 	// ReplicaDemand is what a worker's router knows of one replica.
 	ReplicaDemand = wire.ReplicaDemand
 	// Rev counts the versions of something: greater is later.
 	Rev = wire.Rev
+	// RunHistory is how often the program of an instance was started, and how it ended.
+	RunHistory = wire.RunHistory
 	// RolloutReport says how far a cluster is in bringing a service to another revision.
 	RolloutReport = wire.RolloutReport
 	// RolloutSide is how the instances of one revision have answered requests over HTTP.
@@ -301,21 +313,21 @@ type (
 	// RoomAsk is since when an instance is to make room, and for what.
 	RoomAsk = wire.RoomAsk
 	// RouteEndpoint is one endpoint of a RouteReport.
-	RouteEndpoint = wire.RouteEndpoint
+	RouteEndpoint = rpc.RouteEndpoint
 	// ScaleDecision is what a cluster decided in one epoch about how many instances of a service run, for
 	// the requests that enter at its workers, and from what.
-	ScaleDecision = wire.ScaleDecision
+	ScaleDecision = rpc.ScaleDecision
 	// SecretHeld is which value of a secret an instance has.
 	SecretHeld = wire.SecretHeld
 	// ServicePlan is what becomes of a service.
-	ServicePlan = wire.ServicePlan
+	ServicePlan = apiv1.ServicePlan
 	// ServiceRollout is one service of a RolloutView.
-	ServiceRollout = wire.ServiceRollout
+	ServiceRollout = apiv1.ServiceRollout
 	// ServiceShort is what a cluster lacks of one service whose requests decide how many of it run: a
 	// number and a reason, nothing of any single worker.
 	ServiceShort = wire.ServiceShort
 	// ServiceView is one service of an AppView.
-	ServiceView = wire.ServiceView
+	ServiceView = apiv1.ServiceView
 	// Site is what the operator says about the cluster as a whole.
 	Site = wire.Site
 	// SnapshotRecord is what is stored about a snapshot of a named volume beside the object that it is in.
@@ -325,19 +337,27 @@ type (
 	Spread = wire.Spread
 	// State is the state of an instance.
 	State = wire.State
-	// Tally counts its restarts in all clusters that have been heard, and the changes that the serving
-	// tier has applied.
-	Tally = wire.Tally
-	// TallySince is what was counted since a moment.
-	TallySince = wire.TallySince
+	// Counters are restarts in all clusters that have reported, and changes that the serving tier has
+	// applied.
+	Counters = wire.Counters
+	// CountersSince are counts since a moment.
+	CountersSince = apiv1.CountersSince
+	// Tally is the former name of Counters.
+	//
+	// Deprecated: use Counters.
+	Tally = Counters
+	// TallySince is the former name of CountersSince.
+	//
+	// Deprecated: use CountersSince.
+	TallySince = CountersSince
 	// Terminal gives the program a terminal.
-	Terminal = wire.Terminal
+	Terminal = rpc.Terminal
 	// Transition is one step of an instance's history.
 	Transition = wire.Transition
 	// UpgradeWorker is how far a worker is in an upgrade.
-	UpgradeWorker = wire.UpgradeWorker
+	UpgradeWorker = apiv1.UpgradeWorker
 	// Use of cpu in millicores, of memory in bytes, and processes and threads.
-	Use = wire.Use
+	Use = rpc.Use
 	// VolumeMove is a move of the named volumes of an instance to another worker of its cluster; or a
 	// snapshot of one of them, or its return to one.
 	VolumeMove = wire.VolumeMove
@@ -349,4 +369,6 @@ type (
 	VolumesEnded = wire.VolumesEnded
 	// WorkerInfo is what a worker says about itself when it connects and when that changes.
 	WorkerInfo = wire.WorkerInfo
+	// WorkerKinds counts ready workers, and their devices, by what placement asks for.
+	WorkerKinds = wire.WorkerKinds
 )

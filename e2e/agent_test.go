@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/verge-edge/verge/internal/apiv1"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -61,7 +62,7 @@ func TestWorkerProcesses(t *testing.T) {
 // holder is the worker that runs an instance.
 func (w *world) holder(id wire.InstanceID) *worker {
 	w.t.Helper()
-	i := must[wire.InstanceView](w.t)(w.root.client().Instances.Get(context.Background(), id))
+	i := must[apiv1.InstanceView](w.t)(w.root.client().Instances.Get(context.Background(), id))
 	x := w.worker[i.Worker]
 	if x == nil {
 		w.t.Fatalf("%s is on no worker: %+v", id, i)

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/apiv1"
 )
 
 // An arena is a world in which things fail, with what is watched meanwhile. Each
@@ -211,10 +211,10 @@ func (a *arena) state() (map[string]instanceState, error) {
 }
 
 // calm is the state when everything is as it should be.
-func (a *arena) calm(patience time.Duration) map[string]instanceState {
+func (a *arena) calm(within time.Duration) map[string]instanceState {
 	a.t.Helper()
 	var st map[string]instanceState
-	eventually(a.t, patience, "everything is as it should be", func() (err error) {
+	eventually(a.t, within, "everything is as it should be", func() (err error) {
 		if st, err = a.asWanted(); err == nil {
 			return nil
 		}
@@ -272,8 +272,8 @@ func (a *arena) frontOn(worker string) (id string, r running) {
 }
 
 // applyMemo sends a new mark for the memo and says whether it was acknowledged.
-func (a *arena) applyMemo(patience time.Duration) error {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+func (a *arena) applyMemo(within time.Duration) error {
+	ctx, cancel := context.WithTimeout(context.Background(), within)
 	defer cancel()
 	err := a.root.applyOnce(ctx, memoApp(a.memo+1))
 	if err == nil {
@@ -305,7 +305,7 @@ func (a *arena) memoProcesses() string {
 }
 
 // instance of the cluster edge by its own interface, or what is wrong.
-func (a *arena) instance(id string) (wire.InstanceView, error) {
+func (a *arena) instance(id string) (apiv1.InstanceView, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	return a.cluster["edge"].client().Instances.Get(ctx, id)

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/apiv1"
 )
 
 // TestARootIsRestored backs a root up, applies more, loses its machine, and puts the
@@ -61,7 +61,7 @@ func TestARootIsRestored(t *testing.T) {
 		if now := everything(w); !maps.Equal(now, pids) {
 			return fmt.Errorf("processes were %v, are %v", pids, now)
 		}
-		if list := must[[]wire.ClusterView](t)(w.root.client().Clusters.List(context.Background())); len(list) > 0 {
+		if list := must[[]apiv1.ClusterView](t)(w.root.client().Clusters.List(context.Background())); len(list) > 0 {
 			return fmt.Errorf("it has the clusters %+v", list)
 		}
 		return nil
@@ -96,7 +96,7 @@ func TestARootIsRestored(t *testing.T) {
 	if now := incarnations(site); !maps.Equal(now, counts) {
 		t.Errorf("incarnations were %v, are %v", counts, now)
 	}
-	v := must[wire.AppView](t)(w.root.client().Applications.Get(context.Background(), "shop"))
+	v := must[apiv1.AppView](t)(w.root.client().Applications.Get(context.Background(), "shop"))
 	wantEqual(t, "revision of shop", v.Revision, 2)
 	if text := w.root.ok("recovery"); !strings.Contains(text, "kiosk") {
 		t.Errorf("recovery says\n%s", text)
@@ -244,7 +244,7 @@ func TestAClusterOfAfterTheBackupJoinsAgain(t *testing.T) {
 	}
 
 	t.Log("it joins again, with its keys and its store, and a new token")
-	token := w.token(w.root, wire.TokenRequest{Kind: "cluster", Cluster: "fog"})
+	token := w.token(w.root, apiv1.TokenRequest{Kind: "cluster", Cluster: "fog"})
 	fog.kill()
 	for i, a := range fog.args {
 		if a == "--token-file" {

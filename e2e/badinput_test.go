@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/client"
-	"github.com/verge-edge/verge/internal/pki"
-	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/apiv1"
+	"github.com/verge-edge/verge/internal/pki/tokens"
 )
 
 // TestBadInput gives Verge what it must refuse: each time with an error that
@@ -106,7 +106,7 @@ func (w *world) portsTaken(t *testing.T) {
 	edge := w.cluster["edge"]
 	wantTaken(t, "the root's interface", root(w.root.api, free()), w.root.api, "--api")
 	wantTaken(t, "the root's link", root(free(), w.root.link), w.root.link, "")
-	token := w.token(w.root, wire.TokenRequest{Kind: "cluster", Cluster: "cloud"})
+	token := w.token(w.root, apiv1.TokenRequest{Kind: "cluster", Cluster: "cloud"})
 	cluster := func(api, link string) result {
 		return verge(t, "", "cluster", "--data-dir", dir("second-cluster"), "--api", api, "--link", link, "--advertise", "127.0.0.1", "--token-file", token)
 	}
@@ -171,10 +171,10 @@ func (w *world) badTokens(t *testing.T) {
 	}
 	workers := edge.ok("get", "workers", "-o", "name")
 	clusters := w.root.ok("get", "clusters", "-o", "name")
-	ofWorker := w.token(edge, wire.TokenRequest{Kind: "worker"})
-	ofCluster := w.token(w.root, wire.TokenRequest{Kind: "cluster", Cluster: "fog"})
-	expiring := w.token(edge, wire.TokenRequest{Kind: "worker", TTLSeconds: 1})
-	good := must[pki.Token](t)(pki.ParseToken(text(ofWorker)))
+	ofWorker := w.token(edge, apiv1.TokenRequest{Kind: "worker"})
+	ofCluster := w.token(w.root, apiv1.TokenRequest{Kind: "cluster", Cluster: "fog"})
+	expiring := w.token(edge, apiv1.TokenRequest{Kind: "worker", TTLSeconds: 1})
+	good := must[tokens.Token](t)(tokens.Parse(text(ofWorker)))
 
 	refused(t, "no token", w.join("worker", "x1", "", "--name", "x1"), "has not joined", "verge token create --worker", "--token-file")
 	refused(t, "no token for a cluster", w.join("cluster", "x1c", ""), "has not joined", "verge token create --cluster")
@@ -205,7 +205,7 @@ func (w *world) badTokens(t *testing.T) {
 	removeGroups(t, x.dir)
 	delete(w.worker, x.short)
 
-	expires := must[pki.Token](t)(pki.ParseToken(text(expiring))).Expires
+	expires := must[tokens.Token](t)(tokens.Parse(text(expiring))).Expires
 	eventually(t, 5*time.Second, "the token's time is over", func() error {
 		if time.Now().Before(expires.Add(time.Second)) {
 			return errText("not yet")

@@ -10,8 +10,9 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/client"
+	"github.com/verge-edge/verge/internal/apiv1"
+	"github.com/verge-edge/verge/internal/engineapi"
 	"github.com/verge-edge/verge/internal/pki"
-	"github.com/verge-edge/verge/internal/wire"
 )
 
 // TestCertificates takes certificates through their whole life while requests are
@@ -37,7 +38,7 @@ func (w *world) identityOf(name string) *pki.Identity {
 
 // identityNow may be read while it is written: it is in two files.
 func (w *world) identityNow(name string) (*pki.Identity, error) {
-	return pki.LoadIdentity(filepath.Join(w.worker[name].dir, wire.IdentityDir))
+	return pki.LoadIdentity(filepath.Join(w.worker[name].dir, engineapi.IdentityDir))
 }
 
 func (w *world) rotateUnderTraffic(t *testing.T) {
@@ -47,7 +48,7 @@ func (w *world) rotateUnderTraffic(t *testing.T) {
 		t.Fatal(err)
 	}
 	// A token of before works until the end.
-	oldToken := w.token(w.cluster["edge"], wire.TokenRequest{Kind: "worker"})
+	oldToken := w.token(w.cluster["edge"], apiv1.TokenRequest{Kind: "worker"})
 	traffic := sendTraffic(t, "certs.test", w.worker["edge-1"].gateway, w.worker["fog-1"].gateway)
 	pids := w.pids("certs")
 
@@ -106,7 +107,7 @@ func (w *world) rotateUnderTraffic(t *testing.T) {
 // expiredWorkerReturns gives a worker a certificate that has expired, as it would
 // have after a year in a drawer.
 func (w *world) expiredWorkerReturns(t *testing.T) {
-	x, dir := w.worker["edge-2"], filepath.Join(w.worker["edge-2"].dir, wire.IdentityDir)
+	x, dir := w.worker["edge-2"], filepath.Join(w.worker["edge-2"].dir, engineapi.IdentityDir)
 	pids := w.pids("certs")
 	x.kill()
 	ca := must[*pki.ClusterAuthority](t)(pki.OpenClusterAuthority(w.cluster["edge"].dir))
@@ -144,7 +145,7 @@ func (w *world) revokedWorkerJoinsAgain(t *testing.T) {
 	wantWords(t, "the worker", x.text(), "the key of this node was revoked", "verge token create --worker")
 	for i, arg := range x.args {
 		if arg == "--token-file" {
-			x.args[i+1] = w.token(w.cluster["edge"], wire.TokenRequest{Kind: "worker"})
+			x.args[i+1] = w.token(w.cluster["edge"], apiv1.TokenRequest{Kind: "worker"})
 		}
 	}
 	x.start()
@@ -209,7 +210,7 @@ func (w *world) removeWhileAway(t *testing.T) {
 	wantEqual(t, "instances that its engine still runs", len(runningIn(t, x.dir)), len(before))
 	for i, arg := range x.args {
 		if arg == "--token-file" {
-			x.args[i+1] = w.token(w.cluster["edge"], wire.TokenRequest{Kind: "worker"})
+			x.args[i+1] = w.token(w.cluster["edge"], apiv1.TokenRequest{Kind: "worker"})
 		}
 	}
 	x.start()
@@ -242,7 +243,7 @@ func (w *world) removeCluster(t *testing.T) {
 		t.Error("the cluster has ended")
 	}
 	// The name is free for a new one.
-	if _, err := w.root.client().Tokens.Create(t.Context(), wire.TokenRequest{Kind: "cluster", Cluster: "fog"}); err != nil {
+	if _, err := w.root.client().Tokens.Create(t.Context(), apiv1.TokenRequest{Kind: "cluster", Cluster: "fog"}); err != nil {
 		t.Errorf("the name is not free: %v", err)
 	}
 }

@@ -12,7 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/apiv1"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 // chaosSeeds says which seeds TestChaos runs: "50" the first 50 from a random one
@@ -378,7 +379,7 @@ func (c *chaos) change() {
 		c.wish.ask(c.wish.replicas, c.wish.lateReplicas, replicas, err == nil)
 	case n < 7:
 		err := c.ask(func(ctx context.Context) error {
-			_, err := c.root.client().Services.Restart(ctx, "chaos", wire.RestartRequest{Service: "front", Reason: "chaos"})
+			_, err := c.root.client().Services.Restart(ctx, "chaos", apiv1.RestartRequest{Service: "front", Reason: "chaos"})
 			return err
 		})
 		c.say("restart: %v", err)
@@ -437,7 +438,7 @@ func (c *chaos) cordon() {
 		if what == "uncordon" {
 			return client.Workers.Uncordon(ctx, "edge", "edge-2")
 		}
-		_, err := client.Workers.Cordon(ctx, "edge", "edge-2", wire.CordonRequest{Reason: "chaos", Drain: what == "drain"})
+		_, err := client.Workers.Cordon(ctx, "edge", "edge-2", rpc.CordonRequest{Reason: "chaos", Drain: what == "drain"})
 		return err
 	})
 	c.say("%s edge-2: %v", what, err)

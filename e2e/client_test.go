@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/client"
-	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/apiv1"
 )
 
 // result of a run of the command line.
@@ -97,13 +97,13 @@ func decode[T any](t *testing.T, text string) T {
 }
 
 // instances of an application as the tier knows them, by id.
-func (x *tier) instances(app string) map[string]wire.InstanceView {
+func (x *tier) instances(app string) map[string]apiv1.InstanceView {
 	x.w.t.Helper()
-	return byID(must[[]wire.InstanceView](x.w.t)(x.client().Instances.List(context.Background(), app, "")))
+	return byID(must[[]apiv1.InstanceView](x.w.t)(x.client().Instances.List(context.Background(), app, "")))
 }
 
-func byID(list []wire.InstanceView) map[string]wire.InstanceView {
-	out := map[string]wire.InstanceView{}
+func byID(list []apiv1.InstanceView) map[string]apiv1.InstanceView {
+	out := map[string]apiv1.InstanceView{}
 	for _, i := range list {
 		out[i.ID] = i
 	}
@@ -111,10 +111,10 @@ func byID(list []wire.InstanceView) map[string]wire.InstanceView {
 }
 
 // holds waits until the application is as promised.
-func (x *tier) holds(app string, patience time.Duration) {
+func (x *tier) holds(app string, within time.Duration) {
 	x.w.t.Helper()
 	c := x.client()
-	eventually(x.w.t, patience, app+" holds", func() error {
+	eventually(x.w.t, within, app+" holds", func() error {
 		v, err := c.Applications.Get(context.Background(), app)
 		if err == nil && !v.Holds {
 			err = errors.New(v.Message)

@@ -20,7 +20,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/apiv1"
 )
 
 // How a process gets another clock. Go programs do not ask the kernel for the time
@@ -134,12 +134,24 @@ func setClockOf(t *testing.T, pid int, offset time.Duration) {
 			return err
 		}
 		defer func() { _ = syscall.Kill(pid, syscall.SIGCONT) }()
-		if err := await(time.Second, func() error { return standsOutside(pid, at, at+length) }); err != nil {
-			return err
+		begin := time.Now()
+		for {
+			err := standsOutside(pid, at, at+length)
+			if err == nil {
+				return setClock(pid, offset)
+			}
+			// A thread that has stopped inside stays there until the process goes on, for
+			// as long as eventually waits.
+			if !errors.Is(err, errRuns) || time.Since(begin) > time.Second {
+				return err
+			}
+			runtime.Gosched()
 		}
-		return setClock(pid, offset)
 	})
 }
+
+// errRuns says that a thread has not stopped yet.
+var errRuns = errors.New("it still runs")
 
 // standsOutside is nil if all threads of a process stand still, and outside of a range.
 func standsOutside(pid int, from, to int64) error {
@@ -159,7 +171,7 @@ func standsOutside(pid int, from, to int64) error {
 		// last where the stack and the next instruction are.
 		f := strings.Fields(string(b))
 		if len(f) < 3 {
-			return errors.New("it still runs")
+			return errRuns
 		}
 		pc, err := strconv.ParseInt(strings.TrimPrefix(f[len(f)-1], "0x"), 16, 64)
 		if err != nil || pc >= from && pc < to {
@@ -232,7 +244,7 @@ func TestClockSetBack(t *testing.T) {
 		if r := verge(t, w.root.contextFile(), "get", "instances"); r.code != 0 || !strings.Contains(r.out, "clocks.main.1") {
 			t.Errorf("the root's operator: %d %s%s", r.code, r.out, r.err)
 		}
-		w.token(w.cluster["edge"], wire.TokenRequest{Kind: "worker"})
+		w.token(w.cluster["edge"], apiv1.TokenRequest{Kind: "worker"})
 	}
 	roles := []struct {
 		name string

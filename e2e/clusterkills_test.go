@@ -14,8 +14,10 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/client"
+	"github.com/verge-edge/verge/internal/apiv1"
 	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 // acked is what a cluster has acknowledged of one kind, by name. Each kind has one writer
@@ -82,7 +84,7 @@ func killKinds(worker string) []*kindOfWrite {
 				}
 				why := fmt.Sprint("for ", n)
 				return a.write(worker, why, func() error {
-					_, err := c.Workers.Cordon(ctx, "edge", worker, wire.CordonRequest{Reason: why})
+					_, err := c.Workers.Cordon(ctx, "edge", worker, rpc.CordonRequest{Reason: why})
 					return err
 				})
 			},
@@ -106,7 +108,7 @@ func killKinds(worker string) []*kindOfWrite {
 				}
 				name := fmt.Sprintf("u%08d", n)
 				return a.write(name, "there", func() error {
-					_, err := c.Users.Create(ctx, wire.UserRequest{Name: name, Roles: wire.Roles{Admin: true}})
+					_, err := c.Users.Create(ctx, apiv1.UserRequest{Name: name, Roles: wire.Roles{Admin: true}})
 					return err
 				})
 			},

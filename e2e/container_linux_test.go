@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/verge-edge/verge/internal/apiv1"
 	"github.com/verge-edge/verge/internal/runtime/container/containertest"
-	"github.com/verge-edge/verge/internal/wire"
 )
 
 // TestContainers runs an image that is loaded from a file, through the death of the
@@ -65,7 +65,7 @@ services:
 		})
 	}
 	asks("it answers")
-	view := func() wire.InstanceView { return w.root.instances("shop")["shop.web.0"] }
+	view := func() apiv1.InstanceView { return w.root.instances("shop")["shop.web.0"] }
 	pid := func() int {
 		t.Helper()
 		out, err := ctd.Ctr("tasks", "ls")

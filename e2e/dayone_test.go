@@ -9,7 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/apiv1"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 // watched applications: one that talks, in two instances, and one that is busy.
@@ -132,7 +133,7 @@ func (w *world) watches(t *testing.T, at *tier) {
 func (w *world) tops(t *testing.T, at *tier) {
 	type list[T any] struct{ Items []T }
 	eventually(t, 20*time.Second, "the busy one is seen to be busy", func() error {
-		for _, v := range decode[list[wire.InstanceTop]](t, at.ok("top", "instances", "-o", "json")).Items {
+		for _, v := range decode[list[rpc.InstanceTop]](t, at.ok("top", "instances", "-o", "json")).Items {
 			switch {
 			case v.Used == nil || v.Used.Memory < 100<<10 || v.Cluster != "edge" || v.Worker != "edge-1" || v.Reserved.CPU == 0:
 				return fmt.Errorf("%+v", v)
@@ -146,13 +147,13 @@ func (w *world) tops(t *testing.T, at *tier) {
 		t.Errorf("top of an application:\n%s", out)
 	}
 	eventually(t, 20*time.Second, "its worker is seen to be busy", func() error {
-		workers := decode[list[wire.WorkerTopView]](t, at.ok("top", "workers", "-o", "json")).Items
+		workers := decode[list[rpc.WorkerTopView]](t, at.ok("top", "workers", "-o", "json")).Items
 		if len(workers) != 1 || workers[0].Used == nil || workers[0].Used.CPU < 50 || workers[0].Instances != 3 {
 			return fmt.Errorf("%+v", workers)
 		}
 		return nil
 	})
-	clusters := decode[list[wire.ClusterTop]](t, at.ok("top", "clusters", "-o", "json")).Items
+	clusters := decode[list[apiv1.ClusterTop]](t, at.ok("top", "clusters", "-o", "json")).Items
 	if len(clusters) != 1 || clusters[0].Used == nil || clusters[0].Measured != 1 || clusters[0].Workers != 1 {
 		t.Errorf("clusters: %+v", clusters)
 	}

@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/api"
-	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 // devRun is a running verge dev.
@@ -155,7 +155,7 @@ func (d *devRun) overcommits(context string) {
 	d.t.Helper()
 	wantWords(d.t, "what it says", d.greeting, "each worker offers all of this machine", "overcommitted")
 	var workers struct {
-		Items []wire.WorkerView `json:"items"`
+		Items []rpc.WorkerView `json:"items"`
 	}
 	out := verge(d.t, context, "get", "workers", "-o", "json").out
 	if err := json.Unmarshal([]byte(out), &workers); err != nil {

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 // longLine is an address at which each direction of a connection to another one
@@ -120,7 +120,7 @@ services:
 	for range 20 {
 		wantEqual(t, "instance", must[who](t)(whoami(gateway, host, "/whoami")).Instance, near)
 	}
-	r := decode[wire.RouteReport](t, w.root.ok("route", "show", "closest.front", "--from", "edge/edge-1", "-o", "json"))
+	r := decode[rpc.RouteReport](t, w.root.ok("route", "show", "closest.front", "--from", "edge/edge-1", "-o", "json"))
 	for _, e := range r.Endpoints {
 		least := map[string]time.Duration{"near": 10 * time.Millisecond, "far": 120 * time.Millisecond}[e.Worker]
 		if rtt := time.Duration(e.RTT); e.Source != "measured" || rtt < least || rtt > least+slack*100*time.Millisecond {

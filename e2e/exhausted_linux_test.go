@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/verge-edge/verge/internal/apiv1"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -74,7 +75,7 @@ func (w *world) exhausted(t *testing.T, what string, take func(t *testing.T, nam
 		names func() ([]string, error)
 	}{
 		{w.root, func(name string) error {
-			_, err := w.root.client().Namespaces.Create(ctx, wire.NamespaceRequest{Name: name})
+			_, err := w.root.client().Namespaces.Create(ctx, apiv1.NamespaceRequest{Name: name})
 			return err
 		}, func() (out []string, err error) {
 			list, err := w.root.client().Namespaces.List(ctx)
@@ -84,7 +85,7 @@ func (w *world) exhausted(t *testing.T, what string, take func(t *testing.T, nam
 			return out, err
 		}},
 		{edge, func(name string) error {
-			_, err := edge.client().Users.Create(ctx, wire.UserRequest{Name: name, Roles: wire.Roles{Admin: true}})
+			_, err := edge.client().Users.Create(ctx, apiv1.UserRequest{Name: name, Roles: wire.Roles{Admin: true}})
 			return err
 		}, func() (out []string, err error) {
 			list, err := edge.client().Users.List(ctx)

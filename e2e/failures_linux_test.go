@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/verge-edge/verge/internal/apiv1"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -177,11 +178,11 @@ const holdLeast = 2500 * time.Millisecond
 func (a *arena) during(c failureCase, h *hurt, before map[string]instanceState, r *outcome) {
 	t := a.t
 	// An apply: acknowledged or not, as the root is there or not.
-	patience := 2 * time.Second // nobody may be there
+	timeout := 2 * time.Second // nobody may be there
 	if !c.has("root") {
-		patience = 20 * time.Second
+		timeout = 20 * time.Second
 	}
-	err := a.applyMemo(patience)
+	err := a.applyMemo(timeout)
 	switch {
 	case !c.has("root") && err != nil:
 		t.Errorf("an apply during the failure: %v", err)
@@ -251,7 +252,7 @@ func frontAt(st map[string]instanceState, worker string) string {
 }
 
 // placedAfter is when an instance was given to a worker again after a time.
-func placedAfter(i wire.InstanceView, begun time.Time) time.Time {
+func placedAfter(i apiv1.InstanceView, begun time.Time) time.Time {
 	for _, step := range i.History {
 		if step.To == wire.WorkerScheduled && step.At.After(begun) {
 			return step.At
@@ -288,10 +289,10 @@ func (a *arena) compare(c failureCase, h *hurt, before, after map[string]instanc
 
 // tallies are what the root has counted of the application that is hurt and of the
 // one that is changed.
-func (a *arena) tallies() (out [2]wire.Tally) {
+func (a *arena) tallies() (out [2]wire.Counters) {
 	a.t.Helper()
 	for n, app := range []string{"arena", "memo"} {
-		out[n] = must[wire.AppView](a.t)(a.root.client().Applications.Get(context.Background(), app)).Tally
+		out[n] = must[apiv1.AppView](a.t)(a.root.client().Applications.Get(context.Background(), app)).Tally
 	}
 	return out
 }
@@ -299,7 +300,7 @@ func (a *arena) tallies() (out [2]wire.Tally) {
 // compareTallies holds that exactly that was counted what the failure justifies:
 // a restart of each instance that died and was started again where it was; one change of
 // the memo, and none of the rest. What was replaced since its worker was silent is none.
-func (a *arena) compareTallies(c failureCase, h *hurt, was [2]wire.Tally) {
+func (a *arena) compareTallies(c failureCase, h *hurt, was [2]wire.Counters) {
 	a.t.Helper()
 	// Who died runs again. The front of a worker that is hurt is replaced, whether or
 	// not it died and was started again there; wide may be, in the other cluster.

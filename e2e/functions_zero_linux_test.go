@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/verge-edge/verge/internal/agent"
+	"github.com/verge-edge/verge/internal/agent/engineclient"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -62,7 +62,7 @@ services:
 		return err
 	}
 	asleep := func() error { // as its engine has it, which is there without the tiers
-		hands := agent.NewRemote(node.dir)
+		hands := engineclient.NewRemote(node.dir)
 		defer hands.Close()
 		st, err := hands.State(t.Context(), 0, 0)
 		if err != nil {

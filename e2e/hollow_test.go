@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/verge-edge/verge/internal/apiv1"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -19,7 +20,7 @@ func (w *world) hollow(cluster, name string, workers int) *daemon {
 	x.args = []string{
 		"worker", "--hollow", fmt.Sprint(workers), "--name", name, "--data-dir", filepath.Join(w.dir, name+".d"),
 		"--cpus", "1", "--memory", "1Gi", "--disk", "10Gi",
-		"--token-file", w.token(w.cluster[cluster], wire.TokenRequest{Kind: "worker", Uses: workers}),
+		"--token-file", w.token(w.cluster[cluster], apiv1.TokenRequest{Kind: "worker", Uses: workers}),
 	}
 	x.start()
 	return x
@@ -27,9 +28,9 @@ func (w *world) hollow(cluster, name string, workers int) *daemon {
 
 // holds waits until exactly the instances 0 to n-1 of a service run, each once, and
 // none of them where there is no worker: by what the cluster says, which knows more.
-func (w *world) holds(cluster, app string, n int, patience time.Duration) {
+func (w *world) holds(cluster, app string, n int, timeout time.Duration) {
 	w.t.Helper()
-	eventually(w.t, patience, fmt.Sprintf("%d instances of %s run", n, app), func() error {
+	eventually(w.t, timeout, fmt.Sprintf("%d instances of %s run", n, app), func() error {
 		list, err := w.cluster[cluster].client().Instances.List(w.t.Context(), app, "")
 		if err != nil {
 			return err

@@ -14,7 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/apiv1"
+	"github.com/verge-edge/verge/internal/event"
 )
 
 // hooks: a developer's hook is told what happens to the namespace, over a root that is
@@ -25,7 +26,7 @@ func (w *world) hooks(t *testing.T) {
 	dev := w.user(w.root, "hooker", "--developer", "shop")
 	type heard struct {
 		id string
-		wire.HookMessage
+		apiv1.HookMessage
 	}
 	var mu sync.Mutex
 	var took []heard
@@ -92,7 +93,7 @@ func (w *world) hooks(t *testing.T) {
 	if r := verge(t, dev, "delete", "application/hooked"); r.code != 0 {
 		t.Fatal(r.err)
 	}
-	want := []string{wire.HookApplicationApplied, wire.HookInstanceRunning, wire.HookApplicationDeleting, wire.HookInstanceEnded, wire.HookApplicationDeleted}
+	want := []string{event.ApplicationApplied.String(), event.InstanceRunning.String(), event.ApplicationDeleting.String(), event.InstanceEnded.String(), event.ApplicationDeleted.String()}
 	eventually(t, 30*time.Second, "all of it was told, once and in order", func() error {
 		mu.Lock()
 		defer mu.Unlock()

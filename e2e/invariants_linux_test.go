@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/client"
+	"github.com/verge-edge/verge/internal/apiv1"
 	"github.com/verge-edge/verge/internal/policy/life"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -106,7 +107,7 @@ func (c *chaos) first(ctx context.Context, client *client.Client) {
 }
 
 // second: an instance is in one state, to which it came by legal steps.
-func (c *chaos) second(x *tier, list []wire.InstanceView) {
+func (c *chaos) second(x *tier, list []apiv1.InstanceView) {
 	c.t.Helper()
 	seen := map[string]bool{}
 	for _, i := range list {
@@ -150,7 +151,7 @@ func (c *chaos) third(before onTheirOwn) {
 }
 
 // fourth: nothing about a single worker leaves a cluster that does not want it.
-func (c *chaos) fourth(ctx context.Context, client *client.Client, list []wire.InstanceView) {
+func (c *chaos) fourth(ctx context.Context, client *client.Client, list []apiv1.InstanceView) {
 	c.t.Helper()
 	status, err := client.System.Status(ctx)
 	if err != nil {
@@ -203,9 +204,9 @@ func around(b []byte, word string) string {
 }
 
 // fifth: every decision can be explained.
-func (c *chaos) fifth(ctx context.Context, x *tier, client *client.Client, list []wire.InstanceView) {
+func (c *chaos) fifth(ctx context.Context, x *tier, client *client.Client, list []apiv1.InstanceView) {
 	c.t.Helper()
-	list = slices.DeleteFunc(slices.Clone(list), func(i wire.InstanceView) bool { return i.State != wire.Running })
+	list = slices.DeleteFunc(slices.Clone(list), func(i apiv1.InstanceView) bool { return i.State != wire.Running })
 	if len(list) == 0 {
 		return
 	}

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/apiv1"
 )
 
 // copyOf copies the data directory of a role while it works, as a snapshot of its machine
@@ -126,7 +126,7 @@ func TestAnOlderCopyOfTheRoot(t *testing.T) {
 	if now := incarnations(w.cluster["edge"]); !maps.Equal(now, counts) {
 		t.Errorf("incarnations were %v, are %v", counts, now)
 	}
-	wantEqual(t, "revision of shop", must[wire.AppView](t)(w.root.client().Applications.Get(context.Background(), "shop")).Revision, 2)
+	wantEqual(t, "revision of shop", must[apiv1.AppView](t)(w.root.client().Applications.Get(context.Background(), "shop")).Revision, 2)
 	if text := w.root.ok("recovery"); !strings.Contains(text, "older copy") || !strings.Contains(text, "kiosk") {
 		t.Errorf("recovery says\n%s", text)
 	}
@@ -143,7 +143,7 @@ func TestAnOlderCopyOfTheRoot(t *testing.T) {
 	w.root.answers()
 	w.allReady()
 	w.root.holds("shop", 20*time.Second)
-	if v := must[wire.RecoveryView](t)(w.root.client().System.Recovery(context.Background())); !v.Restored.IsZero() {
+	if v := must[apiv1.RecoveryView](t)(w.root.client().System.Recovery(context.Background())); !v.Restored.IsZero() {
 		t.Errorf("it recovers after a restart: %+v", v)
 	}
 }
@@ -196,7 +196,7 @@ func TestAnOlderCopyOfACluster(t *testing.T) {
 		if now := incarnations(site); !maps.Equal(now, counts) {
 			t.Errorf("incarnations were %v, are %v", counts, now)
 		}
-		if v := must[wire.RecoveryView](t)(w.root.client().System.Recovery(context.Background())); !v.Restored.IsZero() {
+		if v := must[apiv1.RecoveryView](t)(w.root.client().System.Recovery(context.Background())); !v.Restored.IsZero() {
 			t.Errorf("the root recovers: %+v", v)
 		}
 		if err := os.RemoveAll(site.dir + ".newer"); err != nil {

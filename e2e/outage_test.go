@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -113,25 +114,33 @@ func (w *world) workerDies(t *testing.T) {
 	}
 
 	f = sendTraffic(t, busyHost, w.worker["edge-1"].gateway, w.worker["fog-1"].gateway)
+	const answers = "ready: the cluster answers"
+	before := strings.Count(x.text(), answers)
 	x.start()
 	w.allReady()
-	eventually(t, 20*time.Second, "exactly the wanted instances run", func() error {
-		return differs("processes", len(instancesOf(w, "busy")), 3)
+	// Its engine goes on with what it was told before, until the agent has fetched what is wanted now.
+	eventually(t, 20*time.Second, "the worker knows what it is to run", func() error {
+		return differs("times that it has", strings.Count(x.text(), answers), before+1)
 	})
+	once := func() error {
+		if found := instancesOf(w, "busy"); len(found) != 3 {
+			return fmt.Errorf("%d processes instead of 3: %s", len(found), describe(found))
+		}
+		return nil
+	}
+	eventually(t, 20*time.Second, "exactly the wanted instances run", once)
 	w.root.holds("busy", 10*time.Second)
-	throughout(t, 2*time.Second, "none runs twice", func() error {
-		return differs("processes", len(instancesOf(w, "busy")), 3)
-	})
+	throughout(t, 2*time.Second, "none runs twice", once)
 	f.noneFailed(t)
 	wantEqual(t, "instances that the root knows", len(w.root.instances("busy")), 3)
 }
 
 // instancesOf lists the processes of an application, those of the same instance
 // too: unlike in pids, here that may be so for a moment.
-func instancesOf(w *world, app string) (out []int) {
+func instancesOf(w *world, app string) (out []process) {
 	for _, p := range processesOf(w.dir) {
 		if p.env["VERGE_APP"] == app && p.env["VERGE_INSTANCE"] != "" {
-			out = append(out, p.pid)
+			out = append(out, p)
 		}
 	}
 	return out

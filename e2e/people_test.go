@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/client"
-	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/apiv1"
 )
 
 // TestPeople: users, namespaces and the audit log by the command line, at a root
@@ -186,7 +186,7 @@ func (w *world) anotherRoot(t *testing.T) {
 		return err
 	})
 	// Its name is taken for everybody else.
-	if _, err := w.root.client().Tokens.Create(t.Context(), wire.TokenRequest{Kind: "cluster", Cluster: "edge"}); err == nil {
+	if _, err := w.root.client().Tokens.Create(t.Context(), apiv1.TokenRequest{Kind: "cluster", Cluster: "edge"}); err == nil {
 		t.Error("a token for the name of a cluster that has joined")
 	}
 }

@@ -8,7 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/apiv1"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 // applied is what apply -o json says.
@@ -16,7 +17,7 @@ type applied struct {
 	Holds    bool
 	Restarts int
 	Changes  int
-	Plan     *wire.Plan
+	Plan     *apiv1.Plan
 }
 
 // TestPlanAndApply compares what plans say with what applies do, and looks whether
@@ -37,7 +38,7 @@ func TestPlanAndApply(t *testing.T) {
 		}
 		return out
 	}
-	plan := func(descriptor string, code int) wire.Plan {
+	plan := func(descriptor string, code int) apiv1.Plan {
 		t.Helper()
 		before := state()
 		r := verge(t, w.root.contextFile(), "plan", "-o", "json", w.file("app-", descriptor))
@@ -46,11 +47,11 @@ func TestPlanAndApply(t *testing.T) {
 			t.Errorf("a plan has left something behind:\n%s\n%s", before, after)
 		}
 		if code == 1 {
-			return wire.Plan{}
+			return apiv1.Plan{}
 		}
-		return decode[wire.Plan](t, r.out)
+		return decode[apiv1.Plan](t, r.out)
 	}
-	follow := func(what string, descriptor string, restarts, changes int) wire.Plan {
+	follow := func(what string, descriptor string, restarts, changes int) apiv1.Plan {
 		t.Helper()
 		p := plan(descriptor, 0)
 		for _, s := range p.Sites {
@@ -67,7 +68,7 @@ func TestPlanAndApply(t *testing.T) {
 		for _, i := range p.Instances {
 			v, there := is[i.ID]
 			switch i.Action {
-			case wire.PlanStop:
+			case rpc.PlanStop:
 				if there && !v.Draining {
 					t.Errorf("%s: %s was to stop, and is %s", what, i.ID, v.State)
 				}
@@ -78,7 +79,7 @@ func TestPlanAndApply(t *testing.T) {
 		return p
 	}
 	eventually(t, 20*time.Second, "the root knows what the clusters have", func() error {
-		for _, c := range must[[]wire.ClusterView](t)(w.root.client().Clusters.List(t.Context())) {
+		for _, c := range must[[]apiv1.ClusterView](t)(w.root.client().Clusters.List(t.Context())) {
 			if c.Aggregate == nil || c.Aggregate.Workers != 2 || len(c.Aggregate.Runtimes) == 0 {
 				return fmt.Errorf("cluster %s: %+v", c.Name, c.Aggregate)
 			}
@@ -129,7 +130,7 @@ func TestPlanAndApply(t *testing.T) {
 	w.cluster[home].kill()
 	r = verge(t, w.root.contextFile(), "plan", "-o", "json", w.file("app-", shopOf(1, "3")))
 	wantEqual(t, "exit code", r.code, 0)
-	away := decode[wire.Plan](t, r.out)
+	away := decode[apiv1.Plan](t, r.out)
 	if len(away.Sites) == 0 || away.Sites[0].Asked || away.Sites[0].Why == "" || away.Sites[0].AgeSeconds < 0 || away.Restarts != 1 {
 		t.Errorf("%+v", away)
 	}
@@ -143,7 +144,7 @@ func TestPlanAndApply(t *testing.T) {
 	site.away()
 	r = verge(t, site.contextFile(), "plan", "-o", "json", w.file("app-", shopOf(2, "here")))
 	wantEqual(t, "exit code of a plan at the site\n"+r.err, r.code, 0)
-	local := decode[wire.Plan](t, r.out)
+	local := decode[apiv1.Plan](t, r.out)
 	did := decode[applied](t, site.ok("apply", "-o", "json", "--timeout", "1m", w.file("app-", shopOf(2, "here"))))
 	if local.Source != "cluster/"+home || local.Restarts != 1 || did.Restarts != 0 || local.Starts != 1 || local.Changes != did.Changes {
 		t.Errorf("%+v, and done was %+v", local, did)

@@ -8,8 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/verge-edge/verge/internal/apiv1"
 	"github.com/verge-edge/verge/internal/atomicfile/powertest"
-	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 // TestPowerCutsOfAllTiers cuts the power of a root, a cluster and a worker at the same
@@ -47,7 +48,7 @@ func TestPowerCutsOfAllTiers(t *testing.T) {
 		writers.Go(func() {
 			for n := 0; ; n++ {
 				name := fmt.Sprintf("ns-%d-%d", cut, n)
-				if _, err := root.Namespaces.Create(ctx, wire.NamespaceRequest{Name: name}); err != nil {
+				if _, err := root.Namespaces.Create(ctx, apiv1.NamespaceRequest{Name: name}); err != nil {
 					return
 				}
 				if namespaces = append(namespaces, name); n == 3+4*cut {
@@ -58,7 +59,7 @@ func TestPowerCutsOfAllTiers(t *testing.T) {
 		writers.Go(func() {
 			for n := 0; ; n++ {
 				tried = fmt.Sprintf("for %d %d", cut, n)
-				if _, err := cluster.Workers.Cordon(ctx, "edge", "edge-1", wire.CordonRequest{Reason: tried}); err != nil {
+				if _, err := cluster.Workers.Cordon(ctx, "edge", "edge-1", rpc.CordonRequest{Reason: tried}); err != nil {
 					return
 				}
 				if cordoned = tried; n == 3+4*cut {
@@ -93,7 +94,7 @@ func TestPowerCutsOfAllTiers(t *testing.T) {
 		edge.answers()
 		w.allReady()
 		have := map[string]bool{}
-		for _, ns := range must[[]wire.NamespaceView](t)(w.root.client().Namespaces.List(t.Context())) {
+		for _, ns := range must[[]apiv1.NamespaceView](t)(w.root.client().Namespaces.List(t.Context())) {
 			have[ns.Name] = true
 		}
 		for _, name := range namespaces {
@@ -101,7 +102,7 @@ func TestPowerCutsOfAllTiers(t *testing.T) {
 				t.Errorf("cut %d: the root has lost namespace %s", cut, name)
 			}
 		}
-		for _, v := range must[[]wire.WorkerView](t)(edge.client().Workers.List(t.Context())) {
+		for _, v := range must[[]rpc.WorkerView](t)(edge.client().Workers.List(t.Context())) {
 			if v.Cordon == nil || v.Cordon.Why != cordoned && v.Cordon.Why != tried {
 				t.Errorf("cut %d: the cluster has acknowledged %q, and the worker is cordoned %+v", cut, cordoned, v.Cordon)
 			}

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 // uneven is a service that is four times as fast on edge-1 as on edge-2.
@@ -36,7 +36,7 @@ func TestProfile(t *testing.T) {
 
 	// Without a profile processors count, of which both have as many.
 	w.sharesOf(t, 40, 0.5)
-	if r := decode[wire.ProfileReport](t, w.root.ok("profile", "pace.web", "--show", "-o", "json")); r.Stored || len(r.Nodes) != 0 {
+	if r := decode[rpc.ProfileReport](t, w.root.ok("profile", "pace.web", "--show", "-o", "json")); r.Stored || len(r.Nodes) != 0 {
 		t.Errorf("nothing was measured, and %+v is stored", r)
 	}
 
@@ -45,17 +45,17 @@ func TestProfile(t *testing.T) {
 	if r.code == 0 || !strings.Contains(r.err, "answered 404") || !strings.Contains(r.err, "nothing was stored") {
 		t.Errorf("a path that is not there: %+v", r)
 	}
-	tried := decode[wire.ProfileReport](t, w.root.ok("profile", "pace.web", "--path", "/paced", "--for", "1s", "--dry-run", "-o", "json"))
+	tried := decode[rpc.ProfileReport](t, w.root.ok("profile", "pace.web", "--path", "/paced", "--for", "1s", "--dry-run", "-o", "json"))
 	wantEqual(t, "kept after a dry run", tried.Stored, false)
 	w.sharesOf(t, 40, 0.5)
 
-	got := decode[wire.ProfileReport](t, w.root.ok("profile", "pace.web", "--path", "/paced", "--for", "3s", "-o", "json"))
+	got := decode[rpc.ProfileReport](t, w.root.ok("profile", "pace.web", "--path", "/paced", "--for", "3s", "-o", "json"))
 	if !got.Stored || len(got.Nodes) != 2 {
 		t.Fatalf("%+v", got)
 	}
 	rate := map[string]float64{}
 	for _, n := range got.Nodes {
-		if n.Worker == "" || n.Instances != 1 || n.Requests == 0 || n.Errors != 0 || n.From != wire.WeightProfile || n.P50 <= 0 || n.P99 < n.P50 || n.Concurrency != 4 {
+		if n.Worker == "" || n.Instances != 1 || n.Requests == 0 || n.Errors != 0 || n.From != rpc.WeightProfile || n.P50 <= 0 || n.P99 < n.P50 || n.Concurrency != 4 {
 			t.Errorf("%+v", n)
 		}
 		rate[n.Worker] = n.Rate
@@ -81,8 +81,8 @@ func TestProfile(t *testing.T) {
 	w.root.apply(fmt.Sprintf(uneven, ", NEW: program", "billiard"))
 	w.root.ok("wait", "service/pace.web", "--timeout", "30s")
 	eventually(t, 30*time.Second, "the profile is old", func() error {
-		shown := decode[wire.ProfileReport](t, edge.ok("profile", "pace.web", "--show", "-o", "json"))
-		if len(shown.Nodes) != 2 || !shown.Nodes[0].Old || shown.Nodes[0].From != wire.WeightOld || shown.Nodes[0].Rate != rate[shown.Nodes[0].Worker] {
+		shown := decode[rpc.ProfileReport](t, edge.ok("profile", "pace.web", "--show", "-o", "json"))
+		if len(shown.Nodes) != 2 || !shown.Nodes[0].Old || shown.Nodes[0].From != rpc.WeightOld || shown.Nodes[0].Rate != rate[shown.Nodes[0].Worker] {
 			return fmt.Errorf("%+v", shown)
 		}
 		return nil

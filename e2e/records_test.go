@@ -11,14 +11,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/verge-edge/verge/internal/apiv1"
 	"github.com/verge-edge/verge/internal/bus"
-	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/bus/busserver"
 )
 
 // damage puts a value that cannot be read under keys of the store of a tier that has ended.
 func (x *tier) damage(keys ...string) {
 	x.w.t.Helper()
-	err := bus.Edit(x.w.t.Context(), filepath.Join(x.dir, "bus"), slog.New(slog.DiscardHandler), func(s bus.Store) error {
+	err := busserver.Edit(x.w.t.Context(), filepath.Join(x.dir, "bus"), slog.New(slog.DiscardHandler), func(s bus.Store) error {
 		var ops []bus.Op
 		for _, key := range keys {
 			ops = append(ops, bus.Put(key, []byte(`{"v":1,"what":`)))
@@ -140,7 +141,7 @@ func TestRecordsAreDropped(t *testing.T) {
 	w.root.apply(shopOf(3, "2"))
 	w.root.apply(kioskOf(1))
 	wantEqual(t, "instances", len(everything(w)), 4)
-	if v := must[wire.AppView](t)(w.root.client().Applications.Get(context.Background(), "shop")); v.Revision < 2 {
+	if v := must[apiv1.AppView](t)(w.root.client().Applications.Get(context.Background(), "shop")); v.Revision < 2 {
 		t.Errorf("shop is at revision %d", v.Revision)
 	}
 }

@@ -125,7 +125,7 @@ func (w *world) badVersionStops(t *testing.T) {
 		t.Errorf("diff: code %d\n%s%s", r.code, r.out, r.err)
 	}
 	r := verge(t, w.root.contextFile(), "apply", file, "--timeout", "60s")
-	if r.code != 2 || !strings.Contains(r.err, "its rollout has stopped") || !strings.Contains(r.err, "exit code 7, given up here after 5 restarts") {
+	if r.code != 2 || !strings.Contains(r.err, "its rollout has stopped") || !strings.Contains(r.err, "exit code 7, gave up here after 5 restarts") {
 		t.Errorf("apply: code %d\n%s%s", r.code, r.out, r.err)
 	}
 	if r := verge(t, w.root.contextFile(), "rollout", "status", "rolled/front"); r.code != 2 || !strings.Contains(r.out, "failed") {

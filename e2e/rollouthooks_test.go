@@ -11,23 +11,24 @@ import (
 	"testing"
 	"time"
 
-	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/apiv1"
+	"github.com/verge-edge/verge/internal/event"
 )
 
 // receiver takes what hooks send, and answers questions.
 type receiver struct {
 	*httptest.Server
 	mu    sync.Mutex
-	heard []wire.HookMessage
+	heard []apiv1.HookMessage
 	// says is the answer to a question; "" is none.
-	says func(m wire.HookMessage) string
+	says func(m apiv1.HookMessage) string
 }
 
 func newReceiver(t *testing.T) *receiver {
 	r := &receiver{}
 	r.answer("")
 	r.Server = httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, q *http.Request) {
-		var m wire.HookMessage
+		var m apiv1.HookMessage
 		if err := json.NewDecoder(q.Body).Decode(&m); err != nil {
 			t.Errorf("a hook was sent what cannot be read: %v", err)
 		}
@@ -46,17 +47,17 @@ func newReceiver(t *testing.T) *receiver {
 }
 
 func (r *receiver) answer(says string) {
-	r.answerBy(func(wire.HookMessage) string { return says })
+	r.answerBy(func(apiv1.HookMessage) string { return says })
 }
 
-func (r *receiver) answerBy(says func(m wire.HookMessage) string) {
+func (r *receiver) answerBy(says func(m apiv1.HookMessage) string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.says = says
 }
 
 // of are the messages of a type that have come, and forgets all.
-func (r *receiver) of(kind string) (out []wire.HookMessage) {
+func (r *receiver) of(kind string) (out []apiv1.HookMessage) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, m := range r.heard {
@@ -133,14 +134,14 @@ func TestRolloutHooks(t *testing.T) {
 	}
 
 	// The root's refuses the second wave: it stops with what it has, and goes on when resumed.
-	hub.answerBy(func(m wire.HookMessage) string {
+	hub.answerBy(func(m apiv1.HookMessage) string {
 		return fmt.Sprintf(`{"allow": %v, "reason": "the dashboards are red"}`, m.Data.Wave.Number < 2)
 	})
 	file := w.file("app-", rolled("3", "testprogram", ""))
 	if r := verge(t, w.root.contextFile(), "apply", file, "--timeout", "60s"); r.code != 2 || !strings.Contains(r.err, "the dashboards are red") {
 		t.Fatalf("apply: code %d\n%s%s", r.code, r.out, r.err)
 	}
-	eventually(t, 10*time.Second, "the site's hook is told", func() error { return site.has(wire.HookRolloutFailed, "the dashboards are red") })
+	eventually(t, 10*time.Second, "the site's hook is told", func() error { return site.has(event.RolloutFailed.String(), "the dashboards are red") })
 	hub.answer(`{"allow": true}`)
 	w.root.ok("rollout", "resume", "rolled")
 	w.root.ok("rollout", "status", "rolled", "--wait", "--timeout", "60s")
@@ -156,7 +157,7 @@ func TestRolloutHooks(t *testing.T) {
 	refused(t, "a change at the site", verge(t, edge.contextFile(), "scale", "rolled.front", "--replicas", "4"), "the shop is open")
 	site.answer(`{"allow": true}`)
 	edge.ok("scale", "rolled.front", "--replicas", "4", "--no-wait")
-	eventually(t, 10*time.Second, "the site's hook is told of the change", func() error { return site.has(wire.HookLocalChanged, "scaled 3 → 4") })
+	eventually(t, 10*time.Second, "the site's hook is told of the change", func() error { return site.has(event.LocalChanged.String(), "scaled 3 → 4") })
 	edge.ok("local", "drop", "rolled")
 	hub.answer(`{"allow": true}`)
 	w.root.start()
@@ -174,5 +175,5 @@ func TestRolloutHooks(t *testing.T) {
 		t.Errorf("%d were ready, 3 are promised", fewest)
 	}
 	w.worker["edge-1"].kill()
-	eventually(t, 60*time.Second, "the site's hook is told of its worker", func() error { return site.has(wire.HookWorkerLost, "suspect") })
+	eventually(t, 60*time.Second, "the site's hook is told of its worker", func() error { return site.has(event.WorkerLost.String(), "suspect") })
 }

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 const sleeperHost = "sleeper.test"
@@ -111,7 +111,7 @@ func (w *world) followsRequests(t *testing.T) {
 		}
 		return nil
 	})
-	var said []wire.ScaleReport
+	var said []rpc.ScaleReport
 	if err := json.Unmarshal([]byte(w.root.ok("explain", "scale", "sleeper.web", "-o", "json")), &said); err != nil {
 		t.Fatal(err)
 	}
@@ -205,9 +205,9 @@ func TestOverflow(t *testing.T) {
 }
 
 // scaling is what a cluster says of a service; empty where it says nothing.
-func (w *world) scaling(service, cluster string) wire.ScaleReport {
+func (w *world) scaling(service, cluster string) rpc.ScaleReport {
 	w.t.Helper()
-	var said []wire.ScaleReport
+	var said []rpc.ScaleReport
 	if err := json.Unmarshal([]byte(w.root.ok("explain", "scale", service, "-o", "json")), &said); err != nil {
 		w.t.Fatal(err)
 	}
@@ -216,5 +216,5 @@ func (w *world) scaling(service, cluster string) wire.ScaleReport {
 			return r
 		}
 	}
-	return wire.ScaleReport{}
+	return rpc.ScaleReport{}
 }

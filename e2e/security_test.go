@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/client"
-	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/engineapi"
 )
 
 // strangersGetNothing knocks at every port without a certificate.
@@ -37,7 +37,7 @@ func (w *world) strangersGetNothing(t *testing.T) {
 	}
 	// Otherwise nothing would be shown by the silence above.
 	for addr, dir := range map[string]string{
-		w.root.link: w.cluster["edge"].dir, w.cluster["edge"].link: filepath.Join(w.worker["edge-1"].dir, wire.IdentityDir),
+		w.root.link: w.cluster["edge"].dir, w.cluster["edge"].link: filepath.Join(w.worker["edge-1"].dir, engineapi.IdentityDir),
 	} {
 		pair := pairIn(t, dir)
 		if got, err := throughTLS(addr, &pair); err != nil || got == "" {
@@ -97,7 +97,7 @@ func (w *world) credentialsOfOthers(t *testing.T) {
 	w.addCluster("fog").answers()
 	edge, fog := w.cluster["edge"], w.cluster["fog"]
 	// The pair of a worker, as an intruder on its machine would have it.
-	dir := filepath.Join(w.worker["edge-1"].dir, wire.IdentityDir)
+	dir := filepath.Join(w.worker["edge-1"].dir, engineapi.IdentityDir)
 	pair := pairIn(t, dir)
 	nodePair := pairIn(t, edge.dir)
 	operator := must[client.Context](t)(client.ReadContext(edge.contextFile()))

@@ -11,7 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/apiv1"
+	"github.com/verge-edge/verge/internal/engineapi"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 var deviceOfInstance = regexp.MustCompile(`^device vg[0-9a-f]{5}i`)
@@ -25,7 +27,7 @@ func (s *terrain) overlapsAndLeaves(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	token, err := c.Tokens.Create(t.Context(), wire.TokenRequest{Kind: "worker"})
+	token, err := c.Tokens.Create(t.Context(), apiv1.TokenRequest{Kind: "worker"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +56,7 @@ services:
 	if rules := s.output("late", "nft", "list", "ruleset"); !strings.Contains(rules, i.Addrs[0].String()) {
 		t.Errorf("%s is in no rule:\n%s", i.Addrs[0], rules)
 	}
-	var v wire.WorkerView
+	var v rpc.WorkerView
 	eventually(t, 10*time.Second, "its cluster knows its place", func() error {
 		if v = s.worker("b", "late"); v.Lease == nil {
 			return errors.New("it has said nothing of it yet")
@@ -119,11 +121,11 @@ services:
 	if said := leave("--force"); !strings.Contains(said, "exit 0") || !strings.Contains(said, "has left cluster b") {
 		t.Fatalf("it does not leave: %s", said)
 	}
-	if _, err := os.Stat(filepath.Join(s.Dir("late"), wire.IdentityDir)); !errors.Is(err, os.ErrNotExist) {
+	if _, err := os.Stat(filepath.Join(s.Dir("late"), engineapi.IdentityDir)); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("it has kept its identity: %v", err)
 	}
 	list, err := c.Workers.List(t.Context())
-	if err != nil || slices.ContainsFunc(list, func(w wire.WorkerView) bool { return w.Name == "late" }) {
+	if err != nil || slices.ContainsFunc(list, func(w rpc.WorkerView) bool { return w.Name == "late" }) {
 		t.Errorf("its cluster has kept it: %v", err)
 	}
 	if said := leave(""); !strings.Contains(said, "exit 1") || !strings.Contains(said, "no worker of this folder has joined") {

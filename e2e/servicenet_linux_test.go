@@ -22,8 +22,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/verge-edge/verge/internal/apiv1"
 	"github.com/verge-edge/verge/internal/lab"
-	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 // terrain is a lab in which the service network connects what runs:
@@ -182,7 +183,7 @@ func (s *terrain) holds(app string) {
 }
 
 // instances of an application, as the root knows them.
-func (s *terrain) instances(app string) map[string]wire.InstanceView {
+func (s *terrain) instances(app string) map[string]apiv1.InstanceView {
 	s.t.Helper()
 	c, err := s.Client("root")
 	if err != nil {
@@ -196,8 +197,8 @@ func (s *terrain) instances(app string) map[string]wire.InstanceView {
 }
 
 // fetch asks an address from a host.
-func (s *terrain) fetch(host, addr, name, path string, patience time.Duration) (string, error) {
-	return fetchBy(&http.Client{Timeout: patience, Transport: s.transport(host)}, addr, name, path)
+func (s *terrain) fetch(host, addr, name, path string, timeout time.Duration) (string, error) {
+	return fetchBy(&http.Client{Timeout: timeout, Transport: s.transport(host)}, addr, name, path)
 }
 
 // transport of requests from a host, each on a connection of its own.
@@ -274,7 +275,7 @@ func (s *terrain) paths(cluster, from string) (map[string]int, error) {
 }
 
 // worker as its cluster knows it.
-func (s *terrain) worker(cluster, name string) wire.WorkerView {
+func (s *terrain) worker(cluster, name string) rpc.WorkerView {
 	s.t.Helper()
 	c, err := s.Client(cluster)
 	if err != nil {
@@ -289,7 +290,7 @@ func (s *terrain) worker(cluster, name string) wire.WorkerView {
 			return w
 		}
 	}
-	return wire.WorkerView{}
+	return rpc.WorkerView{}
 }
 
 // output of a program on a host.

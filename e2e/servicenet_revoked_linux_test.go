@@ -15,18 +15,19 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 // netchecked is what verge netcheck says of the way from a worker to the one other
 // of a cluster.
-func (s *terrain) netchecked(from, cluster string) (p wire.NetPeer, err error) {
+func (s *terrain) netchecked(from, cluster string) (p rpc.NetPeer, err error) {
 	s.t.Helper()
 	out := s.output(from[:1], programs.verge, "netcheck", "--from", from, "-o", "json", "--context", s.Dir(from[:1])+"/context.yaml")
-	var r wire.NetReport
+	var r rpc.NetReport
 	if err := json.Unmarshal([]byte(out), &r); err != nil {
 		return p, fmt.Errorf("%w: %s", err, out)
 	}
-	r.Peers = slices.DeleteFunc(r.Peers, func(p wire.NetPeer) bool { return p.Cluster != cluster })
+	r.Peers = slices.DeleteFunc(r.Peers, func(p rpc.NetPeer) bool { return p.Cluster != cluster })
 	if len(r.Peers) != 1 {
 		return p, fmt.Errorf("it has %d ways there: %+v", len(r.Peers), r.Peers)
 	}
@@ -46,7 +47,7 @@ func (s *terrain) netchecksRelay(t *testing.T) {
 		case !strings.Contains(p.Why, "none of its addresses answered"):
 			return fmt.Errorf("why: %q", p.Why)
 		// There and back over two links of a millisecond each.
-		case p.Source != "measured" || p.Over != wire.OverTunnel || p.RTT.Std() < 4*time.Millisecond:
+		case p.Source != "measured" || p.Over != rpc.OverTunnel || p.RTT.Std() < 4*time.Millisecond:
 			return fmt.Errorf("RTT %s, %s over %q", p.RTT.Std(), p.Source, p.Over)
 		case p.Worker == "b-home":
 			return errors.New("another cluster's worker is called by its own name")
@@ -55,7 +56,7 @@ func (s *terrain) netchecksRelay(t *testing.T) {
 	})
 	eventually(t, 20*time.Second, "netcheck says how a-1 reaches b-home", func() error {
 		p, err := s.netchecked("a-1", "b")
-		if err == nil && (p.Path != wire.PathDirect || !strings.HasPrefix(p.Via, "WireGuard to ") || p.Over != wire.OverTunnel) {
+		if err == nil && (p.Path != wire.PathDirect || !strings.HasPrefix(p.Via, "WireGuard to ") || p.Over != rpc.OverTunnel) {
 			err = fmt.Errorf("%+v", p)
 		}
 		return err

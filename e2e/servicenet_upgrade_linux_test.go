@@ -78,7 +78,7 @@ func TestUpgradeInTheServiceNetwork(t *testing.T) {
 	}
 	for _, from := range []string{"front", "far", "house"} {
 		for _, to := range []string{"front", "near:81", "far:81", "house:81", "api"} {
-			eventually(t, 20*time.Second, from+" reaches "+to, func() error { return s.askFrom(from, to) })
+			eventually(t, 20*time.Second, from+" reaches "+to, func() error { return s.askFrom(from, to, 3*time.Second) })
 		}
 	}
 	s.run("a worker's own", func(t *testing.T) {
@@ -133,9 +133,10 @@ func (s *terrain) clientIn(service string) *http.Client {
 }
 
 // askFrom has an instance ask a service by its name, on a connection of its own: as
-// everybody does it, with the resolver and the patience of a client.
-func (s *terrain) askFrom(service, what string) error {
-	_, err := s.fetch(shopHosts[service], s.at(service, portIn(service)).String(), "", "/get?within=10s&url=http://"+what+"/whoami", 15*time.Second)
+// everybody does it, with a client's resolver and timeout.
+func (s *terrain) askFrom(service, what string, timeout time.Duration) error {
+	path := fmt.Sprintf("/get?within=%s&url=http://%s/whoami", timeout, what)
+	_, err := s.fetch(shopHosts[service], s.at(service, portIn(service)).String(), "", path, timeout+5*time.Second)
 	return err
 }
 
@@ -176,7 +177,7 @@ func (s *terrain) goesThrough(t *testing.T, what func()) {
 				defer tick.Stop()
 				for ctx.Err() == nil {
 					begun := time.Now()
-					err := s.askFrom(from, to)
+					err := s.askFrom(from, to, 10*time.Second)
 					mu.Lock()
 					asked++
 					slowest[from+" to "+to] = max(slowest[from+" to "+to], time.Since(begun))

@@ -8,7 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/apiv1"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 const (
@@ -137,14 +138,14 @@ func TestTheSiteWithoutTheRoot(t *testing.T) {
 			return nil
 		})
 	}
-	left := decode[wire.LocalView](t, site.ok("local", "-o", "json"))
+	left := decode[apiv1.LocalView](t, site.ok("local", "-o", "json"))
 	if len(left.Conflicts) != 1 || len(left.Changes) != 1 || left.Conflicts[0].By == "" {
 		t.Fatalf("%+v", left)
 	}
 	site.ok("local", "ack", left.Conflicts[0].ID)
 	site.ok("delete", "application/kiosk", "--local", "--timeout", "40s")
 	eventually(t, 10*time.Second, "nothing of it is left at the root", func() error {
-		v := must[wire.LocalView](t)(w.root.client().LocalChanges.List(context.Background()))
+		v := must[apiv1.LocalView](t)(w.root.client().LocalChanges.List(context.Background()))
 		if len(v.Changes)+len(v.Conflicts) > 0 {
 			return fmt.Errorf("%+v", v)
 		}
@@ -184,7 +185,7 @@ func (w *world) losesWorker(t *testing.T, site *tier, name string) {
 	site.holds("kiosk", 15*time.Second)
 	x.start()
 	eventually(t, 20*time.Second, "the worker is back", func() error {
-		for _, v := range must[[]wire.WorkerView](t)(site.client().Workers.List(context.Background())) {
+		for _, v := range must[[]rpc.WorkerView](t)(site.client().Workers.List(context.Background())) {
 			if v.Name == name && v.Status == "ready" {
 				return nil
 			}

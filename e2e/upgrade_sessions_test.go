@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/verge-edge/verge/internal/engineapi"
 	"github.com/verge-edge/verge/internal/unixsock"
-	"github.com/verge-edge/verge/internal/wire"
 )
 
 // numbered writes a line after the other into its log.
@@ -75,7 +75,7 @@ func (w *world) sessionsGoOn(t *testing.T, next string) {
 	}
 	// The same with an engine that dies.
 	// Of two, since the one before still drains.
-	engine := must[int](t)(unixsock.Listener(t.Context(), filepath.Join(w.holder(job).dir, wire.EngineSocket)))
+	engine := must[int](t)(unixsock.Listener(t.Context(), filepath.Join(w.holder(job).dir, engineapi.EngineSocket)))
 	if err := syscall.Kill(engine, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}

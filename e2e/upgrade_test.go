@@ -18,7 +18,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 const nextVersion = "v9.9.9"
@@ -137,7 +137,7 @@ func programOfVersion(t *testing.T, version string, changes []change) string {
 func (w *world) agentVersions() map[string]string {
 	w.t.Helper()
 	out := map[string]string{}
-	for _, x := range must[[]wire.WorkerView](w.t)(w.cluster["edge"].client().Workers.List(context.Background())) {
+	for _, x := range must[[]rpc.WorkerView](w.t)(w.cluster["edge"].client().Workers.List(context.Background())) {
 		out[x.Name] = x.Version
 	}
 	return out
@@ -327,8 +327,20 @@ func (w *world) drainEnds(t *testing.T, x *worker) {
 	})
 }
 
-// engines are the processes of a worker's engines, by their programs.
-func engines(x *worker) map[string]int {
+// engines are the processes of a worker's engines, by their programs. A child that an engine has
+// forked is like the engine until it executes a program, so two looks must agree.
+func engines(x *worker) (now map[string]int) {
+	now = enginesNow(x)
+	for range 100 {
+		last := now
+		if now = enginesNow(x); maps.Equal(now, last) {
+			break
+		}
+	}
+	return now
+}
+
+func enginesNow(x *worker) map[string]int {
 	out := map[string]int{}
 	for _, p := range processesOf(x.dir) {
 		if len(p.args) > 1 && p.args[1] == "engine" {

@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/engineapi"
 )
 
 const vaultHost = "vault.test"
@@ -197,8 +197,8 @@ func (w *world) secretFileIsExchanged(t *testing.T) {
 // version is what the worker's engine calls the value of a secret that it has.
 func (x *worker) version(t *testing.T, name string) string {
 	t.Helper()
-	var have wire.EngineOrders
-	if err := json.Unmarshal(must[[]byte](t)(os.ReadFile(filepath.Join(x.dir, wire.EngineOrdersFile))), &have); err != nil {
+	var have engineapi.EngineOrders
+	if err := json.Unmarshal(must[[]byte](t)(os.ReadFile(filepath.Join(x.dir, engineapi.EngineOrdersFile))), &have); err != nil {
 		t.Fatal(err)
 	}
 	for _, s := range have.Secrets {
@@ -305,7 +305,7 @@ func (w *world) valuesAreNowhereElse(t *testing.T) {
 		look("the environment of "+p.args[0], fmt.Sprint(p.env))
 	}
 	wantEqual(t, "instances", instances, 1)
-	for _, d := range []string{w.root.dir, w.cluster["edge"].dir, filepath.Join(w.worker["edge-1"].dir, wire.IdentityDir)} {
+	for _, d := range []string{w.root.dir, w.cluster["edge"].dir, filepath.Join(w.worker["edge-1"].dir, engineapi.IdentityDir)} {
 		st := must[fs.FileInfo](t)(os.Stat(filepath.Join(d, "seal.key")))
 		wantEqual(t, "mode of seal.key", st.Mode(), fs.FileMode(0o600))
 	}
@@ -314,11 +314,11 @@ func (w *world) valuesAreNowhereElse(t *testing.T) {
 func (w *world) workerGetsAnotherKey(t *testing.T) {
 	x := w.worker["edge-1"]
 	x.kill()
-	if err := os.Remove(filepath.Join(x.dir, wire.IdentityDir, "seal.key")); err != nil {
+	if err := os.Remove(filepath.Join(x.dir, engineapi.IdentityDir, "seal.key")); err != nil {
 		t.Fatal(err)
 	}
 	x.start()
-	key := filepath.Join(x.dir, wire.IdentityDir, "seal.key")
+	key := filepath.Join(x.dir, engineapi.IdentityDir, "seal.key")
 	eventually(t, 10*time.Second, "the worker has a new key", func() error { _, err := os.Stat(key); return err })
 	// It ends and is started again, with secrets that were sealed for the new key.
 	pids := w.pids("vault")
@@ -337,7 +337,7 @@ func (w *world) secretIsRemoved(t *testing.T) {
 	if r.code != 0 || !strings.Contains(r.err, "vault.main still need it") {
 		t.Errorf("exit code %d\n%s%s", r.code, r.out, r.err)
 	}
-	orders := filepath.Join(w.worker["edge-1"].dir, wire.EngineOrdersFile)
+	orders := filepath.Join(w.worker["edge-1"].dir, engineapi.EngineOrdersFile)
 	eventually(t, 10*time.Second, "the worker has heard of it", func() error {
 		text, err := os.ReadFile(orders)
 		if err == nil && bytes.Contains(text, []byte(`"name":"db-password"`)) {

@@ -13,15 +13,15 @@ const (
 	seldomPoll = 200 * time.Millisecond
 )
 
-// await calls check until it returns nil or patience is over, and returns its
+// await calls check until it returns nil or the timeout is over, and returns its
 // last error.
-func await(patience time.Duration, check func() error) error {
+func await(timeout time.Duration, check func() error) error {
 	begin := time.Now()
 	ticker := time.NewTicker(pollEvery)
 	defer ticker.Stop()
 	for n := 1; ; n++ {
 		err := check()
-		if err == nil || time.Since(begin) > patience {
+		if err == nil || time.Since(begin) > timeout {
 			return err
 		}
 		if n == 40 {
@@ -36,10 +36,10 @@ func await(patience time.Duration, check func() error) error {
 const slack = 4
 
 // eventually fails the test if what check wants does not come true in time.
-func eventually(t *testing.T, patience time.Duration, what string, check func() error) {
+func eventually(t *testing.T, timeout time.Duration, what string, check func() error) {
 	t.Helper()
 	begin := time.Now()
-	if err := await(slack*patience, check); err != nil {
+	if err := await(slack*timeout, check); err != nil {
 		t.Fatalf("after %s it is not so that %s: %v", time.Since(begin).Round(time.Millisecond), what, err)
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/client"
-	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/apiv1"
 )
 
 // world is a root, clusters and workers, each its own process.
@@ -188,7 +188,7 @@ func (w *world) addClusterBy(name string, prepare func(*tier), more ...string) *
 	w.t.Helper()
 	c := w.newTier("cluster", name, append([]string{
 		"--name", name, "--area", name, "--share-details", "--interval", "2s",
-		"--token-file", w.token(w.root, wire.TokenRequest{Kind: "cluster", Cluster: name}),
+		"--token-file", w.token(w.root, apiv1.TokenRequest{Kind: "cluster", Cluster: name}),
 	}, more...)...)
 	w.cluster[name] = c
 	prepare(c)
@@ -214,7 +214,7 @@ func (w *world) addWorkerBy(cluster, name string, prepare func(*worker), more ..
 		"worker", "--data-dir", x.dir, "--name", name, "--data", x.data, "--gateway", x.gateway, "--advertise", x.data,
 		"--cpus", "4", "--memory", "2Gi", "--disk", "10Gi", "--network", "loopback",
 		"--allow-host-path", os.TempDir(),
-		"--token-file", w.token(w.cluster[cluster], wire.TokenRequest{Kind: "worker"}),
+		"--token-file", w.token(w.cluster[cluster], apiv1.TokenRequest{Kind: "worker"}),
 	}, more...)
 	w.worker[name] = x
 	prepare(x)
@@ -223,9 +223,9 @@ func (w *world) addWorkerBy(cluster, name string, prepare func(*worker), more ..
 }
 
 // token makes a token in a file of its own.
-func (w *world) token(at *tier, r wire.TokenRequest) string {
+func (w *world) token(at *tier, r apiv1.TokenRequest) string {
 	w.t.Helper()
-	reply := must[wire.TokenReply](w.t)(at.client().Tokens.Create(w.t.Context(), r))
+	reply := must[apiv1.TokenReply](w.t)(at.client().Tokens.Create(w.t.Context(), r))
 	return w.file("token-", reply.Token)
 }
 

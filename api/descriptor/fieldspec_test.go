@@ -3,9 +3,7 @@ package descriptor
 import (
 	"encoding/json"
 	"fmt"
-	"os"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
@@ -164,99 +162,6 @@ func TestDefaultsAreAsStated(t *testing.T) {
 	if checked < 24 {
 		t.Errorf("only %d defaults were checked", checked)
 	}
-}
-
-// TestReferencePage keeps docs/descriptor.md current: go generate rewrites it.
-func TestReferencePage(t *testing.T) {
-	golden(t, "../../docs/descriptor.md", referencePage(t))
-}
-
-func referencePage(t *testing.T) string {
-	t.Helper()
-	hello, err := os.ReadFile("testdata/hello.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var b strings.Builder
-	p := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
-	p("<!-- Made from the table of fields in api/schema by `go generate ./api/descriptor`. Do not edit. -->")
-	p("# The descriptor\n")
-	p("One file says what should run and what it must achieve. It is one YAML document (or JSON), at most 1 MiB.")
-	p("`verge validate` and `verge apply` judge it alike; `verge schema` prints its JSON Schema for editors.\n")
-	p("The smallest useful file:\n\n```yaml\n%s```\n", hello)
-	p("## Fields\n")
-	p("`*` stands for a name that you choose, `[]` for each entry of a list. **Enforced** fields do what they say.")
-	p("Fields and values that are *not enforced yet* are refused with an error; nothing is silently ignored, and a key that is not in this table is an error.\n")
-	p("| Field | Write | Default | Support | Meaning |")
-	p("|---|---|---|---|---|")
-	for _, v := range schema.FieldSpecs() {
-		def := v.Default
-		if v.Required {
-			def = "*required*"
-		}
-		p("| `%s` | %s | %s | %s | %s |", v.Path, writes(v), def, v.Support, v.Note)
-	}
-	p("\n## Amounts\n")
-	p("| Kind | Write | Most |")
-	p("|---|---|---|")
-	p("| amount of cpu | cores `2`, `0.5`, or thousandths of a core `500m` | %s |", api.MaxCPU)
-	p("| amount of bytes | `128Mi`, `1.5Gi` (Ki Mi Gi Ti: powers of 1024), `200M` (k M G T: powers of 1000), or bytes `4096` | %s |", api.MaxBytes)
-	p("| distance | `20km`, `1.5km`, `500m` | %s |", api.MaxDistance)
-	p("| duration | `20ms`, `1.5s`, `2m`, `1h30m`; `0` | %s |", api.MaxDuration)
-	p("\n## Variables\n")
-	p("Verge sets these in the environment of an instance. In `command`, `args`, `env`, the `content` of files and the `command` of checks, `${NAME}` is replaced by the variable and `$$` by a dollar; `$NAME` stays as it is, for shells.\n")
-	p("| Variable | Value |")
-	p("|---|---|")
-	p("| `PORT`, `PORT_<NAME>` | number of the first port, and of the port of that name |")
-	p("| `VERGE_<SERVICE>_ADDR` | `host:port` of the first port of a service of the application |")
-	p("| `VERGE_<SERVICE>_<PORT>_ADDR` | the same of the port of that name |")
-	p("| `VERGE_LISTEN` | the address to listen on: `::` (all, of IPv6 and IPv4) where the instance has a network of its own, else `127.0.0.1` |")
-	p("| `VERGE_OBJECTS` | where the objects of its namespace are: GET, HEAD and PUT of `$VERGE_OBJECTS/$VERGE_NAMESPACE/NAME` ([volumes.md](volumes.md#objects)) |")
-	p("| `%s` | who and where the instance is |", strings.Join(slices.DeleteFunc(slices.Clone(instanceVariables), func(n string) bool { return n == "VERGE_LISTEN" || n == "VERGE_OBJECTS" }), "`, `"))
-	p("| `%s` | of the machine, where the instance's files are, and where it may put temporary ones; not in a container, which has those of its image, nor in a function |", strings.Join(machineVariables, "`, `"))
-	p("\nNames are written in capitals, with `_` for `-`: the service `my-store` is in `%s`. `env` can set the last three and none of the others. Its values can refer to all of them, and not to each other; `PATH: /opt/app/bin:${PATH}` works. Nothing else of a worker's environment reaches an instance. A reference to a variable that does not exist is an error.\n", api.EnvName("my-store"))
-	p("## YAML\n")
-	p("- A text may be written without quotes; numbers and truth values in the place of a text are taken as they are written (`012` stays `012`). A text that contains any of `[ ] { } ,` needs quotes inside brackets: `[serve, \"${PORT}\"]`.")
-	p("- Whole numbers are decimal, without leading zeros.")
-	p("- A key without a value is an error: leave the key out.")
-	p("- Anchors and aliases work for whole values, as far as they expand to at most 1 MiB. Merge keys (`<<`) and tags (`!!str`) are refused.")
-	p("- Nesting ends at 32 levels.\n")
-	p("## Limits\n")
-	p("%d services in an application, %d replicas and %d ports in a service, %d characters in a name.", api.MaxServices, api.MaxReplicas, api.MaxPorts, api.MaxNameLength)
-	return b.String()
-}
-
-// writes is the second column.
-func writes(v schema.FieldSpec) string {
-	var now, later []string
-	for _, value := range v.Values {
-		if value.Support == schema.Enforced {
-			now = append(now, "`"+value.Value+"`")
-		} else {
-			later = append(later, "`"+value.Value+"`")
-		}
-	}
-	text := v.Type
-	if len(now) > 0 {
-		text = strings.Join(now, ", ")
-	}
-	if len(later) > 0 {
-		text += "; *not enforced yet:* " + strings.Join(later, ", ")
-	}
-	if unit := map[string]func(int64) string{
-		"distance":          func(i int64) string { return api.Distance(i).String() },
-		"number":            func(i int64) string { return fmt.Sprint(i) },
-		"mode of a file":    func(i int64) string { return api.FileMode(i).String() },
-		"number of devices": func(i int64) string { return api.Units(i).String() },
-		"bandwidth":         func(i int64) string { return api.Bitrate(i).String() },
-		"duration":          func(i int64) string { return api.Duration(i).String() },
-		"whole number":      func(i int64) string { return fmt.Sprint(i) },
-		"amount of bytes":   func(i int64) string { return api.Bytes(i).String() },
-		"amount of cpu":     func(i int64) string { return api.CPU(i).String() },
-	}[v.Type]; unit != nil && v.Max > 0 {
-		text += fmt.Sprintf(", %s to %s", unit(v.Min), unit(v.Max))
-	}
-	return text
 }
 
 // The variable of a service tells which service it is of, so no two services

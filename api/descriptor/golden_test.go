@@ -28,7 +28,8 @@ func golden(t *testing.T, file, got string) {
 		t.Fatal(err)
 	}
 	if got != string(want) {
-		t.Errorf("%s is not what it was (run with -update if that is right); now:\n%s", file, got)
+		t.Errorf("%s is not what it was. If that is right: go test ./api/descriptor -update. It differs from here on:\n%s",
+			file, differs(string(want), got))
 	}
 }
 
@@ -142,4 +143,15 @@ func TestExcerpt(t *testing.T) {
 	if !errors.As(err, &one) || one != errs[0] {
 		t.Errorf("errors.As finds %v", one)
 	}
+}
+
+// differs are the lines around the first in which two texts differ.
+func differs(want, got string) string {
+	a, b := strings.Split(want, "\n"), strings.Split(got, "\n")
+	n := 0
+	for n < min(len(a), len(b)) && a[n] == b[n] {
+		n++
+	}
+	around := func(lines []string) string { return strings.Join(lines[min(n, len(lines)):min(n+3, len(lines))], "\n") }
+	return "was: " + around(a) + "\nnow: " + around(b)
 }

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"fmt"
 	"reflect"
-	"strings"
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/api/internal/shape"
@@ -84,7 +83,7 @@ func tree(source []byte, r *report) (root *yamltree.Node) {
 	for doc, err := range yamltree.Documents(source, maxDepth) {
 		switch {
 		case err != nil:
-			if err.Remedy == "" && strings.Contains(err.Message, "levels deep") {
+			if err.TooDeep {
 				err.Remedy = "no field of a descriptor is that deep"
 			}
 			r.fail(err.Pos, "", err.Message, err.Remedy)

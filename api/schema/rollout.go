@@ -47,6 +47,6 @@ func rolloutRows() []FieldSpec {
 				"progress_deadline counts from the end of for."},
 		{Path: in(".on_failure"), Default: "stop if omitted", Values: values("stop "+api.RollBack, "", ""),
 			Note: "stop: leaves things as they are until another apply, or verge rollout undo or resume. " +
-				"rollback: applies the last revision in which the service held."},
+				"rollback: applies the last revision in which the service was good."},
 	}
 }

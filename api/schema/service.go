@@ -311,9 +311,9 @@ func policyRows() []FieldSpec {
 				"in order. Open WebSockets and event streams do not count. The service needs a port with " +
 				"protocol http or grpc."},
 		{Path: "services.*.queue_max", Default: "100 with a limit of concurrency", Max: api.MaxQueue,
-			Note: "Requests that may wait in front of an instance. When all instances are full, the answer is " +
-				"503 with Retry-After at once."},
-		{Path: "services.*.timeout", Default: "none", Min: 1e6, Max: 24 * 3600e9,
+			Note: "Requests that may wait in front of an instance. When three instances are full (or all, if " +
+				"there are fewer), the answer is 503 with Retry-After at once."},
+		{Path: "services.*.timeout", Default: "none; 30s for a function", Min: 1e6, Max: 24 * 3600e9,
 			Note: "Time until an answer begins, waiting included; then 504. Instances get the rest of it in the " +
 				"header Verge-Timeout (ms) and, with gRPC, in grpc-timeout; clients may ask for less with the " +
 				"same headers."},
@@ -410,7 +410,8 @@ func nearRows() []FieldSpec {
 		{Path: "services.*.latency[].distance", Min: 1, Max: int64(api.MaxDistance),
 			Note: "The longest great-circle distance between the worker, which must have a location, and the " +
 				"place or the worker of the service; in another cluster, all its workers."},
-		{Path: "services.*.convergence_time", Default: "10s if omitted", Min: 1e6, Max: 3600e9,
+		{Path: "services.*.convergence_time", Default: "10s if omitted; 2s for the answer of a plugin", Min: 1e6,
+			Max: 3600e9,
 			Note: "The longest that a cluster's decision waits for measurements and for what must be near. Then " +
 				"it takes the best that is known, or returns the instance to the root with the reason."},
 		{Path: "services.*.rigidness", Default: "0.5 if omitted", Max: 1,

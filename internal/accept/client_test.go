@@ -7,7 +7,8 @@ import (
 
 func TestClient(t *testing.T) {
 	for in, want := range map[string]string{
-		"192.0.2.7": "192.0.2.7", "::ffff:192.0.2.7": "192.0.2.7", "2001:db8:1:2:3:4:5:6": "2001:db8:1:2::", "fe80::1%eth0": "fe80::",
+		"192.0.2.7": "192.0.2.7", "::ffff:192.0.2.7": "192.0.2.7", "2001:db8:1:2:3:4:5:6": "2001:db8:1:2::",
+		"fe80::1%eth0": "fe80::",
 	} {
 		if got := Client(netip.MustParseAddr(in)); got.String() != want {
 			t.Errorf("%s: %s, want %s", in, got, want)

@@ -43,7 +43,8 @@ type Place struct {
 
 // NewRoom has this many places, of which one source holds each at most.
 func NewRoom(most, each int) *Room {
-	return &Room{most: most, unknown: max(1, most/2), each: each, places: map[*Place]struct{}{}, by: map[netip.Addr]*source{}}
+	return &Room{most: most, unknown: max(1, most/2), each: each, places: map[*Place]struct{}{},
+		by: map[netip.Addr]*source{}}
 }
 
 // Full is closed when a connection could enter; nil where one can now.

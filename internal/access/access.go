@@ -82,9 +82,11 @@ var verbs = map[Verb]struct {
 	doing string
 	read  bool
 }{
-	See: {"reading", true}, Logs: {"reading the log of", true}, Top: {"measuring", true}, Plan: {"planning a change of", false},
+	See: {"reading", true}, Logs: {"reading the log of", true}, Top: {"measuring", true},
+	Plan:  {"planning a change of", false},
 	Apply: {"changing", false}, Delete: {"deleting", false}, Scale: {"scaling", false}, Restart: {"restarting", false},
-	Exec: {"running a command in", false}, Profile: {"profiling", false}, Secret: {"using the secrets of", false}, Hook: {"managing the hooks of", false},
+	Exec: {"running a command in", false}, Profile: {"profiling", false}, Secret: {"using the secrets of", false},
+	Hook:  {"managing the hooks of", false},
 	Fetch: {"reading", true}, Store: {"storing in", false},
 	Operate: {"operating", false}, Admit: {"admitting workers to", false}, Audit: {"reading the audit log of", false},
 	Measure: {"reading the metrics of", false},

@@ -78,8 +78,11 @@ func TestWhoMayDoWhat(t *testing.T) {
 		{"nobody, application", Who{}, shopApp, nil, true},
 		{"nobody, system", Who{}, system, nil, false},
 		// A namespace or cluster without a name must not match a role without one.
-		{"a role without a name", Who{Namespaces: map[string]Role{"": Developer}, Clusters: map[string]Role{"": Operator}}, homeless, nil, false},
-		{"an unknown role", Who{Namespaces: map[string]Role{"shop": "owner"}, Clusters: map[string]Role{"edge": Developer}}, inEdge, nil, true},
+		{"a role without a name",
+			Who{Namespaces: map[string]Role{"": Developer}, Clusters: map[string]Role{"": Operator}}, homeless, nil,
+			false},
+		{"an unknown role", Who{Namespaces: map[string]Role{"shop": "owner"},
+			Clusters: map[string]Role{"edge": Developer}}, inEdge, nil, true},
 	} {
 		may := map[Verb]bool{}
 		for _, v := range c.may {
@@ -115,11 +118,18 @@ func TestReasons(t *testing.T) {
 		err  error
 		want string
 	}{
-		{May(viewer, Delete, shopApp), "user/viewer may not do that: deleting application/web needs developer of namespace shop or an administrator"},
-		{May(operator, Exec, inEdge), "user/op may not do that: running a command in instance/web.a.0 needs developer of namespace shop or an administrator"},
+		{May(viewer, Delete, shopApp),
+			"user/viewer may not do that: deleting application/web needs developer of namespace shop or an " +
+				"administrator"},
+		{May(operator, Exec, inEdge),
+			"user/op may not do that: running a command in instance/web.a.0 needs developer of namespace shop or an " +
+				"administrator"},
 		{May(dev, Manage, system), "user/dev may not do that: managing the system needs an administrator"},
-		{May(viewer, Exec, atSite), "user/viewer may not do that: running a command in instance/web.a.0 needs developer of namespace shop or operator of cluster edge or an administrator"},
-		{May(dev, Measure, system), "user/dev may not do that: reading the metrics of the system needs monitor or an administrator"},
+		{May(viewer, Exec, atSite),
+			"user/viewer may not do that: running a command in instance/web.a.0 needs developer of namespace shop or " +
+				"operator of cluster edge or an administrator"},
+		{May(dev, Measure, system),
+			"user/dev may not do that: reading the metrics of the system needs monitor or an administrator"},
 		{May(dev, Delete, bankApp), "there is no such application: vault"},
 	} {
 		if c.err == nil || c.err.Error() != c.want {
@@ -156,9 +166,11 @@ func TestContext(t *testing.T) {
 
 // A node may do what its lists say with objects, and nothing else with anything.
 func TestNodesMayReachObjectsOnly(t *testing.T) {
-	shop, bank := Object{Kind: Namespace, Name: "shop", Namespace: "shop", Cluster: "edge", Site: true}, Object{Kind: Namespace, Name: "bank", Namespace: "bank"}
+	shop, bank := Object{Kind: Namespace, Name: "shop", Namespace: "shop", Cluster: "edge", Site: true},
+		Object{Kind: Namespace, Name: "bank", Namespace: "bank"}
 	node := Who{
-		Name: "edge/w1", Node: true, Reads: map[string]bool{"shop": true, "bank": true}, Writes: map[string]bool{"shop": true},
+		Name: "edge/w1", Node: true, Reads: map[string]bool{"shop": true, "bank": true},
+		Writes: map[string]bool{"shop": true},
 		// Should it ever have a role as well, that counts for nothing.
 		Clusters: map[string]Role{"edge": Operator}, Namespaces: map[string]Role{"shop": Developer},
 	}

@@ -18,25 +18,33 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/agent/engineclient"
+	"github.com/verge-edge/verge/internal/agent/engineconfig"
+	"github.com/verge-edge/verge/internal/agent/enginehost"
+	"github.com/verge-edge/verge/internal/agent/probe"
 	"github.com/verge-edge/verge/internal/agent/upgrader"
 	"github.com/verge-edge/verge/internal/atomicfile"
 	"github.com/verge-edge/verge/internal/bus"
+	"github.com/verge-edge/verge/internal/bus/busconn"
 	"github.com/verge-edge/verge/internal/bus/exchange"
 	"github.com/verge-edge/verge/internal/bus/records"
+	"github.com/verge-edge/verge/internal/engineapi"
 	"github.com/verge-edge/verge/internal/enroll"
 	"github.com/verge-edge/verge/internal/leftover"
 	"github.com/verge-edge/verge/internal/loop"
 	"github.com/verge-edge/verge/internal/obs"
 	"github.com/verge-edge/verge/internal/orders"
 	"github.com/verge-edge/verge/internal/pki"
+	"github.com/verge-edge/verge/internal/pki/tokens"
 	"github.com/verge-edge/verge/internal/seal"
 	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 // Bounds of the heartbeat interval, the time between two reports.
 const (
 	minHeartbeat = time.Second
-	maxHeartbeat = 10 * time.Second
+	maxHeartbeat = rpc.MaxHeartbeat
 	// beats of four heartbeats, while nothing happens, want no answer but of the bus: that
 	// the orchestrator behind it answers is known within forty seconds.
 	beats = 3
@@ -57,7 +65,7 @@ type Options struct {
 	// Advertise is how others reach the former ("": to be found, "none": not).
 	DataAddr, Advertise, GatewayAddr string
 	// Gateway is the rest of how it is a gateway.
-	Gateway  wire.GatewayConfig
+	Gateway  engineapi.GatewayConfig
 	Capacity api.Resources
 	Labels   map[string]string
 	// HostPaths are the directories of which instances may use what is below.
@@ -65,11 +73,11 @@ type Options struct {
 	// HostUsers are the users of the machine that instances may run as.
 	HostUsers []string
 	// Devices that instances may have; Capacity counts those that are a resource.
-	Devices []wire.DeviceNode
+	Devices []engineapi.DeviceNode
 	// Missing says in words which devices are not there.
 	Missing []string
 	// Probe looks anew which Devices there are, and what is missing; nil: nobody looks.
-	Probe func() (found []wire.DeviceNode, missing []string)
+	Probe func() (found []engineapi.DeviceNode, missing []string)
 	// Network is wire.NetworkAuto, NetworkOverlay or NetworkLoopback; "" is the last.
 	Network string
 	// Tunnel is how packets for other workers travel in the service network, and Relay
@@ -79,7 +87,7 @@ type Options struct {
 	// Containerd is the address of containerd's socket; "" is the usual one.
 	Containerd string
 	// Pull is how images are fetched.
-	Pull wire.PullConfig
+	Pull engineapi.PullConfig
 	// Upgrades are the programs that the cluster may bring.
 	Upgrades upgrader.Upgrades
 	// Location of this machine; nil: not known.
@@ -90,7 +98,7 @@ type Options struct {
 	// the cluster there or not. Nil is nobody.
 	Ready func()
 	// Engine makes the engine of this process; nil starts one of its own.
-	Engine func(cfg wire.EngineConfig) (EngineClient, error)
+	Engine func(cfg engineapi.EngineConfig) (engineclient.Client, error)
 	// LogFormat and LogLevel are handed on to the engine.
 	LogFormat, LogLevel string
 	// Clock by which certificates are judged; nil is the machine's.
@@ -102,13 +110,13 @@ type Options struct {
 type Agent struct {
 	opts   Options
 	log    *slog.Logger
-	joined wire.JoinReply // as it was when this process started
+	joined rpc.JoinReply // as it was when this process started
 	// current is what the cluster said last, with its token for the bus.
-	current atomic.Pointer[wire.JoinReply]
+	current atomic.Pointer[rpc.JoinReply]
 	id      *pki.Identity
 	peers   pki.Revoked // keys that the cluster must not have
-	client  EngineClient
-	keeper  *keeper // nil where the engine is in this process
+	client  engineclient.Client
+	keeper  *enginehost.Keeper // nil where the engine is in this process
 	// outdated says that the engine works with other settings than ours, "" if not.
 	outdated string
 	changed  chan struct{}
@@ -123,7 +131,7 @@ type Agent struct {
 	mu     sync.Mutex // guards below
 	labels map[string]string
 	wanted
-	info   wire.EngineInfo
+	info   engineapi.EngineInfo
 	engine string // id of the run of the engine that info is of
 	// noGateway: the cluster gives no certificates to this gateway.
 	noGateway bool
@@ -165,9 +173,9 @@ func Run(ctx context.Context, o Options) error {
 		upgrader: up,
 		opts:     o, labels: o.Labels, log: o.Log, changed: make(chan struct{}, 1), pulse: make(chan struct{},
 			1), source: exchange.NewMemSource(),
-		features: features("/"),
+		features: probe.Features("/"),
 	}
-	idDir := filepath.Join(o.Dir, wire.IdentityDir)
+	idDir := filepath.Join(o.Dir, engineapi.IdentityDir)
 	if err := atomicfile.MkdirAll(idDir, 0o700); err != nil {
 		return fmt.Errorf("preparing the identity: %w", err)
 	}
@@ -215,13 +223,13 @@ func Run(ctx context.Context, o Options) error {
 	defer cancel(nil)
 	a.upgrader.Succeed = func(s *upgrader.Succession) {
 		if a.keeper != nil {
-			s.Child = a.keeper.pid.Load()
+			s.Child = a.keeper.PID()
 		}
 		cancel(s)
 	}
 	var conn bus.Conn
 	renewer := a.newRenewer(idDir, key, func() bus.Conn { return conn }, func(p *wire.Problem) { cancel(p) })
-	conn, err = bus.Dial(ctx, bus.DialOptions{
+	conn, err = busconn.Dial(ctx, busconn.DialOptions{
 		Name: o.Name, Addresses: a.joined.Link, JWT: func() string { return a.current.Load().BusJWT }, Key: key, Log: o.Log,
 		TLS:     func() (*tls.Config, error) { return a.id.ClientTLS(a.joined.LinkName), nil },
 		Also:    func() []string { return a.current.Load().Link },
@@ -251,7 +259,7 @@ func (a *Agent) work(ctx context.Context, conn bus.Conn, renewer *enroll.Renewer
 	ctx, cancel := context.WithCancel(ctx)
 	var watch sync.WaitGroup
 	if a.keeper != nil {
-		defer a.keeper.standDown() // when nobody stands in any more
+		defer a.keeper.StandDown() // when nobody stands in any more
 	}
 	defer watch.Wait()
 	defer cancel()
@@ -261,7 +269,7 @@ func (a *Agent) work(ctx context.Context, conn bus.Conn, renewer *enroll.Renewer
 	watch.Go(func() { a.relabel(ctx) })
 	watch.Go(func() { a.watchDevices(ctx) })
 	watch.Go(func() { a.tellDemand(ctx, conn) })
-	if engine, ok := a.client.(*Remote); ok && a.opts.Engine == nil {
+	if engine, ok := a.client.(*engineclient.Remote); ok && a.opts.Engine == nil {
 		watch.Go(func() {
 			above := a.clusterObjects()
 			defer above.Close()
@@ -290,7 +298,7 @@ func Lock(dir string) (unlock func(), err error) {
 // its engine. Its agent must have ended: it would start the engine again. What
 // ran starts again with the next agent.
 func Stop(ctx context.Context, dir string) error {
-	if _, err := os.Stat(filepath.Join(dir, wire.EngineConfigFile)); err != nil {
+	if _, err := os.Stat(filepath.Join(dir, engineapi.EngineConfigFile)); err != nil {
 		return wire.Problemf(0, "no-worker",
 			"give the --data-dir that verge worker was started with; verge worker clean ends what is left of one whose folder was removed",
 			"there is no worker in this folder", "%v", err)
@@ -306,7 +314,7 @@ func Stop(ctx context.Context, dir string) error {
 		return err
 	}
 	// An engine that was killed has left its instances.
-	cfg, cerr := readConfig(dir)
+	cfg, cerr := engineconfig.Read(dir)
 	if cerr != nil {
 		return errors.Join(err, cerr)
 	}
@@ -329,7 +337,7 @@ func Stop(ctx context.Context, dir string) error {
 const stopAgain = 20
 
 func stopEngine(ctx context.Context, dir string) error {
-	engine := NewRemote(dir)
+	engine := engineclient.NewRemote(dir)
 	defer engine.Close()
 	if _, err := engine.State(ctx, 0, 0); err != nil {
 		return wire.Problemf(0, "not-running", "nothing needs to be done", "this worker does not run",
@@ -355,20 +363,20 @@ func stopEngine(ctx context.Context, dir string) error {
 	}
 }
 
-func join(ctx context.Context, o Options, idDir string) (wire.JoinReply, error) {
+func join(ctx context.Context, o Options, idDir string) (rpc.JoinReply, error) {
 	return enroll.Node{
-		Dir: idDir, Kind: pki.KindWorker, Name: o.Name, TokenFile: o.TokenFile, Stdin: o.Stdin,
+		Dir: idDir, Kind: tokens.KindWorker, Name: o.Name, TokenFile: o.TokenFile, Stdin: o.Stdin,
 		Version: obs.Version(), Public: pki.EnsureKey,
 		Save: saveIdentity,
 		Warn: func(s string) { o.Log.Warn(s) }, Clock: o.Clock,
-		Ask: func(ctx context.Context, have wire.JoinReply) (wire.JoinReply, error) {
+		Ask: func(ctx context.Context, have rpc.JoinReply) (rpc.JoinReply, error) {
 			return askCluster(ctx, o, idDir, have)
 		},
 	}.Join(ctx)
 }
 
 // saveIdentity stores the certificates that a worker was given.
-func saveIdentity(dir string, r wire.JoinReply) error {
+func saveIdentity(dir string, r rpc.JoinReply) error {
 	if err := pki.SaveAway(dir, r.Away, r.CA); err != nil {
 		return err
 	}
@@ -376,24 +384,24 @@ func saveIdentity(dir string, r wire.JoinReply) error {
 }
 
 func (a *Agent) startEngine(ctx context.Context) error {
-	cfg := wire.EngineConfig{
+	cfg := engineapi.EngineConfig{
 		V: wire.Version, Worker: a.opts.Name, Cluster: a.joined.Cluster, DataAddr: a.opts.DataAddr, GatewayAddr: a.opts.GatewayAddr, Gateway: a.opts.Gateway,
 		Capacity: a.opts.Capacity, HostPaths: a.opts.HostPaths, HostUsers: a.opts.HostUsers, Devices: a.opts.Devices, Network: a.opts.Network, Tunnel: a.opts.Tunnel, Relay: a.opts.Relay, Containerd: a.opts.Containerd, Pull: a.opts.Pull, Path: os.Getenv("PATH"), LogFormat: a.opts.LogFormat, LogLevel: a.opts.LogLevel,
 	}
-	had, err := readConfig(a.opts.Dir)
+	had, err := engineconfig.Read(a.opts.Dir)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		a.log.Warn("the engine's former configuration cannot be read", "error", err)
 	}
 	if a.opts.Engine != nil {
-		if err := writeConfig(a.opts.Dir, cfg); err != nil {
+		if err := engineconfig.Write(a.opts.Dir, cfg); err != nil {
 			return err
 		}
 		a.client, err = a.opts.Engine(cfg)
 		return err
 	}
-	remote := NewRemote(a.opts.Dir)
-	a.client, a.keeper = remote, newKeeper(a.opts.Dir, a.log)
-	running, err := a.keeper.running(ctx, remote)
+	remote := engineclient.NewRemote(a.opts.Dir)
+	a.client, a.keeper = remote, enginehost.New(a.opts.Dir, a.log)
+	running, err := a.keeper.Running(ctx, remote)
 	if err != nil {
 		return err
 	}
@@ -402,17 +410,17 @@ func (a *Agent) startEngine(ctx context.Context) error {
 			cfg = adopted(had, cfg)
 			a.opts.Devices, a.opts.Capacity = cfg.Devices, cfg.Capacity
 		}
-		if a.outdated = outdated(had, cfg); a.outdated != "" {
+		if a.outdated = engineconfig.Outdated(had, cfg); a.outdated != "" {
 			// What runs decides what may be placed here, and what is on disk says
 			// what runs.
 			a.log.Warn(a.outdated)
 			a.opts.Capacity, a.opts.HostPaths, a.opts.Devices, cfg = had.Capacity, had.HostPaths, had.Devices, had
 		}
 	}
-	if err := writeConfig(a.opts.Dir, cfg); err != nil {
+	if err := engineconfig.Write(a.opts.Dir, cfg); err != nil {
 		return err
 	}
-	return a.keeper.ensure(ctx, remote)
+	return a.keeper.Ensure(ctx, remote)
 }
 
 // loadOrders reads the orders that the engine was given last: they are its file,
@@ -449,7 +457,8 @@ func (a *Agent) lower(conn bus.Conn, renewer *enroll.Renewer) *exchange.Lower {
 	return &exchange.Lower{
 		Conn: conn, Subjects: exchange.WorkerSubjects(a.opts.Name), Desired: (*desired)(a), Observed: a.source,
 		Changed: a.changed, Status: a.status, Min: minHeartbeat, Max: maxHeartbeat, Beats: beats, Answer: a.answer, Farewell: true, Log: a.log,
-		Renew: renewer.Want, OnAck: a.acked, Uses: a.uses, OnHeed: a.heeded, OnGateway: a.gatewayRefused,
+		Renew: renewer.Want, OnAck: a.acked, Uses: a.uses, OnFilter: a.routesFiltered, OnGateway: a.gatewayRefused,
+		Partial: (*desired)(a).partial,
 		OnReply: func(err error) {
 			renewer.Exchanged(err)
 			a.answered(err)
@@ -463,7 +472,7 @@ func (a *Agent) lower(conn bus.Conn, renewer *enroll.Renewer) *exchange.Lower {
 			if answers {
 				a.log.Info("ready: the cluster answers", "cluster", a.joined.Cluster)
 			} else {
-				a.log.Warn("the cluster does not answer, what runs here goes on", "cluster", a.joined.Cluster, "error", err)
+				a.log.Warn("the cluster does not answer; instances keep running", "cluster", a.joined.Cluster, "error", err)
 			}
 		},
 	}
@@ -509,11 +518,11 @@ func (a *Agent) uses(full bool) *wire.Uses {
 	return u
 }
 
-// heeded hears whether the cluster tells of these services alone. One that does not,
-// since it is of an older version, would leave the others without endpoints that a
-// newer one before it did not tell: all is fetched from it.
-func (a *Agent) heeded(heeds bool) {
-	if heeds {
+// routesFiltered is called with whether the cluster sends endpoints of used services only.
+// One of an older version sends all. Then everything is fetched from it, since a newer one
+// before it had left out the endpoints of unused services.
+func (a *Agent) routesFiltered(filters bool) {
+	if filters {
 		return
 	}
 	a.mu.Lock()
@@ -529,11 +538,8 @@ func (a *Agent) heeded(heeds bool) {
 
 // leaseIn is what a worker was given of the service network, nil for nothing.
 func leaseIn(n *wire.Network) *wire.Lease {
-	if n == nil {
-		return nil
-	}
 	var l wire.Lease
-	if err := json.Unmarshal(n.Lease.Body, &l); err != nil {
+	if n == nil || json.Unmarshal(n.Lease.Body, &l) != nil {
 		return nil
 	}
 	return &l

@@ -17,9 +17,15 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/agent/engineclient"
+	"github.com/verge-edge/verge/internal/agent/engineconfig"
+	"github.com/verge-edge/verge/internal/agent/probe"
 	"github.com/verge-edge/verge/internal/bus/exchange"
+	"github.com/verge-edge/verge/internal/engineapi"
+	"github.com/verge-edge/verge/internal/enroll"
 	"github.com/verge-edge/verge/internal/obs"
 	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 // fakeEngine is an engine in memory.
@@ -30,10 +36,10 @@ type fakeEngine struct {
 	all    map[string]wire.InstanceStatus
 	at     map[string]uint64
 	gone   map[string]uint64
-	orders []wire.EngineOrders
+	orders []engineapi.EngineOrders
 	fail   error
 	// changes are those that Change took; noChange is an engine that knows none.
-	changes  []wire.EngineChanges
+	changes  []engineapi.EngineChanges
 	noChange bool
 	down     bool
 	demand   chan wire.Demand // nil: nobody asks for anything
@@ -57,7 +63,7 @@ func (f *fakeEngine) set(id string, phase wire.Phase) {
 	f.change(func() { f.all[id], f.at[id] = wire.InstanceStatus{ID: id, Phase: phase}, f.seq })
 }
 
-func (f *fakeEngine) Apply(_ context.Context, o wire.EngineOrders) error {
+func (f *fakeEngine) Apply(_ context.Context, o engineapi.EngineOrders) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.fail != nil {
@@ -68,7 +74,7 @@ func (f *fakeEngine) Apply(_ context.Context, o wire.EngineOrders) error {
 }
 
 // Change makes all orders of it: tests look at the last ones.
-func (f *fakeEngine) Change(ctx context.Context, c wire.EngineChanges) error {
+func (f *fakeEngine) Change(ctx context.Context, c engineapi.EngineChanges) error {
 	f.mu.Lock()
 	n := len(f.orders)
 	if f.noChange || n == 0 || f.orders[n-1].Have != c.From {
@@ -81,15 +87,15 @@ func (f *fakeEngine) Change(ctx context.Context, c wire.EngineChanges) error {
 	return f.Apply(ctx, next)
 }
 
-func (f *fakeEngine) State(ctx context.Context, after uint64, wait time.Duration) (wire.EngineState, error) {
+func (f *fakeEngine) State(ctx context.Context, after uint64, wait time.Duration) (engineapi.EngineState, error) {
 	deadline := time.After(wait)
 	for {
 		f.mu.Lock()
 		if f.down {
 			f.mu.Unlock()
-			return wire.EngineState{}, errors.New("connection refused")
+			return engineapi.EngineState{}, errors.New("connection refused")
 		}
-		s := wire.EngineState{V: wire.Version, Engine: f.run, Seq: f.seq}
+		s := engineapi.EngineState{V: wire.Version, Engine: f.run, Seq: f.seq}
 		for id, st := range f.all {
 			if f.at[id] > after {
 				s.Changed = append(s.Changed, st)
@@ -115,15 +121,15 @@ func (f *fakeEngine) State(ctx context.Context, after uint64, wait time.Duration
 	}
 }
 
-func (f *fakeEngine) Logs(context.Context, string, wire.LogAsk) (wire.LogChunk, error) {
-	return wire.LogChunk{}, nil
+func (f *fakeEngine) Logs(context.Context, string, rpc.LogAsk) (rpc.LogChunk, error) {
+	return rpc.LogChunk{}, nil
 }
 
-func (f *fakeEngine) Entries(context.Context) ([]wire.EntryView, error) {
-	return []wire.EntryView{{App: "a", Service: "s", Port: "http", Addr: "127.0.0.1:20000"}}, nil
+func (f *fakeEngine) Entries(context.Context) ([]rpc.EntryView, error) {
+	return []rpc.EntryView{{App: "a", Service: "s", Port: "http", Addr: "127.0.0.1:20000"}}, nil
 }
 
-func (f *fakeEngine) Volumes(context.Context) ([]wire.VolumeView, error) { return nil, nil }
+func (f *fakeEngine) Volumes(context.Context) ([]rpc.VolumeView, error)  { return nil, nil }
 func (f *fakeEngine) RemoveVolume(context.Context, wire.VolumeRef) error { return errors.New("none") }
 
 func (f *fakeEngine) Metrics(context.Context) ([]byte, error) {
@@ -135,14 +141,14 @@ func (f *fakeEngine) Metrics(context.Context) ([]byte, error) {
 	return obs.Page("engine", []obs.Sample{{Name: "verge_worker_starts_total", Help: "x", Counter: true, Value: 3}})
 }
 
-func (f *fakeEngine) Route(_ context.Context, key string) (wire.RouteReport, error) {
-	return wire.RouteReport{V: 1, Service: key}, nil
+func (f *fakeEngine) Route(_ context.Context, key string) (rpc.RouteReport, error) {
+	return rpc.RouteReport{V: 1, Service: key}, nil
 }
 
-func (f *fakeEngine) Measure(context.Context, wire.MeasureAsk) (wire.Measured, error) {
-	return wire.Measured{V: 1}, nil
+func (f *fakeEngine) Measure(context.Context, rpc.MeasureAsk) (rpc.Measured, error) {
+	return rpc.Measured{V: 1}, nil
 }
-func (f *fakeEngine) Net(context.Context) (wire.NetReport, error) { return wire.NetReport{V: 1}, nil }
+func (f *fakeEngine) Net(context.Context) (rpc.NetReport, error) { return rpc.NetReport{V: 1}, nil }
 
 func (f *fakeEngine) Demand(ctx context.Context, _ time.Duration) (d wire.Demand, err error) {
 	if f.demand == nil {
@@ -157,16 +163,16 @@ func (f *fakeEngine) Demand(ctx context.Context, _ time.Duration) (d wire.Demand
 	}
 }
 
-func (f *fakeEngine) Top(context.Context) (wire.WorkerTop, error) { return wire.WorkerTop{V: 1}, nil }
+func (f *fakeEngine) Top(context.Context) (rpc.WorkerTop, error) { return rpc.WorkerTop{V: 1}, nil }
 
-func (f *fakeEngine) Exec(_ context.Context, q wire.ExecAsk) (wire.ExecAnswer, error) {
+func (f *fakeEngine) Exec(_ context.Context, q rpc.ExecAsk) (rpc.ExecAnswer, error) {
 	if q.Session == "away" {
-		return wire.ExecAnswer{}, errors.New("connection refused")
+		return rpc.ExecAnswer{}, errors.New("connection refused")
 	}
-	return wire.ExecAnswer{Session: q.Do}, nil
+	return rpc.ExecAnswer{Session: q.Do}, nil
 }
 
-func newTestAgent(h EngineClient) *Agent {
+func newTestAgent(h engineclient.Client) *Agent {
 	return &Agent{
 		opts: Options{Name: "w1"}, log: slog.New(slog.DiscardHandler), client: h, changed: make(chan struct{}, 1), pulse: make(chan struct{}, 1),
 		source: exchange.NewMemSource(),
@@ -178,7 +184,7 @@ func order(id string, incarnation int) wire.Change {
 	return wire.Change{Key: "order." + id, Value: b}
 }
 
-func ids(o wire.EngineOrders) (out []string) {
+func ids(o engineapi.EngineOrders) (out []string) {
 	for _, x := range o.Orders {
 		out = append(out, x.ID)
 	}
@@ -219,6 +225,56 @@ func TestOrdersReachTheEngineBeforeTheyCount(t *testing.T) {
 	}
 }
 
+// A worker that was upgraded after its cluster fetches all again: a version before left out the
+// parts that it did not know, and its engine stored the revision all the same.
+func TestPartsThatAVersionBeforeDidNotKnow(t *testing.T) {
+	rev := wire.Rev{Inc: "era", N: 7}
+	for _, file := range []string{
+		`{"v":1,"have":{"i":"era","n":7}}`, `{"v":1,"have":{"i":"era","n":7},"parts":["order.","route."]}`,
+	} {
+		h := newFakeEngine("e1")
+		a := newTestAgent(h)
+		a.opts.Dir = t.TempDir()
+		if err := os.WriteFile(filepath.Join(a.opts.Dir, engineapi.EngineOrdersFile), []byte(file), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := a.loadOrders(); err != nil {
+			t.Fatal(err)
+		}
+		lower := a.lower(nil, &enroll.Renewer{})
+		if lower.Desired.Have() != rev || !lower.Partial() {
+			t.Errorf("%s: has %s, partial %v", file, lower.Desired.Have(), lower.Partial())
+		}
+		err := lower.Desired.Take(t.Context(), false, []wire.Change{order("a.b.0", 1)}, wire.Rev{Inc: "era", N: 8}, nil)
+		if err != nil || !lower.Partial() {
+			t.Errorf("%s: what has changed since is not all: %v", file, err)
+		}
+		err = lower.Desired.Take(t.Context(), true, []wire.Change{order("a.b.0", 1)}, wire.Rev{Inc: "era", N: 8}, nil)
+		if err != nil || lower.Partial() {
+			t.Errorf("%s: it is partial still: %v", file, err)
+		}
+		if next := wantedOf(h.orders[len(h.orders)-1]); !slices.Equal(next.parts, engineapi.OrderParts()) {
+			t.Errorf("%s: the engine is told %v", file, next.parts)
+		}
+	}
+}
+
+// Each part that a worker says it understands is taken over.
+func TestAllPartsAreTaken(t *testing.T) {
+	for _, part := range engineapi.OrderParts() {
+		h := newFakeEngine("e1")
+		d := (*desired)(newTestAgent(h))
+		value := json.RawMessage(`{"v":1}`)
+		if err := d.Take(t.Context(), true, []wire.Change{{Key: part + "a.b", Value: value}}, wire.Rev{Inc: "era", N: 1}, nil); err != nil {
+			t.Fatal(err)
+		}
+		o := h.orders[len(h.orders)-1]
+		if len(o.Orders)+len(o.Routes)+len(o.Secrets)+len(o.Revoked) == 0 && o.Network == nil {
+			t.Errorf("%s is left out", part)
+		}
+	}
+}
+
 // The place in the network goes to the engine with the orders, comes back with
 // them after a restart, and is not lost by a full exchange that says nothing of it.
 func TestThePlaceInTheNetworkIsKept(t *testing.T) {
@@ -247,7 +303,7 @@ func TestThePlaceInTheNetworkIsKept(t *testing.T) {
 	}
 	b, err := json.Marshal(last)
 	if err == nil {
-		err = os.WriteFile(filepath.Join(a.opts.Dir, wire.EngineOrdersFile), b, 0o600)
+		err = os.WriteFile(filepath.Join(a.opts.Dir, engineapi.EngineOrdersFile), b, 0o600)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -369,7 +425,7 @@ func TestProblemsAreReported(t *testing.T) {
 	}
 	say(true)
 	const taken = "gateway 127.0.0.1:1 is taken"
-	a.take(wire.EngineState{Info: wire.EngineInfo{Problems: []string{taken}}}, false)
+	a.take(engineapi.EngineState{Info: engineapi.EngineInfo{Problems: []string{taken}}}, false)
 	if info, _ := say(false); !slices.Equal(info.Problems, []string{taken}) || info.Gateway != "" {
 		t.Errorf("with a problem: %+v", info)
 	}
@@ -377,11 +433,11 @@ func TestProblemsAreReported(t *testing.T) {
 		t.Errorf("said twice: %+v", info)
 	}
 	many := slices.Repeat([]string{strings.Repeat("ä<", 10_000)}, 50)
-	a.take(wire.EngineState{Info: wire.EngineInfo{Problems: many}}, false)
+	a.take(engineapi.EngineState{Info: engineapi.EngineInfo{Problems: many}}, false)
 	if b, err := a.status(true); err != nil || len(b) > 64<<10 || !strings.Contains(string(b), "30 more") {
 		t.Errorf("%d bytes for many problems, %v", len(b), err)
 	}
-	a.take(wire.EngineState{Info: wire.EngineInfo{GatewayAddr: "127.0.0.1:1"}}, false)
+	a.take(engineapi.EngineState{Info: engineapi.EngineInfo{GatewayAddr: "127.0.0.1:1"}}, false)
 	if info, said := say(false); !said || len(info.Problems) != 0 || info.Gateway != "127.0.0.1:1" {
 		t.Errorf("after its end: %+v", info)
 	}
@@ -389,21 +445,21 @@ func TestProblemsAreReported(t *testing.T) {
 
 func TestQuestionsOfTheCluster(t *testing.T) {
 	a := newTestAgent(newFakeEngine("e1"))
-	got, err := a.answer(t.Context(), wire.Ask{What: "entries"})
-	if list, ok := got.([]wire.EntryView); err != nil || !ok || len(list) != 1 || list[0].Addr != "127.0.0.1:20000" {
+	got, err := a.answer(t.Context(), rpc.Ask{What: "entries"})
+	if list, ok := got.([]rpc.EntryView); err != nil || !ok || len(list) != 1 || list[0].Addr != "127.0.0.1:20000" {
 		t.Errorf("entries: %v, %v", got, err)
 	}
-	if got, err := a.answer(t.Context(), wire.Ask{What: "exec", Exec: &wire.ExecAsk{Do: "start"}}); err != nil || got.(wire.ExecAnswer).Session != "start" {
+	if got, err := a.answer(t.Context(), rpc.Ask{What: "exec", Exec: &rpc.ExecAsk{Do: "start"}}); err != nil || got.(rpc.ExecAnswer).Session != "start" {
 		t.Errorf("a session: %+v, %v", got, err)
 	}
-	if got, err := a.answer(t.Context(), wire.Ask{What: "exec"}); err == nil {
+	if got, err := a.answer(t.Context(), rpc.Ask{What: "exec"}); err == nil {
 		t.Errorf("a session without a step: %+v", got)
 	}
-	_, err = a.answer(t.Context(), wire.Ask{What: "exec", Exec: &wire.ExecAsk{Session: "away"}})
+	_, err = a.answer(t.Context(), rpc.Ask{What: "exec", Exec: &rpc.ExecAsk{Session: "away"}})
 	if p := new(wire.Problem); !errors.As(err, &p) || p.Status != 503 {
 		t.Errorf("an engine that does not answer: %v", err)
 	}
-	if got, err := a.answer(t.Context(), wire.Ask{What: "weather"}); err == nil {
+	if got, err := a.answer(t.Context(), rpc.Ask{What: "weather"}); err == nil {
 		t.Errorf("an unknown question is answered: %v", got)
 	}
 }
@@ -448,46 +504,30 @@ func TestTheAdvertisedAddress(t *testing.T) {
 func TestCapacityThatIsNotThere(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "not", "there", "yet")
 	for what, set := range map[string]api.Resources{"--memory": {Memory: math.MaxInt64}, "--disk": {Disk: math.MaxInt64}} {
-		_, err := Capacity(dir, set, 0)
+		_, err := probe.Capacity(dir, set, 0)
 		var p *wire.Problem
 		if !errors.As(err, &p) || p.Code != "no-such-capacity" || !strings.Contains(p.Detail, what) || !strings.Contains(p.Remedy, what) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
 	set := api.Resources{CPU: 64_000, Memory: 1 << 20, Disk: 1 << 20}
-	if got, err := Capacity(dir, set, 0.5); err != nil || got != set {
+	if got, err := probe.Capacity(dir, set, 0.5); err != nil || got != set {
 		t.Errorf("what was set became %+v, %v", got, err)
 	}
-	got, err := Capacity(dir, api.Resources{}, 0.5)
+	got, err := probe.Capacity(dir, api.Resources{}, 0.5)
 	if err != nil || got.CPU <= 0 || got.Memory <= 0 || got.Disk < 0 {
 		t.Errorf("what was found out is %+v, %v", got, err)
 	}
 }
 
-func TestDiskCapacityIsSteady(t *testing.T) {
-	dir := t.TempDir()
-	const gib = 1 << 30
-	if got := steady(dir, 100*gib+5); got != 100*gib {
-		t.Errorf("at first %v, want it rounded down", got)
-	}
-	if err := writeConfig(dir, wire.EngineConfig{V: wire.Version, Capacity: api.Resources{Disk: 100 * gib}}); err != nil {
-		t.Fatal(err)
-	}
-	for probed, want := range map[api.Bytes]api.Bytes{95 * gib: 100 * gib, 104 * gib: 100 * gib, 50 * gib: 50 * gib, 300*gib + 1: 300 * gib} {
-		if got := steady(dir, probed); got != want {
-			t.Errorf("with %v free: %v, want %v", probed, got, want)
-		}
-	}
-}
-
 func TestASettingThatDoesNotReachTheEngineIsSaid(t *testing.T) {
-	a := wire.EngineConfig{GatewayAddr: ":8480", Capacity: api.Resources{CPU: 1000}}
-	if got := outdated(a, a); got != "" {
+	a := engineapi.EngineConfig{GatewayAddr: ":8480", Capacity: api.Resources{CPU: 1000}}
+	if got := engineconfig.Outdated(a, a); got != "" {
 		t.Errorf("nothing differs, and it says %q", got)
 	}
 	b := a
 	b.GatewayAddr, b.Tunnel.Uplink = "", 20_000_000
-	if got := outdated(a, b); !strings.Contains(got, "--gateway") || !strings.Contains(got, `--uplink "0bps" instead of "20Mbps"`) || !strings.Contains(got, "verge worker stop") {
+	if got := engineconfig.Outdated(a, b); !strings.Contains(got, "--gateway") || !strings.Contains(got, `--uplink "0bps" instead of "20Mbps"`) || !strings.Contains(got, "verge worker stop") {
 		t.Errorf("it says %q", got)
 	}
 }
@@ -580,7 +620,7 @@ func TestWhatIsUsedIsSaid(t *testing.T) {
 		t.Error("something is said for an older engine")
 	}
 	engine := func(services ...string) {
-		a.take(wire.EngineState{V: wire.Version, Engine: "e1", Info: wire.EngineInfo{Uses: &wire.Uses{Services: services}}}, false)
+		a.take(engineapi.EngineState{V: wire.Version, Engine: "e1", Info: engineapi.EngineInfo{Uses: &wire.Uses{Services: services}}}, false)
 	}
 	engine("a.b")
 	select {
@@ -605,10 +645,10 @@ func TestWhatIsUsedIsSaid(t *testing.T) {
 	for _, unasked := range []bool{false, true} {
 		a.have = at
 		a.routes = map[string]*wire.Route{"a.b": {App: "a", Service: "b"}, "a.c": {App: "a", Service: "c", Unasked: unasked}}
-		if a.heeded(true); a.have != at {
+		if a.routesFiltered(true); a.have != at {
 			t.Error("everything is fetched from one that heeds")
 		}
-		if a.heeded(false); a.have.IsZero() != unasked {
+		if a.routesFiltered(false); a.have.IsZero() != unasked {
 			t.Errorf("left out %v: has %v", unasked, a.have)
 		}
 	}

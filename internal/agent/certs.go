@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/verge-edge/verge/internal/bus"
+	"github.com/verge-edge/verge/internal/bus/credentials"
 	"github.com/verge-edge/verge/internal/bus/exchange"
 	"github.com/verge-edge/verge/internal/bus/records"
 	"github.com/verge-edge/verge/internal/enroll"
@@ -13,15 +14,12 @@ import (
 	"github.com/verge-edge/verge/internal/obs"
 	"github.com/verge-edge/verge/internal/pki"
 	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
-
-// clusterAPIPort is the usual port of a cluster's HTTP interface, for workers that
-// joined before they were told.
-const clusterAPIPort = "8473"
 
 // newRenewer keeps the worker's certificate valid. The engine sees the new one by
 // itself. conn is set before it runs.
-func (a *Agent) newRenewer(dir string, key bus.Key, conn func() bus.Conn, refused func(*wire.Problem)) *enroll.Renewer {
+func (a *Agent) newRenewer(dir string, key credentials.Key, conn func() bus.Conn, refused func(*wire.Problem)) *enroll.Renewer {
 	return &enroll.Renewer{
 		Clock: a.id.Clock, Log: a.log, Server: a.joined.LinkName, TLS: a.id.ClientTLS(a.joined.LinkName),
 		Held: func() enroll.Held {
@@ -30,14 +28,14 @@ func (a *Agent) newRenewer(dir string, key bus.Key, conn func() bus.Conn, refuse
 				ID: enroll.HeldID(a.id.Leaf().NotAfter, a.id.TrustID(), a.id.Issuers()),
 			}
 		},
-		Request: wire.RenewRequest{V: wire.Version, Name: a.opts.Name, PublicKey: a.id.Leaf().RawSubjectPublicKeyInfo,
+		Request: rpc.RenewRequest{V: wire.Version, Name: a.opts.Name, PublicKey: a.id.Leaf().RawSubjectPublicKeyInfo,
 			NatsKey: key.Public(), Version: obs.Version()},
 		Prove: func(text string) ([]byte, error) { return pki.Prove(dir, text) },
-		Link: func(ctx context.Context, req wire.RenewRequest) (wire.JoinReply, error) {
+		Link: func(ctx context.Context, req rpc.RenewRequest) (rpc.JoinReply, error) {
 			return exchange.Renew(ctx, conn(), exchange.WorkerSubjects(a.opts.Name), req)
 		},
-		API: func() []string { return enroll.APIAddrs(*a.current.Load(), a.joined.Link, clusterAPIPort) },
-		Take: func(r wire.JoinReply) error {
+		API: func() []string { return enroll.APIAddrs(*a.current.Load(), a.joined.Link, rpc.ClusterAPIPort) },
+		Take: func(r rpc.JoinReply) error {
 			if r.Cluster != a.joined.Cluster {
 				return fmt.Errorf("it is for cluster %q", r.Cluster)
 			}
@@ -69,24 +67,24 @@ func (a *Agent) newRenewer(dir string, key bus.Key, conn func() bus.Conn, refuse
 
 // askCluster asks the cluster whether the key of this worker still counts, before
 // anything else is started.
-func askCluster(ctx context.Context, o Options, dir string, have wire.JoinReply) (wire.JoinReply, error) {
+func askCluster(ctx context.Context, o Options, dir string, have rpc.JoinReply) (rpc.JoinReply, error) {
 	id, err := pki.LoadIdentity(dir)
 	if err != nil {
-		return wire.JoinReply{}, err
+		return rpc.JoinReply{}, err
 	}
 	id.Clock = o.Clock
 	key, err := enroll.Key(dir)
 	if err != nil {
-		return wire.JoinReply{}, err
+		return rpc.JoinReply{}, err
 	}
 	link := have.Link
 	if len(o.Cluster) > 0 {
 		link = o.Cluster
 	}
 	return enroll.Asker{
-		API: enroll.APIAddrs(have, link, clusterAPIPort), Server: have.LinkName, TLS: id.ClientTLS(have.LinkName),
+		API: enroll.APIAddrs(have, link, rpc.ClusterAPIPort), Server: have.LinkName, TLS: id.ClientTLS(have.LinkName),
 		Prove: func(text string) ([]byte, error) { return pki.Prove(dir, text) },
-	}.Ask(ctx, wire.RenewRequest{
+	}.Ask(ctx, rpc.RenewRequest{
 		V: wire.Version, Name: id.Subject().Name, PublicKey: id.Leaf().RawSubjectPublicKeyInfo, NatsKey: key.Public(), Version: obs.Version(),
 		Holds: enroll.HeldID(id.Leaf().NotAfter, id.TrustID(), id.Issuers()),
 	})
@@ -96,7 +94,7 @@ func askCluster(ctx context.Context, o Options, dir string, have wire.JoinReply)
 // that was taken out ends what it runs, since that was placed elsewhere; one whose
 // key was revoked goes on, and may join again.
 func (a *Agent) end(ctx context.Context, p *wire.Problem) error {
-	if p.Code != wire.CodeRemoved {
+	if p.Code != rpc.CodeRemoved {
 		return p
 	}
 	a.handing.Lock()
@@ -114,11 +112,11 @@ func (a *Agent) end(ctx context.Context, p *wire.Problem) error {
 // key that does not count any more; "" for any other.
 func revokedEntry(kind, key, cluster string) string {
 	switch kind {
-	case "revoked":
+	case wire.DesiredRevoked:
 		return pki.RevokedBy(cluster, key)
-	case "fargone":
+	case wire.DesiredFarRevoked:
 		by, hash, _ := strings.Cut(key, ".")
-		if by == "=" { // the root
+		if by == wire.RevokedByRoot {
 			by = ""
 		}
 		return pki.RevokedBy(by, hash)

@@ -5,11 +5,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 
 	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/bus/exchange"
 	"github.com/verge-edge/verge/internal/bus/records"
+	"github.com/verge-edge/verge/internal/engineapi"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -24,12 +26,13 @@ type wanted struct {
 	// revoked are the revoked keys of peers, see EngineOrders.
 	revoked map[string]struct{}
 	network *wire.Network // nil: the cluster has given no place in it yet
+	parts   []string      // see EngineOrders
 }
 
 // wantedOf is what an engine was given.
-func wantedOf(o wire.EngineOrders) wanted {
+func wantedOf(o engineapi.EngineOrders) wanted {
 	w := wanted{
-		have: o.Have, proof: o.Proof, network: o.Network, revoked: entries(o.Revoked),
+		have: o.Have, proof: o.Proof, network: o.Network, revoked: entries(o.Revoked), parts: o.Parts,
 		orders: map[string]*wire.Order{}, routes: map[string]*wire.Route{}, secrets: map[string]*wire.SealedSecret{},
 	}
 	for i := range o.Orders {
@@ -45,9 +48,9 @@ func wantedOf(o wire.EngineOrders) wanted {
 }
 
 // forEngine is what the engine is given.
-func (w *wanted) forEngine() wire.EngineOrders {
-	out := wire.EngineOrders{V: wire.Version, Have: w.have, Proof: w.proof, Revoked: records.SortedKeys(w.revoked),
-		Network: w.network}
+func (w *wanted) forEngine() engineapi.EngineOrders {
+	out := engineapi.EngineOrders{V: wire.Version, Have: w.have, Proof: w.proof, Revoked: records.SortedKeys(w.revoked),
+		Network: w.network, Parts: w.parts}
 	for _, id := range records.SortedKeys(w.orders) {
 		out.Orders = append(out.Orders, *w.orders[id])
 	}
@@ -79,6 +82,14 @@ func (d *desired) Proof() []byte {
 	return d.proof
 }
 
+// partial says whether what is here was fetched by a version of the program that did not know
+// all parts of it.
+func (d *desired) partial() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.ContainsFunc(engineapi.OrderParts(), func(p string) bool { return !slices.Contains(d.parts, p) })
+}
+
 // Take implements exchange.DesiredStore.
 func (d *desired) Take(ctx context.Context, full bool, changes []wire.Change, to wire.Rev, proof []byte) error {
 	a := (*Agent)(d)
@@ -89,8 +100,10 @@ func (d *desired) Take(ctx context.Context, full bool, changes []wire.Change, to
 		have: to, proof: proof, orders: map[string]*wire.Order{}, routes: map[string]*wire.Route{},
 		secrets: map[string]*wire.SealedSecret{}, revoked: map[string]struct{}{},
 		network: a.network, // which is not taken away again: what runs has addresses of it
+		parts:   engineapi.OrderParts(),
 	}
 	if !full {
+		next.parts = a.parts
 		records.Merge(next.orders, a.orders)
 		records.Merge(next.routes, a.routes)
 		records.Merge(next.secrets, a.secrets)
@@ -100,19 +113,19 @@ func (d *desired) Take(ctx context.Context, full bool, changes []wire.Change, to
 	for _, ch := range changes {
 		kind, key, _ := strings.Cut(ch.Key, ".")
 		var err error
-		switch kind {
-		case "order":
+		switch kind += "."; kind {
+		case wire.DesiredOrder:
 			err = applyChange(next.orders, key, ch)
-		case "route":
+		case wire.DesiredRoute:
 			err = applyChange(next.routes, key, ch)
-		case "secret":
+		case wire.DesiredSecret:
 			err = applyChange(next.secrets, key, ch)
-		case "network":
+		case wire.DesiredNetwork:
 			if !ch.Deleted {
 				next.network = &wire.Network{}
 				err = json.Unmarshal(ch.Value, next.network)
 			}
-		case "revoked", "fargone":
+		case wire.DesiredRevoked, wire.DesiredFarRevoked:
 			if e := revokedEntry(kind, key, a.joined.Cluster); ch.Deleted {
 				delete(next.revoked, e)
 			} else {
@@ -145,13 +158,13 @@ func (d *desired) Take(ctx context.Context, full bool, changes []wire.Change, to
 // changesOf is what an engine is told that has the orders of a revision, where only
 // routes have changed since; false where all must be told.
 func changesOf(have, to wire.Rev, full bool, changes []wire.Change,
-	routes map[string]*wire.Route) (c wire.EngineChanges, ok bool) {
+	routes map[string]*wire.Route) (c engineapi.EngineChanges, ok bool) {
 	if full || have.IsZero() {
 		return c, false
 	}
-	c = wire.EngineChanges{V: wire.Version, From: have, To: to}
+	c = engineapi.EngineChanges{V: wire.Version, From: have, To: to}
 	for _, ch := range changes {
-		key, ok := strings.CutPrefix(ch.Key, "route.")
+		key, ok := strings.CutPrefix(ch.Key, wire.DesiredRoute)
 		if !ok {
 			return c, false
 		}

@@ -8,6 +8,10 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/agent/engineclient"
+	"github.com/verge-edge/verge/internal/agent/engineconfig"
+	"github.com/verge-edge/verge/internal/agent/probe/hardware"
+	"github.com/verge-edge/verge/internal/engineapi"
 	"github.com/verge-edge/verge/internal/loop"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -63,14 +67,14 @@ func (a *Agent) watchDevices(ctx context.Context) {
 // plugger is an engine that takes devices which are added while it runs. One of a former
 // version does not, nor does one that has no devices.
 type plugger interface {
-	Plug(ctx context.Context, d wire.EngineDevices) error
+	Plug(ctx context.Context, d engineapi.EngineDevices) error
 }
 
 // lookDevices takes what is there now, with what is not as the Probe says it, and reports
 // whether that has changed. One that is gone, at two looks, is offered no more, and offered again when it
 // is back; who has it keeps it until the cluster has moved it. One that has been added is
 // offered once the engine knows of it.
-func (a *Agent) lookDevices(ctx context.Context, found []wire.DeviceNode, missing []string) (changed bool) {
+func (a *Agent) lookDevices(ctx context.Context, found []engineapi.DeviceNode, missing []string) (changed bool) {
 	added := a.newDevices(found)
 	var unplugged error
 	if len(added) > 0 {
@@ -84,7 +88,7 @@ func (a *Agent) lookDevices(ctx context.Context, found []wire.DeviceNode, missin
 	problems := slices.Clone(missing)
 	for i := range a.opts.Devices {
 		d := &a.opts.Devices[i]
-		if slices.ContainsFunc(found, func(f wire.DeviceNode) bool { return sameDevice(&f, d) }) {
+		if slices.ContainsFunc(found, func(f engineapi.DeviceNode) bool { return hardware.SameDevice(&f, d) }) {
 			continue
 		}
 		if !slices.Contains(a.gone, d.ID) && !slices.Contains(a.doubted, d.ID) {
@@ -114,7 +118,7 @@ func (a *Agent) lookDevices(ctx context.Context, found []wire.DeviceNode, missin
 
 // newDevices are those that were found and are not known, with ids that no other has had
 // here: that of one that is gone stays with it.
-func (a *Agent) newDevices(found []wire.DeviceNode) (added []wire.DeviceNode) {
+func (a *Agent) newDevices(found []engineapi.DeviceNode) (added []engineapi.DeviceNode) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	taken := map[string]bool{}
@@ -122,7 +126,7 @@ func (a *Agent) newDevices(found []wire.DeviceNode) (added []wire.DeviceNode) {
 		taken[a.opts.Devices[i].ID] = true
 	}
 	for _, d := range found {
-		if slices.ContainsFunc(a.opts.Devices, func(o wire.DeviceNode) bool { return sameDevice(&o, &d) }) {
+		if slices.ContainsFunc(a.opts.Devices, func(o engineapi.DeviceNode) bool { return hardware.SameDevice(&o, &d) }) {
 			continue
 		}
 		d.ID = ""
@@ -138,28 +142,28 @@ func (a *Agent) newDevices(found []wire.DeviceNode) (added []wire.DeviceNode) {
 
 // plug makes the engine know of devices, the one that runs and the next one, and offers
 // them.
-func (a *Agent) plug(ctx context.Context, added []wire.DeviceNode) error {
+func (a *Agent) plug(ctx context.Context, added []engineapi.DeviceNode) error {
 	engine, ok := a.client.(plugger)
 	a.mu.Lock()
 	all := slices.Concat(a.opts.Devices, added)
 	a.mu.Unlock()
 	switch {
 	case !ok:
-		return errNotThere
+		return engineclient.ErrNotThere
 	case len(all) > api.MaxDevices:
 		return fmt.Errorf("that would be %d devices, at most %d", len(all), api.MaxDevices)
 	}
-	if err := engine.Plug(ctx, wire.EngineDevices{V: wire.Version, Devices: added}); err != nil {
+	if err := engine.Plug(ctx, engineapi.EngineDevices{V: wire.Version, Devices: added}); err != nil {
 		return err
 	}
-	cfg, err := readConfig(a.opts.Dir)
+	cfg, err := engineconfig.Read(a.opts.Dir)
 	if err != nil {
 		return fmt.Errorf("the engine's configuration: %w", err)
 	}
-	list := wire.Devices(all)
+	list := engineapi.Devices(all)
 	cfg.Devices = all
 	cfg.Capacity.VGPUs, cfg.Capacity.VTPUs = wire.DeviceUnits(list, api.DeviceGPU), wire.DeviceUnits(list, api.DeviceTPU)
-	if err := writeConfig(a.opts.Dir, cfg); err != nil {
+	if err := engineconfig.Write(a.opts.Dir, cfg); err != nil {
 		return err
 	}
 	a.mu.Lock()
@@ -173,7 +177,7 @@ func (a *Agent) plug(ctx context.Context, added []wire.DeviceNode) error {
 
 // offered are the devices that are there, and the capacity with them. The mutex is held.
 func (a *Agent) offered() ([]wire.Device, api.Resources) {
-	all, capacity := wire.Devices(a.opts.Devices), a.opts.Capacity
+	all, capacity := engineapi.Devices(a.opts.Devices), a.opts.Capacity
 	if len(a.gone) == 0 {
 		return all, capacity
 	}
@@ -182,25 +186,21 @@ func (a *Agent) offered() ([]wire.Device, api.Resources) {
 	return there, capacity
 }
 
-func at(d *wire.DeviceNode) string {
+func at(d *engineapi.DeviceNode) string {
 	if len(d.Paths) == 0 {
 		return ""
 	}
 	return " (" + d.Paths[0] + ")"
 }
 
-func sameDevice(a, b *wire.DeviceNode) bool {
-	return a.Type == b.Type && a.Vendor == b.Vendor && a.Index == b.Index && slices.Equal(a.Paths, b.Paths)
-}
-
 // adopted is the configuration of an engine that runs, as this agent wants it: devices come
 // and go while it does, so that only those count which it has and which are described
 // otherwise now. The others lookDevices brings to it, or says that they are gone.
-func adopted(had, now wire.EngineConfig) wire.EngineConfig {
+func adopted(had, now engineapi.EngineConfig) engineapi.EngineConfig {
 	list := slices.Clone(had.Devices)
 	for i := range list {
 		for k := range now.Devices {
-			if d := now.Devices[k]; sameDevice(&d, &list[i]) {
+			if d := now.Devices[k]; hardware.SameDevice(&d, &list[i]) {
 				d.ID = list[i].ID
 				list[i] = d
 			}

@@ -7,26 +7,32 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
+	"testing/fstest"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/agent/engineclient"
+	"github.com/verge-edge/verge/internal/agent/engineconfig"
+	"github.com/verge-edge/verge/internal/agent/probe/hardware"
+	"github.com/verge-edge/verge/internal/engineapi"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
 // A device that is unplugged is offered no more, and again when it is back; one that is
 // added says how it comes to be offered. Nothing is said twice.
 func TestDevicesComeAndGo(t *testing.T) {
-	root := machine(t, map[string]string{"dev/video0": "", "dev/card0": ""})
-	set := []wire.DeviceNode{
+	root := machine(t, fstest.MapFS{"dev/video0": {}, "dev/card0": {}})
+	set := []engineapi.DeviceNode{
 		{Device: wire.Device{Type: "camera"}, Paths: []string{"/dev/video0"}},
 		{Device: wire.Device{Type: "camera"}, Paths: []string{"/dev/video1"}},
 		{Device: wire.Device{Type: api.DeviceGPU}, Paths: []string{"/dev/card0"}},
 	}
-	first, missing := devicesOf(root, set, true, nil)
+	first, missing := hardware.DevicesOf(root, set, true, nil)
 	a := &Agent{log: slog.New(slog.DiscardHandler), opts: Options{Devices: first, Missing: missing, Capacity: api.Resources{CPU: 1000, VGPUs: 1000}}}
 	look := func() bool {
-		found, missing := devicesOf(root, set, true, first)
+		found, missing := hardware.DevicesOf(root, set, true, first)
 		return a.lookDevices(t.Context(), found, missing)
 	}
 	said := func() (ids, problems string, gpus api.Units) {
@@ -63,7 +69,7 @@ func TestDevicesComeAndGo(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	expect("all there", look(), true, "camera0 gpu0 ", 1000, "a camera has been added (/dev/video1), and is not offered: "+errNotThere.Error()+"; stop the worker's engine")
+	expect("all there", look(), true, "camera0 gpu0 ", 1000, "a camera has been added (/dev/video1), and is not offered: "+engineclient.ErrNotThere.Error()+"; stop the worker's engine")
 	if _, problems, _ := said(); strings.Contains(problems, "gone") || strings.Contains(problems, "there is no") {
 		t.Error(problems)
 	}
@@ -84,12 +90,12 @@ func TestDevicesComeAndGo(t *testing.T) {
 
 // sockets is an engine that takes devices.
 type sockets struct {
-	EngineClient
-	took []wire.EngineDevices
+	engineclient.Client
+	took []engineapi.EngineDevices
 	err  error
 }
 
-func (s *sockets) Plug(_ context.Context, d wire.EngineDevices) error {
+func (s *sockets) Plug(_ context.Context, d engineapi.EngineDevices) error {
 	if s.err == nil {
 		s.took = append(s.took, d)
 	}
@@ -100,19 +106,19 @@ func (s *sockets) Plug(_ context.Context, d wire.EngineDevices) error {
 // had before, and is in the configuration of the next engine. What the engine does not
 // take is not offered, and tried again.
 func TestAnAddedDeviceIsOffered(t *testing.T) {
-	root, dir := machine(t, map[string]string{"dev/card0": ""}), t.TempDir()
-	set := []wire.DeviceNode{
+	root, dir := machine(t, fstest.MapFS{"dev/card0": {}}), t.TempDir()
+	set := []engineapi.DeviceNode{
 		{Device: wire.Device{Type: api.DeviceGPU}, Paths: []string{"/dev/card0"}},
 		{Device: wire.Device{Type: api.DeviceGPU}, Paths: []string{"/dev/card1"}},
 	}
-	first, missing := devicesOf(root, set, true, nil)
+	first, missing := hardware.DevicesOf(root, set, true, nil)
 	engine := &sockets{err: errors.New("it is busy")}
 	a := &Agent{log: slog.New(slog.DiscardHandler), client: engine, opts: Options{Dir: dir, Devices: first, Missing: missing, Capacity: api.Resources{CPU: 1000, VGPUs: 1000}}}
-	if err := writeConfig(dir, wire.EngineConfig{V: wire.Version, Worker: "w1", Cluster: "edge", Devices: first, Capacity: a.opts.Capacity}); err != nil {
+	if err := engineconfig.Write(dir, engineapi.EngineConfig{V: wire.Version, Worker: "w1", Cluster: "edge", Devices: first, Capacity: a.opts.Capacity}); err != nil {
 		t.Fatal(err)
 	}
 	look := func() (changed bool, ids string, gpus api.Units) {
-		found, missing := devicesOf(root, set, true, first)
+		found, missing := hardware.DevicesOf(root, set, true, first)
 		changed = a.lookDevices(t.Context(), found, missing)
 		devices, capacity := a.offered()
 		for _, d := range devices {
@@ -135,7 +141,7 @@ func TestAnAddedDeviceIsOffered(t *testing.T) {
 	if changed, _, _ := look(); changed || len(engine.took) != 1 {
 		t.Errorf("nothing is new: %t, %+v", changed, engine.took)
 	}
-	if cfg, err := readConfig(dir); err != nil || len(cfg.Devices) != 2 || cfg.Devices[1].ID != "gpu1" || cfg.Capacity.VGPUs != 2000 || cfg.Capacity.CPU != 1000 {
+	if cfg, err := engineconfig.Read(dir); err != nil || len(cfg.Devices) != 2 || cfg.Devices[1].ID != "gpu1" || cfg.Capacity.VGPUs != 2000 || cfg.Capacity.CPU != 1000 {
 		t.Errorf("the next engine: %+v, %v", cfg, err)
 	}
 	if err := os.WriteFile(filepath.Join(root, "dev/card0"), nil, 0o600); err != nil {
@@ -150,21 +156,32 @@ func TestAnAddedDeviceIsOffered(t *testing.T) {
 // that is nothing to be said of its settings, since it is told of them while it runs. What is
 // described otherwise is.
 func TestDevicesChangeBetweenTwoAgents(t *testing.T) {
-	device := func(id, path, model string) wire.DeviceNode {
-		return wire.DeviceNode{Device: wire.Device{ID: id, Type: api.DeviceGPU, Model: model}, Paths: []string{path}}
+	device := func(id, path, model string) engineapi.DeviceNode {
+		return engineapi.DeviceNode{Device: wire.Device{ID: id, Type: api.DeviceGPU, Model: model}, Paths: []string{path}}
 	}
-	had := wire.EngineConfig{V: wire.Version, Devices: []wire.DeviceNode{device("gpu0", "/dev/a", "x"), device("gpu1", "/dev/b", "x")}}
+	had := engineapi.EngineConfig{V: wire.Version, Devices: []engineapi.DeviceNode{device("gpu0", "/dev/a", "x"), device("gpu1", "/dev/b", "x")}}
 	had.Capacity.VGPUs = 2000
-	now := wire.EngineConfig{V: wire.Version, Devices: []wire.DeviceNode{device("gpu0", "/dev/b", "x"), device("gpu1", "/dev/c", "x")}}
+	now := engineapi.EngineConfig{V: wire.Version, Devices: []engineapi.DeviceNode{device("gpu0", "/dev/b", "x"), device("gpu1", "/dev/c", "x")}}
 	now.Capacity.VGPUs = 2000
-	if outdated(had, now) == "" {
+	if engineconfig.Outdated(had, now) == "" {
 		t.Error("nothing has changed")
 	}
-	if got := adopted(had, now); outdated(had, got) != "" || deviceList(got.Devices) != deviceList(had.Devices) || got.Capacity.VGPUs != 2000 {
-		t.Errorf("%s: %+v", outdated(had, got), got)
+	got := adopted(had, now)
+	if engineconfig.Outdated(had, got) != "" || !reflect.DeepEqual(got.Devices, had.Devices) || got.Capacity.VGPUs != 2000 {
+		t.Errorf("%s: %+v", engineconfig.Outdated(had, got), got)
 	}
 	now.Devices[0].Model = "y"
-	if got := outdated(had, adopted(had, now)); !strings.Contains(got, "gpu1=/dev/b y") || strings.Contains(got, "/dev/c") {
+	if got := engineconfig.Outdated(had, adopted(had, now)); !strings.Contains(got, "gpu1=/dev/b y") || strings.Contains(got, "/dev/c") {
 		t.Errorf("%q", got)
 	}
+}
+
+// machine makes a root with empty files of a machine.
+func machine(t *testing.T, files fstest.MapFS) string {
+	t.Helper()
+	root := t.TempDir()
+	if err := os.CopyFS(root, files); err != nil {
+		t.Fatal(err)
+	}
+	return root
 }

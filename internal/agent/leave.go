@@ -8,10 +8,12 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/verge-edge/verge/internal/engineapi"
 	"github.com/verge-edge/verge/internal/enroll"
 	"github.com/verge-edge/verge/internal/obs"
 	"github.com/verge-edge/verge/internal/pki"
 	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 // Leave takes the worker in dir out of its cluster, whose name is returned, and ends
@@ -23,15 +25,17 @@ func Leave(ctx context.Context, dir string, force bool) (cluster string, err err
 		return "", err
 	}
 	defer unlock()
-	cluster, err = askToLeave(ctx, filepath.Join(dir, wire.IdentityDir), force)
+	cluster, err = askToLeave(ctx, filepath.Join(dir, engineapi.IdentityDir), force)
 	if err != nil {
 		return cluster, err
 	}
 	var p *wire.Problem
 	if err := stopEngine(ctx, dir); err != nil && !(errors.As(err, &p) && p.Code == "not-running") {
-		return cluster, fmt.Errorf("it has left cluster %s, and what it runs goes on here: %w", cluster, err)
+		return cluster, fmt.Errorf("it has left cluster %s, and its instances still run here: %w", cluster, err)
 	}
-	for _, name := range []string{wire.IdentityDir, wire.EngineConfigFile, wire.EngineOrdersFile, wire.EngineChangesFile} {
+	for _, name := range []string{
+		engineapi.IdentityDir, engineapi.EngineConfigFile, engineapi.EngineOrdersFile, engineapi.EngineChangesFile,
+	} {
 		if err := os.RemoveAll(filepath.Join(dir, name)); err != nil {
 			return cluster, fmt.Errorf("it has left cluster %s; remove its files: %w", cluster, err)
 		}
@@ -54,15 +58,15 @@ func askToLeave(ctx context.Context, dir string, force bool) (cluster string, er
 		return have.Cluster, err
 	}
 	err = enroll.Asker{
-		API: enroll.APIAddrs(have, have.Link, clusterAPIPort), Server: have.LinkName, TLS: id.ClientTLS(have.LinkName),
+		API: enroll.APIAddrs(have, have.Link, rpc.ClusterAPIPort), Server: have.LinkName, TLS: id.ClientTLS(have.LinkName),
 		Prove: func(text string) ([]byte, error) { return pki.Prove(dir, text) },
-	}.Leave(ctx, wire.LeaveRequest{Force: force, RenewRequest: wire.RenewRequest{
+	}.Leave(ctx, rpc.LeaveRequest{Force: force, RenewRequest: rpc.RenewRequest{
 		V: wire.Version, Name: id.Subject().Name, PublicKey: id.Leaf().RawSubjectPublicKeyInfo, NatsKey: key.Public(), Version: obs.Version(),
 	}})
 	var p *wire.Problem
 	switch {
 	case err == nil,
-		errors.As(err, &p) && (p.Code == wire.CodeRemoved || p.Code == wire.CodeUnknown || p.Code == "no-such-worker"):
+		errors.As(err, &p) && (p.Code == rpc.CodeRemoved || p.Code == rpc.CodeUnknown || p.Code == "no-such-worker"):
 		return have.Cluster, nil
 	case p != nil && p.Status != 0 && p.Status != http.StatusNotFound: // which an older cluster answers
 		return have.Cluster, err

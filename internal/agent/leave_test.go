@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/verge-edge/verge/internal/engineapi"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -28,7 +29,7 @@ func TestWhoCannotLeave(t *testing.T) {
 	}
 	code("in-use")
 	unlock()
-	if _, err := os.Stat(filepath.Join(dir, wire.IdentityDir)); !errors.Is(err, os.ErrNotExist) {
+	if _, err := os.Stat(filepath.Join(dir, engineapi.IdentityDir)); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("it has made something: %v", err)
 	}
 }

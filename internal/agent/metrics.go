@@ -6,6 +6,7 @@ import (
 
 	"github.com/verge-edge/verge/internal/obs"
 	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 // link is how the exchange with the cluster goes.
@@ -35,8 +36,8 @@ func (a *Agent) acked(to wire.Rev) {
 }
 
 // metrics measures the worker: this process, and its engine.
-func (a *Agent) metrics(ctx context.Context) (wire.MetricsPage, error) {
-	out := wire.MetricsPage{V: wire.Version}
+func (a *Agent) metrics(ctx context.Context) (rpc.MetricsPage, error) {
+	out := rpc.MetricsPage{V: wire.Version}
 	engine, err := a.client.Metrics(ctx)
 	if err != nil && ctx.Err() != nil {
 		return out, err
@@ -64,7 +65,7 @@ func (a *Agent) samples(engine bool) []obs.Sample {
 			Value: float64(link.failures)},
 		{Name: "verge_link_unacknowledged_changes",
 			Help: "Instances of which the cluster does not know the latest state yet.", Value: float64(a.source.After(link.ack))},
-		{Name: "verge_worker_settings_outdated", Help: "1 where the engine goes on with former settings.",
+		{Name: "verge_worker_settings_outdated", Help: "1 if the engine still has former settings.",
 			Value: obs.Bool(a.outdated != "")},
 	}
 	if !link.at.IsZero() {

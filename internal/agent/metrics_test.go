@@ -7,6 +7,7 @@ import (
 
 	"github.com/verge-edge/verge/internal/obs"
 	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 // A worker is measured when somebody asks: both processes in one text, and the
@@ -18,11 +19,11 @@ func TestMetricsOfBothProcesses(t *testing.T) {
 	a.source.Set("a.b.1", []byte("x"))
 	measure := func() string {
 		t.Helper()
-		v, err := a.answer(t.Context(), wire.Ask{What: wire.AskMetrics})
+		v, err := a.answer(t.Context(), rpc.Ask{What: rpc.AskMetrics})
 		if err != nil {
 			t.Fatal(err)
 		}
-		page, ok := v.(wire.MetricsPage)
+		page, ok := v.(rpc.MetricsPage)
 		if !ok || page.V != wire.Version {
 			t.Fatalf("the answer is %+v", v)
 		}

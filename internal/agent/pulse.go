@@ -4,22 +4,16 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/verge-edge/verge/internal/agent/engineclient"
+	"github.com/verge-edge/verge/internal/agent/enginehost"
 )
 
 // An engine that ends is noticed by its socket. One that stays and does nothing
 // (stopped by a signal, stuck in the kernel, deadlocked) is not: it is asked.
 const (
-	// pulseWithin is how long one answer may take. It is a millisecond where all is
-	// well, and more on a board that swaps.
-	pulseWithin = 1500 * time.Millisecond
-	// goneWithin is how long an engine that is killed may take to be gone: the kernel
-	// takes its memory first, and waits for the disk where a thread of it does.
-	goneWithin = 15 * time.Second
-	// muteAfter and killAfter are counts of questions in a row without an answer.
-	// They are not spans of time: an agent that did not run itself must not blame
-	// its engine for it.
+	// muteAfter is a count of questions in a row without an answer, as enginehost.KillAfter.
 	muteAfter = 2
-	killAfter = 20
 	// pulseAgain is the pause between two questions to an engine that is mute.
 	pulseAgain = time.Second
 )
@@ -49,21 +43,21 @@ func (a *Agent) watchPulse(ctx context.Context) {
 		for missed := 0; ctx.Err() == nil; {
 			if a.answers(ctx) {
 				a.mute(nil)
-				if remote, ok := a.client.(*Remote); ok && missed > 0 {
-					_, _ = a.keeper.running(ctx, remote) // who reads the logs from now on
+				if remote, ok := a.client.(*engineclient.Remote); ok && missed > 0 {
+					_, _ = a.keeper.Running(ctx, remote) // who reads the logs from now on
 				}
 				break
 			}
 			missed++
 			if a.keeper != nil {
-				a.keeper.standIn()
+				a.keeper.StandIn()
 			}
 			if missed >= muteAfter {
 				a.mute(errMute)
 			}
-			if missed == killAfter && a.keeper != nil {
+			if missed == enginehost.KillAfter && a.keeper != nil {
 				a.log.Error("the engine has not answered for too long and is ended, its successor takes over what it holds")
-				if err := a.keeper.kill(ctx); err != nil {
+				if err := a.keeper.Kill(ctx); err != nil {
 					a.log.Error("ending the engine", "error", err)
 				}
 				missed = muteAfter // the next one has as long
@@ -82,7 +76,7 @@ func (a *Agent) watchPulse(ctx context.Context) {
 // answers says whether the engine answers a question for nothing new. One that is
 // not there at all is another matter: watch starts it.
 func (a *Agent) answers(ctx context.Context) bool {
-	ctx, cancel := context.WithTimeout(ctx, pulseWithin)
+	ctx, cancel := context.WithTimeout(ctx, enginehost.AnswerWithin)
 	defer cancel()
 	a.mu.Lock()
 	seq := a.seq
@@ -105,7 +99,7 @@ func (a *Agent) mute(err error) {
 	}
 	a.impaired = why
 	if err != nil {
-		a.log.Error("the engine does not answer, and its process is there: what runs here cannot be vouched for")
+		a.log.Error("the engine does not answer although its process is there: the state of the instances is unknown")
 	} else {
 		a.log.Info("the engine answers again")
 	}

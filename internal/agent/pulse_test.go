@@ -15,6 +15,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/verge-edge/verge/internal/agent/engineclient"
+	"github.com/verge-edge/verge/internal/agent/enginehost"
+	"github.com/verge-edge/verge/internal/engineapi"
 	"github.com/verge-edge/verge/internal/runtime/logfile"
 	"github.com/verge-edge/verge/internal/unixsock"
 	"github.com/verge-edge/verge/internal/wire"
@@ -26,14 +29,14 @@ type muteHands struct {
 	stopped chan struct{} // while it is not nil, until it is closed
 }
 
-func (m *muteHands) State(ctx context.Context, after uint64, wait time.Duration) (wire.EngineState, error) {
+func (m *muteHands) State(ctx context.Context, after uint64, wait time.Duration) (engineapi.EngineState, error) {
 	m.mu.Lock()
 	stopped := m.stopped
 	m.mu.Unlock()
 	if stopped != nil {
 		select {
 		case <-ctx.Done():
-			return wire.EngineState{}, ctx.Err()
+			return engineapi.EngineState{}, ctx.Err()
 		case <-stopped:
 		}
 	}
@@ -116,7 +119,7 @@ func TestMain(m *testing.M) {
 	if dir == "" {
 		os.Exit(m.Run())
 	}
-	if _, err := unixsock.Listen(filepath.Join(dir, wire.EngineSocket)); err != nil {
+	if _, err := unixsock.Listen(filepath.Join(dir, engineapi.EngineSocket)); err != nil {
 		os.Exit(1)
 	}
 	_, _ = os.Stdout.WriteString(listens)
@@ -149,22 +152,22 @@ func TestAMuteEngineIsEnded(t *testing.T) {
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
-	k := newKeeper(dir, slog.New(slog.DiscardHandler))
-	remote := NewRemote(dir)
+	k := enginehost.New(dir, slog.New(slog.DiscardHandler))
+	remote := engineclient.NewRemote(dir)
 	defer remote.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	if mute, err := ask(ctx, remote); !mute {
+	if mute, err := enginehost.Ask(ctx, remote); !mute {
 		t.Fatal("it is not found mute:", err)
 	}
-	if err := k.kill(ctx); err != nil {
+	if err := k.Kill(ctx); err != nil {
 		t.Fatal(err)
 	}
 	var exit *exec.ExitError
 	if err := <-ended; !errors.As(err, &exit) || exit.ExitCode() != -1 {
 		t.Errorf("it ended with %v", err)
 	}
-	if running, err := k.running(ctx, remote); running || err != nil {
+	if running, err := k.Running(ctx, remote); running || err != nil {
 		t.Errorf("running %v, %v", running, err)
 	}
 }
@@ -182,13 +185,13 @@ func TestTheAgentReadsLogsWhileThereIsNoEngine(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer program.Close()
-	k := newKeeper(dir, slog.New(slog.DiscardHandler))
-	remote := NewRemote(dir)
+	k := enginehost.New(dir, slog.New(slog.DiscardHandler))
+	remote := engineclient.NewRemote(dir)
 	defer remote.Close()
-	if running, err := k.running(t.Context(), remote); running || err != nil {
+	if running, err := k.Running(t.Context(), remote); running || err != nil {
 		t.Fatalf("running %v, %v", running, err)
 	}
-	defer k.standDown()
+	defer k.StandDown()
 	// More than the pipe holds: without a reader this would wait for ever.
 	text := strings.Repeat("a line of it\n", 1<<16)
 	if _, err := program.WriteString(text); err != nil {
@@ -204,7 +207,7 @@ func TestTheAgentReadsLogsWhileThereIsNoEngine(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer next.Close()
-	if running, err := k.running(t.Context(), remote); running || err != nil {
+	if running, err := k.Running(t.Context(), remote); running || err != nil {
 		t.Fatalf("running %v, %v", running, err)
 	}
 	written := make(chan error, 1)
@@ -220,7 +223,7 @@ func TestTheAgentReadsLogsWhileThereIsNoEngine(t *testing.T) {
 	case <-time.After(10 * time.Second):
 		t.Fatal("a program that was started later waits for a reader")
 	}
-	k.standDown()
+	k.StandDown()
 	if n, err := logfile.End(log); err != nil || n < int64(len(text)-1<<20) {
 		t.Errorf("%d of %d bytes are in the log, %v", n, len(text), err)
 	}

@@ -9,7 +9,9 @@ import (
 
 	"golang.org/x/time/rate" // a bucket of looks; the drivers have it too
 
+	"github.com/verge-edge/verge/internal/agent/engineclient"
 	"github.com/verge-edge/verge/internal/bus/records"
+	"github.com/verge-edge/verge/internal/engineapi"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -42,8 +44,8 @@ func (a *Agent) watch(ctx context.Context, seq uint64) {
 				return
 			}
 			a.log.Warn("the engine is gone", "error", err)
-			if remote, ok := a.client.(*Remote); ok {
-				if err := a.keeper.ensure(ctx, remote); err != nil && ctx.Err() == nil {
+			if remote, ok := a.client.(*engineclient.Remote); ok {
+				if err := a.keeper.Ensure(ctx, remote); err != nil && ctx.Err() == nil {
 					a.log.Error("the engine cannot be started, trying again", "error", err)
 				}
 			}
@@ -73,7 +75,7 @@ func (a *Agent) watch(ctx context.Context, seq uint64) {
 }
 
 // take takes over what the engine says; full: these are all its instances.
-func (a *Agent) take(s wire.EngineState, full bool) {
+func (a *Agent) take(s engineapi.EngineState, full bool) {
 	changed := false
 	present := map[string]bool{}
 	for _, st := range s.Changed {

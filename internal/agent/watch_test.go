@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/verge-edge/verge/internal/engineapi"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -17,7 +18,7 @@ type countedEngine struct {
 	looks atomic.Int64
 }
 
-func (c *countedEngine) State(ctx context.Context, after uint64, wait time.Duration) (wire.EngineState, error) {
+func (c *countedEngine) State(ctx context.Context, after uint64, wait time.Duration) (engineapi.EngineState, error) {
 	c.looks.Add(1)
 	return c.fakeEngine.State(ctx, after, wait)
 }

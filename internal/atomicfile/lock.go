@@ -25,5 +25,10 @@ func Lock(path string) (unlock func(), err error) {
 		}
 		return nil, fmt.Errorf("lock %s: %w", path, err)
 	}
-	return func() { _ = f.Close() }, nil
+	return func() {
+		// Closing alone would leave the lock with a child that another part of
+		// this process is starting at this moment, until it runs its program.
+		_ = syscall.Flock(int(f.Fd()), syscall.LOCK_UN)
+		_ = f.Close()
+	}, nil
 }

@@ -18,6 +18,8 @@ import (
 
 	"github.com/verge-edge/verge/api/pattern"
 	"github.com/verge-edge/verge/internal/bus"
+	"github.com/verge-edge/verge/internal/bus/logrecord"
+	"github.com/verge-edge/verge/internal/record"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -89,9 +91,9 @@ type Archive struct {
 // Contents are what a store names and does not hold.
 type Contents interface {
 	// Named are the objects that a copy of the store names.
-	Named(snap bus.Snapshot) ([]wire.Object, error)
-	// Content of one, to be closed; bus.ErrNotFound where it is not there (any more).
-	Content(ctx context.Context, o wire.Object) (io.ReadCloser, error)
+	Named(snap bus.Snapshot) ([]record.Object, error)
+	// Content of one, to be closed; bus.ErrNotFound if it is gone.
+	Content(ctx context.Context, o record.Object) (io.ReadCloser, error)
 }
 
 // Source is what a backup is made of.
@@ -117,7 +119,8 @@ func Write(ctx context.Context, w io.Writer, s Source) error {
 		return fmt.Errorf("backup: %w", err)
 	}
 	m := s.Manifest
-	m.Format, m.Kind, m.At, m.Entries, m.Objects = formatPlain, kind, s.Store.Timeline().At(snap.Last), len(snap.Entries), s.Contents != nil
+	m.Format, m.Kind, m.At, m.Entries, m.Objects = formatPlain, kind, s.Store.Timeline().At(snap.Last),
+		len(snap.Entries), s.Contents != nil
 	if m.Objects {
 		m.Format = Format
 	}
@@ -132,7 +135,7 @@ func Write(ctx context.Context, w io.Writer, s Source) error {
 		a.add(filesPrefix+f.Path, f.Data)
 	}
 	n := 0
-	for b, err := range snap.Records() {
+	for b, err := range logrecord.Snapshot(snap) {
 		if err != nil {
 			return fmt.Errorf("backup: %w", err)
 		}
@@ -164,7 +167,8 @@ func (w *writer) add(name string, data []byte) {
 	if w.err != nil {
 		return
 	}
-	w.err = w.tar.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o600, Size: int64(len(data)), ModTime: w.made, Format: tar.FormatPAX})
+	w.err = w.tar.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o600, Size: int64(len(data)),
+		ModTime: w.made, Format: tar.FormatPAX})
 	if w.err == nil {
 		_, w.err = w.tar.Write(data)
 	}
@@ -185,7 +189,7 @@ func Read(r io.Reader) (Archive, error) { return ReadInto(r, "") }
 func ReadInto(r io.Reader, dir string) (Archive, error) {
 	var a Archive
 	w := &walk{r: r, dir: dir}
-	snap, err := bus.ReadSnapshot(w.records(func(f File) { a.Files = append(a.Files, f) }))
+	snap, err := logrecord.ReadSnapshot(w.records(func(f File) { a.Files = append(a.Files, f) }))
 	if err == nil {
 		err = w.whole(len(snap.Entries))
 	}
@@ -322,7 +326,8 @@ func (w *walk) next(t *tar.Reader, file func(File)) ([]byte, error) {
 		return data, nil
 	}
 	p := strings.TrimPrefix(name, filesPrefix)
-	if w.files++; w.files > maxFiles || path.Clean(p) != p || path.IsAbs(p) || p == ".." || strings.HasPrefix(p, "../") || strings.Contains(p, "\\") {
+	if w.files++; w.files > maxFiles || path.Clean(p) != p || path.IsAbs(p) || p == ".." ||
+		strings.HasPrefix(p, "../") || strings.Contains(p, "\\") {
 		return nil, fmt.Errorf("%q is not a file that belongs there", name)
 	}
 	file(File{Path: p, Data: data})
@@ -345,9 +350,11 @@ func (w *walk) begin(data []byte) error {
 	m := w.manifest
 	switch {
 	case m.Kind != kind || m.Format < 1:
-		return wire.Problemf(0, "not-a-backup", "give a file that verge backup has written", "this is not a backup of Verge", "its manifest says %.60q", m.Kind)
+		return wire.Problemf(0, "not-a-backup", "give a file that verge backup has written",
+			"this is not a backup of Verge", "its manifest says %.60q", m.Kind)
 	case m.Format > Format:
-		return wire.Problemf(0, "backup-newer", fmt.Sprintf("use verge %s or a later one", m.Version), "the backup was made by a newer version",
+		return wire.Problemf(0, "backup-newer", fmt.Sprintf("use verge %s or a later one", m.Version),
+			"the backup was made by a newer version",
 			"it has format %d, this version reads %d", m.Format, Format)
 	case m.Role != "root" && m.Role != "cluster":
 		return fmt.Errorf("its manifest says role %.60q", m.Role)

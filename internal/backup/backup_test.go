@@ -21,6 +21,8 @@ import (
 
 	"github.com/verge-edge/verge/internal/atomicfile"
 	"github.com/verge-edge/verge/internal/bus"
+	"github.com/verge-edge/verge/internal/bus/busserver"
+	"github.com/verge-edge/verge/internal/bus/bustest"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -31,35 +33,40 @@ func source(t *testing.T) Source {
 	t.Helper()
 	dir := t.TempDir()
 	for path, content := range map[string]string{
-		"authority.pem": "CA KEY", "key.pem": "KEY", "context.yaml": "context", "bus/bus.json": busKeys(t), "identity/deep.pem": "x",
+		"authority.pem": "CA KEY", "key.pem": "KEY", "context.yaml": "context", "bus/bus.json": busKeys(t),
+		"identity/deep.pem": "x",
 		// None of these is worth keeping.
-		"bus/lock": "", "bus/store": "verge store 1\n", "bus/jetstream/x/y": "log", "a.lock": "", "engine.log": "text", ".key.pem.1.tmp": "half",
+		"bus/lock": "", "bus/store": "verge store 1\n", "bus/jetstream/x/y": "log", "a.lock": "", "engine.log": "text",
+		".key.pem.1.tmp": "half",
 	} {
 		p := filepath.Join(dir, path)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(p), 0o700), os.WriteFile(p, []byte(content), 0o600)); err != nil {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(p), 0o700),
+			os.WriteFile(p, []byte(content), 0o600)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if err := os.Symlink("/etc/passwd", filepath.Join(dir, "link.pem")); err != nil {
 		t.Fatal(err)
 	}
-	store := bus.NewMemStore()
+	store := bustest.NewMemStore()
 	for n := range 300 {
-		if _, err := store.Put(t.Context(), fmt.Sprintf("app.a%d", n), bytes.Repeat([]byte{byte(n)}, n*50)); err != nil {
+		if _, err := store.Put(t.Context(), fmt.Sprintf("app.a%d", n),
+			bytes.Repeat([]byte{byte(n)}, n*50)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if _, err := store.Delete(t.Context(), "app.a3"); err != nil {
 		t.Fatal(err)
 	}
-	return Source{Manifest: Manifest{Role: "root", Name: "root", Root: "r1", Version: "v1", Made: noon}, Dir: dir, Store: store}
+	return Source{Manifest: Manifest{Role: "root", Name: "root", Root: "r1", Version: "v1", Made: noon}, Dir: dir,
+		Store: store}
 }
 
 // busKeys are those of a server that has run once.
 func busKeys(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	if err := bus.WriteSnapshot(t.Context(), dir, snapshotOf(t, bus.NewMemStore()), quiet); err != nil {
+	if err := busserver.WriteSnapshot(t.Context(), dir, snapshotOf(t, bustest.NewMemStore()), quiet); err != nil {
 		t.Fatal(err)
 	}
 	b, err := os.ReadFile(filepath.Join(dir, "bus.json"))
@@ -103,7 +110,8 @@ func TestAnArchiveHoldsWhatTheRoleIs(t *testing.T) {
 	if got := strings.Join(paths, " "); got != "authority.pem bus/bus.json context.yaml identity/deep.pem key.pem" {
 		t.Errorf("files: %s", got)
 	}
-	if !reflect.DeepEqual(a.Store, snapshotOf(t, s.Store)) || a.Entries != 300 || a.Role != "root" || !a.Made.Equal(noon) {
+	if !reflect.DeepEqual(a.Store, snapshotOf(t, s.Store)) || a.Entries != 300 || a.Role != "root" ||
+		!a.Made.Equal(noon) {
 		t.Errorf("the store has %d entries; %+v", len(a.Store.Entries), a.Manifest)
 	}
 	if a.At != s.Store.Timeline().At(s.Store.Rev()) {
@@ -301,7 +309,8 @@ func TestArchivesThatAreRefused(t *testing.T) {
 		"newer":          {manifest(func(m *Manifest) { m.Format = 9 }), "backup-newer"},
 		"something else": {manifest(func(m *Manifest) { m.Kind = "x" }), "not-a-backup"},
 		"another role":   {manifest(func(m *Manifest) { m.Role = "worker" }), "backup-damaged"},
-		"a path as name": {manifest(func(m *Manifest) { m.Role, m.Name = "cluster", "x/../../../etc/x" }), "backup-damaged"},
+		"a path as name": {manifest(func(m *Manifest) { m.Role, m.Name = "cluster", "x/../../../etc/x" }),
+			"backup-damaged"},
 		"another number": {manifest(func(m *Manifest) { m.Entries++ }), "backup-damaged"},
 		"outside":        {rename("files/key.pem", "files/../key.pem"), "backup-damaged"},
 		"absolute":       {rename("files/key.pem", "files//etc/passwd"), "backup-damaged"},
@@ -370,7 +379,8 @@ func TestRestoreMakesADataDirectory(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := Restore(t.Context(), dir, a, noon, quiet); code(err) != "data-dir-not-empty" || !strings.Contains(err.Error(), "a process works") {
+		if err := Restore(t.Context(), dir, a, noon, quiet); code(err) != "data-dir-not-empty" ||
+			!strings.Contains(err.Error(), "a process works") {
 			t.Errorf("%s: in use: %v", name, err)
 		}
 		unlock()
@@ -380,7 +390,7 @@ func TestRestoreMakesADataDirectory(t *testing.T) {
 // restored reads the mark of a restored store, as a process that opens it would.
 func restored(t *testing.T, dir string) (m Mark) {
 	t.Helper()
-	c, err := bus.ReadStore(t.Context(), filepath.Join(dir, StoreDir), quiet)
+	c, err := busserver.ReadStore(t.Context(), filepath.Join(dir, StoreDir), quiet)
 	if err != nil {
 		t.Fatal(err)
 	}

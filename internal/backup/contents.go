@@ -14,6 +14,7 @@ import (
 
 	"github.com/verge-edge/verge/api/pattern"
 	"github.com/verge-edge/verge/internal/bus"
+	"github.com/verge-edge/verge/internal/record"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -24,8 +25,8 @@ const ObjectsDir = "restored-objects"
 // maxContents bounds how many an archive has; each is at most wire.MaxObjectBytes.
 const maxContents = 1_000_000
 
-// contents adds those of objects, each once. What is not there any more is left out: its
-// name is in the archive, and reading it says what is missing.
+// contents adds those of objects, each once. Lost ones are left out: their names are in the
+// archive, and reading one says what is missing.
 func (w *writer) contents(ctx context.Context, c Contents, snap bus.Snapshot) {
 	named, err := c.Named(snap)
 	if err != nil {
@@ -49,14 +50,17 @@ func (w *writer) contents(ctx context.Context, c Contents, snap bus.Snapshot) {
 			err = errors.Join(w.stream(objectPrefix+o.Digest, o, content), content.Close())
 		}
 		if err != nil {
-			w.err = errors.Join(w.err, fmt.Errorf("content of object %s of namespace %s (put it again, or leave contents out: --no-objects): %w", o.Name, o.Namespace, err))
+			w.err = errors.Join(w.err,
+				fmt.Errorf("content of object %s of namespace %s (put it again, or leave contents out: "+
+					"--no-objects): %w", o.Name, o.Namespace, err))
 		}
 	}
 }
 
 // stream adds an entry as it is read.
-func (w *writer) stream(name string, o wire.Object, content io.Reader) error {
-	if err := w.tar.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o600, Size: o.Size, ModTime: w.made, Format: tar.FormatPAX}); err != nil {
+func (w *writer) stream(name string, o record.Object, content io.Reader) error {
+	if err := w.tar.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o600, Size: o.Size,
+		ModTime: w.made, Format: tar.FormatPAX}); err != nil {
 		return err
 	}
 	sum := sha256.New()

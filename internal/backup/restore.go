@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/internal/atomicfile"
-	"github.com/verge-edge/verge/internal/bus"
+	"github.com/verge-edge/verge/internal/bus/busserver"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -150,7 +150,7 @@ func Restore(ctx context.Context, dir string, a Archive, now time.Time, log *slo
 	if err := atomicfile.MkdirAll(store, 0o700); err != nil {
 		return fmt.Errorf("restore: %w", err)
 	}
-	if err := bus.WriteSnapshot(ctx, store, snap, log); err != nil {
+	if err := busserver.WriteSnapshot(ctx, store, snap, log); err != nil {
 		return fmt.Errorf("restore: %w", err)
 	}
 	if err := vacant(dir); err != nil {
@@ -186,7 +186,8 @@ func vacant(dir string) error {
 	case errors.Is(err, os.ErrNotExist):
 		return nil
 	case err != nil:
-		return wire.Problemf(0, "bad-data-dir", "choose another --data-dir", "the data directory cannot be used", "%v", err)
+		return wire.Problemf(0, "bad-data-dir", "choose another --data-dir", "the data directory cannot be used", "%v",
+			err)
 	case len(entries) == 0:
 		return nil
 	}
@@ -194,7 +195,8 @@ func vacant(dir string) error {
 	if inUse(dir) {
 		why = fmt.Sprintf("a process works in %s", dir)
 	}
-	return wire.Problemf(0, "data-dir-not-empty", "choose another --data-dir, or move that one away first", "nothing is restored over what is there", "%s", why)
+	return wire.Problemf(0, "data-dir-not-empty", "choose another --data-dir, or move that one away first",
+		"nothing is restored over what is there", "%s", why)
 }
 
 // inUse: a root or cluster has dir open.

@@ -16,7 +16,7 @@ import (
 	"github.com/verge-edge/verge/internal/wire"
 )
 
-// The beginnings of files, by which they are told apart.
+// The beginnings of files, which identify their kind.
 const (
 	sealedMagic = "age-encryption.org/"
 	gzipMagic   = "\x1f\x8b"
@@ -42,7 +42,8 @@ func (s Seal) Writer(w io.Writer) (io.WriteCloser, error) {
 	for _, text := range s.Recipients {
 		list, err := age.ParseRecipients(strings.NewReader(text))
 		if err != nil {
-			return nil, wire.Problemf(0, "bad-recipient", "it is a public key that age-keygen printed, age1…", "this is not a recipient", "%.80q: %v", text, err)
+			return nil, wire.Problemf(0, "bad-recipient", "it is a public key that age-keygen printed, age1…",
+				"this is not a recipient", "%.80q: %v", text, err)
 		}
 		to = append(to, list...)
 	}
@@ -88,7 +89,8 @@ func Unseal(r io.Reader, k Keys) (out io.Reader, sealed bool, err error) {
 	case bytes.HasPrefix(head, []byte(gzipMagic)):
 		return b, false, nil
 	case string(head) != sealedMagic:
-		return nil, false, wire.Problemf(0, "not-a-backup", "give a file that verge backup has written", "this is not a backup of Verge", "it begins with %q", head)
+		return nil, false, wire.Problemf(0, "not-a-backup", "give a file that verge backup has written",
+			"this is not a backup of Verge", "it begins with %q", head)
 	}
 	var ids []age.Identity
 	if k.Passphrase != "" {
@@ -102,18 +104,21 @@ func Unseal(r io.Reader, k Keys) (out io.Reader, sealed bool, err error) {
 	if k.Identities != "" {
 		list, err := age.ParseIdentities(strings.NewReader(k.Identities))
 		if err != nil {
-			return nil, true, wire.Problemf(0, "bad-identity", "give the file that age-keygen wrote", "the identities cannot be read", "%v", err)
+			return nil, true, wire.Problemf(0, "bad-identity", "give the file that age-keygen wrote",
+				"the identities cannot be read", "%v", err)
 		}
 		ids = append(ids, list...)
 	}
 	if len(ids) == 0 {
-		return nil, true, wire.Problemf(0, "backup-sealed", "give --passphrase-file FILE or --identity-file FILE", "the backup is encrypted", "neither a passphrase nor an identity was given")
+		return nil, true, wire.Problemf(0, "backup-sealed", "give --passphrase-file FILE or --identity-file FILE",
+			"the backup is encrypted", "neither a passphrase nor an identity was given")
 	}
 	out, err = age.Decrypt(b, ids...)
 	var none *age.NoIdentityMatchError
 	switch {
 	case errors.As(err, &none), errors.Is(err, age.ErrIncorrectIdentity):
-		return nil, true, wire.Problemf(0, "wrong-passphrase", "give the one that it was made with", "the backup cannot be decrypted", "the passphrase or identity is not the one that it was encrypted for")
+		return nil, true, wire.Problemf(0, "wrong-passphrase", "give the one that it was made with",
+			"the backup cannot be decrypted", "the passphrase or identity is not the one that it was encrypted for")
 	case err != nil:
 		return nil, true, damaged(err)
 	}

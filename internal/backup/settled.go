@@ -51,8 +51,8 @@ func (s *Settled) Heard(peer string, has wire.Rev) *Settled {
 	return next
 }
 
-// Without is s after somebody said that the recovery goes on without a peer, which has proved
-// the state has (zero: it has proved none yet).
+// Without is s after somebody continued the recovery without a peer, which has proved the state
+// has (zero: none yet).
 func (s *Settled) Without(peer string, has wire.Rev) *Settled {
 	if !has.IsZero() {
 		return s.Heard(peer, has)
@@ -90,8 +90,8 @@ func (s *Settled) Back(there func(peer string) bool) *Settled {
 	return next
 }
 
-// covers says whether a proof that a peer was told has leads to no question any more. twin says
-// that this process had told the peer something before: another one did since.
+// covers says whether a peer's proof needs no question any longer. twin says that this process
+// had sent the peer something before: another process has since.
 func (s *Settled) covers(peer string, has wire.Rev, twin bool) bool {
 	if s == nil {
 		return false

@@ -20,12 +20,14 @@ func TestWhatIsSettledStaysSo(t *testing.T) {
 		t.Fatalf("%+v", mark)
 	}
 	// Edge has said what it holds; fog had seen nothing more; nobody waits for mist.
-	past := (*Settled)(nil).Heard("edge", wire.Rev{Inc: "lost", N: 80}).Heard("fog", wire.Rev{}).Without("mist", wire.Rev{})
+	past := (*Settled)(nil).Heard("edge", wire.Rev{Inc: "lost", N: 80}).Heard("fog", wire.Rev{}).Without("mist",
+		wire.Rev{})
 	mark = mark.Heard("edge", now).Heard("fog", now).Heard("mist", now)
 	if m := mark.Behind(past, proof("mist", "lost", 70, false), peers, now); m != nil {
 		t.Errorf("it is asked although somebody said that it need not be: %+v", m)
 	}
-	if m := mark.Behind(past, proof("edge", "lost", 81, true), peers, now); m == nil || !m.Asked["edge"].IsZero() || m.Asked["fog"].IsZero() || m.Twin.IsZero() {
+	if m := mark.Behind(past, proof("edge", "lost", 81, true), peers, now); m == nil || !m.Asked["edge"].IsZero() ||
+		m.Asked["fog"].IsZero() || m.Twin.IsZero() {
 		t.Errorf("another process told it more: %+v", m)
 	}
 	past = past.Ended(mark, 100)
@@ -47,7 +49,8 @@ func TestWhatIsSettledStaysSo(t *testing.T) {
 	if m := (*Mark)(nil).Behind(past, proof("edge", "next", 101, false), peers, now); m == nil || len(m.Asked) != 0 {
 		t.Errorf("a second copy is not noticed: %+v", m)
 	}
-	if m := (*Mark)(nil).Behind(past.Back(func(string) bool { return true }), proof("mist", "next", 101, false), peers, now); m == nil {
+	if m := (*Mark)(nil).Behind(past.Back(func(string) bool { return true }), proof("mist", "next", 101, false), peers,
+		now); m == nil {
 		t.Error("a second copy is not noticed of who was away the first time")
 	}
 	if past.Back(func(string) bool { return false }) != nil {

@@ -149,3 +149,15 @@ type Conn interface {
 	// it), and disconnects.
 	Close()
 }
+
+// EntryOverhead stands for what an entry costs in the log beside key and value.
+const EntryOverhead = 16
+
+// NoAnswerWanted is Msg.Respond of a message that asks for no answer.
+func NoAnswerWanted([]byte) error {
+	return errors.New("respond: the message asks for no answer")
+}
+
+// MaxTombstones is how many deletions a store remembers; beyond it the oldest
+// are dropped, and Changes from before them answers "take everything".
+const MaxTombstones = 10_000

@@ -1,7 +1,15 @@
-// Package bus carries messages between tiers and keeps each tier's state. It is
-// the only package that imports NATS; everyone else sees Store and Conn, which
-// have an in-memory twin (Mem) that passes the same conformance suite
-// (bustest).
+// Package bus is what a tier has for messages and for its state: Conn, Store and Blobs, with
+// the errors, limits and names that belong to them. It imports no NATS; packages below it
+// implement it:
+//
+//	busserver    the server of a root or a cluster, embedded in its process
+//	busconn      connections, of workers and of the server's process
+//	logstore     Store: a log on JetStream, and memtable, its content in memory
+//	blobstore    Blobs: pieces in a stream
+//	credentials  keys and tokens; who may use which subjects
+//	bustest      twins of all three in memory, and one suite that both pass
+//	exchange     desired and observed state between two tiers, over a Conn
+//	records      typed records in a Store
 //
 // Promises:
 //

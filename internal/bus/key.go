@@ -2,8 +2,8 @@ package bus
 
 import "fmt"
 
-// checkKey says whether key is one that a Store accepts.
-func checkKey(key string) error {
+// CheckKey says whether key is one that a Store accepts.
+func CheckKey(key string) error {
 	if key == "" || len(key) > MaxKeyBytes {
 		return fmt.Errorf("invalid key %.60q: must have 1 to %d bytes", key, MaxKeyBytes)
 	}
@@ -23,15 +23,15 @@ func checkKey(key string) error {
 	return nil
 }
 
-// checkOps says whether ops may be one Commit.
-func checkOps(ops []Op) error {
+// CheckOps says whether ops may be one Commit.
+func CheckOps(ops []Op) error {
 	if len(ops) > MaxCommitOps {
 		return fmt.Errorf("commit of %d operations: at most %d are allowed", len(ops), MaxCommitOps)
 	}
 	total := 0
 	seen := make(map[string]struct{}, len(ops))
 	for _, op := range ops {
-		if err := checkKey(op.Key); err != nil {
+		if err := CheckKey(op.Key); err != nil {
 			return err
 		}
 		if len(op.Value) > MaxValueBytes {

@@ -19,24 +19,24 @@ func Everything() Permissions {
 	return Permissions{Publish: []string{">"}, Subscribe: []string{">"}}
 }
 
-// checkPublish says whether p allows publishing to subject.
-func (p Permissions) checkPublish(subject string) error {
+// CheckPublish says whether p allows publishing to subject.
+func (p Permissions) CheckPublish(subject string) error {
 	if err := checkSubject(subject, false); err != nil {
 		return err
 	}
-	if !slices.ContainsFunc(p.Publish, func(allowed string) bool { return covers(allowed, subject) }) {
+	if !slices.ContainsFunc(p.Publish, func(allowed string) bool { return Covers(allowed, subject) }) {
 		return fmt.Errorf("publish to %q: %w", subject, ErrForbidden)
 	}
 	return nil
 }
 
-// checkSubscribe says whether p allows a subscription to subject, which may
+// CheckSubscribe says whether p allows a subscription to subject, which may
 // have wildcards: all that it can match must be allowed by one entry.
-func (p Permissions) checkSubscribe(subject string) error {
+func (p Permissions) CheckSubscribe(subject string) error {
 	if err := checkSubject(subject, true); err != nil {
 		return err
 	}
-	if !slices.ContainsFunc(p.Subscribe, func(allowed string) bool { return covers(allowed, subject) }) {
+	if !slices.ContainsFunc(p.Subscribe, func(allowed string) bool { return Covers(allowed, subject) }) {
 		return fmt.Errorf("subscribe to %q: %w", subject, ErrForbidden)
 	}
 	return nil
@@ -67,9 +67,9 @@ func checkSubject(s string, wildcards bool) error {
 	return nil
 }
 
-// covers reports whether every subject that s matches is matched by pattern.
+// Covers reports whether every subject that s matches is matched by pattern.
 // For an s without wildcards that means that pattern matches s.
-func covers(pattern, s string) bool {
+func Covers(pattern, s string) bool {
 	for {
 		p, prest, pmore := strings.Cut(pattern, ".")
 		t, srest, smore := strings.Cut(s, ".")

@@ -18,7 +18,8 @@ const (
 	above, below  = 40, 50
 )
 
-var colours = []string{"#1f77b4", "#d62728", "#2ca02c", "#ff7f0e", "#9467bd", "#8c564b", "#e377c2", "#7f7f7f", "#bcbd22", "#17becf", "#000000"}
+var colours = []string{"#1f77b4", "#d62728", "#2ca02c", "#ff7f0e", "#9467bd", "#8c564b", "#e377c2", "#7f7f7f",
+	"#bcbd22", "#17becf", "#000000"}
 
 // Point of a line.
 type Point struct{ X, Y float64 }
@@ -52,7 +53,8 @@ func SVG(charts ...Chart) string {
 }
 
 func head(b *strings.Builder, high int) {
-	fmt.Fprintf(b, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" font-family=\"sans-serif\" font-size=\"12\">\n", width, high)
+	fmt.Fprintf(b, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" font-family=\"sans-serif\" "+
+		"font-size=\"12\">\n", width, high)
 	b.WriteString("<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n")
 }
 
@@ -93,7 +95,8 @@ func (p *Chart) draw(b *strings.Builder, top int) {
 		x, _ := at(Point{v, 0})
 		put(`<text x="%.1f" y="%d" text-anchor="middle">%s</text>`, x, top+height-below+18, html.EscapeString(label))
 	}
-	put(`<text x="%d" y="%d" text-anchor="middle">%s</text>`, (left+width-right)/2, top+height-10, html.EscapeString(p.X))
+	put(`<text x="%d" y="%d" text-anchor="middle">%s</text>`, (left+width-right)/2, top+height-10,
+		html.EscapeString(p.X))
 	for i, name := range slices.SortedFunc(maps.Keys(lines), numerically) {
 		colour := colours[i%len(colours)]
 		slices.SortStableFunc(lines[name], byX)
@@ -106,7 +109,8 @@ func (p *Chart) draw(b *strings.Builder, top int) {
 			}
 		}
 		put(`<polyline fill="none" stroke="%s" points="%s"/>`, colour, strings.Join(d, " "))
-		put(`<text x="%d" y="%d" fill="%s">%s</text>`, width-right+12, top+above+16*i, colour, html.EscapeString(strings.TrimSpace(p.Series+" "+name)))
+		put(`<text x="%d" y="%d" fill="%s">%s</text>`, width-right+12, top+above+16*i, colour,
+			html.EscapeString(strings.TrimSpace(p.Series+" "+name)))
 	}
 }
 

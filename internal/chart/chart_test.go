@@ -15,10 +15,12 @@ func TestSVG(t *testing.T) {
 		t.Errorf("of nothing: %s", got)
 	}
 	got := SVG(
-		Chart{X: "a<b", Series: "s", Title: "t&t", Lines: map[string][]Point{"2": {{1, 2}, {0, 1}}, "10": {{0, 0}}}, Dots: true},
+		Chart{X: "a<b", Series: "s", Title: "t&t", Lines: map[string][]Point{"2": {{1, 2}, {0, 1}}, "10": {{0, 0}}},
+			Dots: true},
 		Chart{},
 		Chart{X: "name", Lines: map[string][]Point{"": {{0, 1}, {1, 3}}}, Texts: []string{"one", "two"}})
-	for what, want := range map[string]int{"<polyline": 3, "<circle": 3, ">one</text>": 1, "a&lt;b": 1, `height="800"`: 1} {
+	for what, want := range map[string]int{"<polyline": 3, "<circle": 3, ">one</text>": 1, "a&lt;b": 1,
+		`height="800"`: 1} {
 		if n := strings.Count(got, what); n != want {
 			t.Errorf("%d times %s, want %d", n, what, want)
 		}

@@ -15,7 +15,9 @@ import (
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/api/descriptor"
 	"github.com/verge-edge/verge/client"
+	"github.com/verge-edge/verge/internal/apiv1"
 	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 type applyFlags struct {
@@ -46,8 +48,9 @@ all that could run a program, have given it up.
 
 Exit code 0: ready; 1: an error, nothing was changed; 2: accepted but not ready
 yet or failed, or with --dry-run: it would not be fully placed.`,
-		Example: "  verge apply guestbook.yaml\n  verge apply -n shop web.yaml db.yaml\n  sed s/v1/v2/ app.yaml | verge apply -",
-		Args:    filesArgs,
+		Example: "  verge apply guestbook.yaml\n  verge apply -n shop web.yaml db.yaml\n" +
+			"  sed s/v1/v2/ app.yaml | verge apply -",
+		Args: filesArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if f.timeout <= 0 {
 				return usageError(cmd, "--timeout must be more than 0")
@@ -80,14 +83,14 @@ const namespaceHelp = "namespace of descriptors that name none (default: that of
 
 // applyOutput is the result in JSON.
 type applyOutput struct {
-	wire.ApplyResult
+	apiv1.ApplyResult
 	DryRun bool `json:"dry_run,omitempty"`
 	Holds  bool `json:"holds"`
 	// Restarts of instances that ran before.
-	Restarts    uint64        `json:"restarts"`
-	TookSeconds float64       `json:"took_seconds,omitempty"`
-	Application *wire.AppView `json:"application,omitempty"`
-	Plan        *wire.Plan    `json:"plan,omitempty"`
+	Restarts    uint64         `json:"restarts"`
+	TookSeconds float64        `json:"took_seconds,omitempty"`
+	Application *apiv1.AppView `json:"application,omitempty"`
+	Plan        *apiv1.Plan    `json:"plan,omitempty"`
 }
 
 // applying is an apply that is under way.
@@ -181,8 +184,10 @@ func (a *app) follow(ctx context.Context, c *client.Client, w *applying, f apply
 	if f.mode != "table" || waitErr != nil {
 		return waitErr
 	}
-	did := wire.Tally{Restarts: w.out.Restarts, Changes: uint64(max(0, w.out.Changes))} //nolint:gosec // not negative
-	if err := a.printf("application/%s ready: %s after %s; %s", w.out.Name, readyWords(view.Services), took(a.opts.Now().Sub(w.start)), did); err != nil {
+	did := wire.Counters{Restarts: w.out.Restarts,
+		Changes: uint64(max(0, w.out.Changes))} //nolint:gosec // not negative
+	if err := a.printf("application/%s ready: %s after %s; %s", w.out.Name, readyWords(view.Services),
+		took(a.opts.Now().Sub(w.start)), did); err != nil {
 		return err
 	}
 	a.gatewayHint(ctx, c, view)
@@ -222,9 +227,10 @@ func (a *app) encodeEach(mode string, list []applyOutput) error {
 
 // await polls until the application holds at the applied revision. A server
 // that is away for a moment does not end it: what it accepted is durable.
-func (a *app) await(ctx context.Context, c *client.Client, r wire.ApplyResult, timeout time.Duration, steps *progress) (*wire.AppView, error) {
-	var last *wire.AppView
-	var back *wire.AppRevision
+func (a *app) await(ctx context.Context, c *client.Client, r apiv1.ApplyResult, timeout time.Duration,
+	steps *progress) (*apiv1.AppView, error) {
+	var last *apiv1.AppView
+	var back *apiv1.AppRevision
 	err := a.poll(ctx, timeout, func() (bool, error) {
 		list, err := c.Instances.List(ctx, r.Name, "")
 		if err != nil && !notFound(err) {
@@ -263,9 +269,11 @@ func (a *app) await(ctx context.Context, c *client.Client, r wire.ApplyResult, t
 		return last, nil
 	case errors.Is(err, errTakenBack):
 		return last, &incompleteError{userError{
-			what: fmt.Sprintf("application/%s was accepted, and was rolled back: it is revision %s now", r.Name, revision(back.Revision)),
-			why:  back.Why,
-			next: "apply another one; the revision that was tried is kept: verge rollout history " + r.Name + " --revision " + revision(r.Revision),
+			what: fmt.Sprintf("application/%s was accepted, and was rolled back: it is revision %s now", r.Name,
+				revision(back.Revision)),
+			why: back.Why,
+			next: "apply another one; the revision that was tried is kept: verge rollout history " + r.Name +
+				" --revision " + revision(r.Revision),
 		}}
 	case errors.Is(err, errStopped):
 		return last, &incompleteError{userError{
@@ -294,7 +302,7 @@ func (a *app) await(ctx context.Context, c *client.Client, r wire.ApplyResult, t
 }
 
 // timedOut says why a wait has run out. Where all is ready it waited for calm.
-func timedOut(timeout time.Duration, v *wire.AppView, calm bool) string {
+func timedOut(timeout time.Duration, v *apiv1.AppView, calm bool) string {
 	why := "after " + api.Duration(timeout).String()
 	if v != nil && v.Holds && !calm {
 		why += ": all of it is ready for moments, and instances are restarted again and again"
@@ -306,7 +314,7 @@ func timedOut(timeout time.Duration, v *wire.AppView, calm bool) string {
 var errFailed = errors.New("it has failed")
 
 // failedParts says which services of an application have failed, and why; "" for none.
-func failedParts(v *wire.AppView) string {
+func failedParts(v *apiv1.AppView) string {
 	var out []string
 	for _, s := range v.Services {
 		if s.Failed != "" {
@@ -319,9 +327,9 @@ func failedParts(v *wire.AppView) string {
 // errTakenBack ends a wait for what the root has undone.
 var errTakenBack = errors.New("it was rolled back")
 
-// takenBack is the revision by which the root has undone what was applied, as its rollout
-// failed and its descriptor asks for that; nil where it has not, or where nobody can say.
-func takenBack(ctx context.Context, c *client.Client, r wire.ApplyResult) *wire.AppRevision {
+// takenBack is the revision by which the root has rolled back a failed rollout, as its descriptor
+// asks; nil if it has not, or if that cannot be found out.
+func takenBack(ctx context.Context, c *client.Client, r apiv1.ApplyResult) *apiv1.AppRevision {
 	list, err := c.Rollouts.Revisions(ctx, r.Name)
 	if err != nil {
 		return nil // at a cluster, or away for a moment: it is asked again
@@ -335,7 +343,7 @@ func takenBack(ctx context.Context, c *client.Client, r wire.ApplyResult) *wire.
 }
 
 // missingParts says what an application lacks, one line for each service.
-func missingParts(v *wire.AppView) string {
+func missingParts(v *apiv1.AppView) string {
 	if v == nil {
 		return "; no news of it"
 	}
@@ -355,7 +363,7 @@ func missingParts(v *wire.AppView) string {
 }
 
 // gatewayHint says how to reach an application that has an ingress.
-func (a *app) gatewayHint(ctx context.Context, c *client.Client, v *wire.AppView) {
+func (a *app) gatewayHint(ctx context.Context, c *client.Client, v *apiv1.AppView) {
 	var hosts []string
 	for _, s := range v.Services {
 		if s.Ready+s.Asleep > 0 {
@@ -368,7 +376,7 @@ func (a *app) gatewayHint(ctx context.Context, c *client.Client, v *wire.AppView
 	gateway := "GATEWAY"
 	list, err := c.Workers.List(ctx)
 	if err == nil {
-		if !slices.ContainsFunc(list, func(w wire.WorkerView) bool { return w.Gateway != "" }) {
+		if !slices.ContainsFunc(list, func(w rpc.WorkerView) bool { return w.Gateway != "" }) {
 			a.notef("  no worker is a gateway for users: start one with --gateway :8480")
 			return
 		}
@@ -388,7 +396,7 @@ func (a *app) gatewayHint(ctx context.Context, c *client.Client, v *wire.AppView
 
 // gatewayAt is where a worker's gateway is reached. One that listens on all addresses of its
 // machine is reached at the address that its worker has for others.
-func gatewayAt(w *wire.WorkerView) string {
+func gatewayAt(w *rpc.WorkerView) string {
 	host, port, err := net.SplitHostPort(w.Gateway)
 	if err != nil {
 		return w.Gateway

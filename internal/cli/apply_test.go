@@ -8,8 +8,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/verge-edge/verge/internal/apiv1"
 	"github.com/verge-edge/verge/internal/rest/resttest"
 	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 const hello = `application: hello
@@ -31,12 +33,14 @@ type deployment struct {
 }
 
 func newDeployment() *deployment {
-	d := &deployment{fake: &resttest.Fake{ApplyAnswer: wire.ApplyResult{Name: "hello", Revision: 1, Change: "created", Changes: 1}}}
-	d.fake.PlanAnswer = wire.Plan{ApplyResult: d.fake.ApplyAnswer, Placed: true, Source: "root", Services: []wire.ServicePlan{}, Instances: []wire.InstancePlan{}}
+	d := &deployment{fake: &resttest.Fake{ApplicationData: resttest.ApplicationData{ApplyAnswer: apiv1.ApplyResult{Name: "hello", Revision: 1, Change: "created",
+		Changes: 1}}}}
+	d.fake.PlanAnswer = apiv1.Plan{ApplyResult: d.fake.ApplyAnswer, Placed: true, Source: "root",
+		Services: []apiv1.ServicePlan{}, Instances: []rpc.InstancePlan{}}
 	d.fake.Hook = func(f *resttest.Fake, op string) error {
 		switch op {
 		case "apply":
-			f.Apps = []wire.AppView{d.view(0)}
+			f.Apps = []apiv1.AppView{d.view(0)}
 		case "application":
 			if d.hang == 0 || d.steps < d.hang {
 				d.steps++
@@ -48,8 +52,9 @@ func newDeployment() *deployment {
 	return d
 }
 
-func (d *deployment) view(ready int) wire.AppView {
-	v := wire.AppView{Name: "hello", Revision: 1, Holds: ready == 2, Services: []wire.ServiceView{{Name: "web", Wanted: 2, Ready: ready, Hosts: []string{"hello.local"}}}}
+func (d *deployment) view(ready int) apiv1.AppView {
+	v := apiv1.AppView{Name: "hello", Revision: 1, Holds: ready == 2,
+		Services: []apiv1.ServiceView{{Name: "web", Wanted: 2, Ready: ready, Hosts: []string{"hello.local"}}}}
 	if !v.Holds {
 		v.Message = "2 instances are not ready"
 		v.Services[0].Message = "no cluster has room: needs 64Mi memory, largest free 12Mi"
@@ -62,10 +67,13 @@ func (d *deployment) advance(f *resttest.Fake) {
 	states := []wire.State{wire.Registered, wire.Requested, wire.ClusterScheduled, wire.WorkerScheduled, wire.Running}
 	f.InstanceList = nil
 	for ordinal, worker := range []string{"w1", "w2"} {
-		i := wire.InstanceView{Source: "cluster/edge", Instance: wire.Instance{V: 1, ID: "hello.web." + string(rune('0'+ordinal)), App: "hello", Service: "web", Ordinal: ordinal, Incarnation: 1, Revision: 1}}
+		i := apiv1.InstanceView{Source: "cluster/edge",
+			Instance: wire.Instance{V: 1, ID: "hello.web." + string(rune('0'+ordinal)), App: "hello", Service: "web",
+				Ordinal: ordinal, Incarnation: 1, Revision: 1}}
 		for n := range min(d.steps, len(states)) {
 			i.State = states[n]
-			i.History = append(i.History, wire.Transition{To: states[n], At: noon.Add(time.Duration(n) * 100 * time.Millisecond), Tier: "root"})
+			i.History = append(i.History,
+				wire.Transition{To: states[n], At: noon.Add(time.Duration(n) * 100 * time.Millisecond), Tier: "root"})
 		}
 		if d.steps >= 3 {
 			i.Cluster = "edge"
@@ -80,12 +88,12 @@ func (d *deployment) advance(f *resttest.Fake) {
 	if d.steps > len(states) {
 		ready = 2
 	}
-	f.Apps = []wire.AppView{d.view(ready)}
+	f.Apps = []apiv1.AppView{d.view(ready)}
 }
 
 func TestApplyPrintsEachStepAndHolds(t *testing.T) {
 	d := newDeployment()
-	d.fake.WorkerList = []wire.WorkerView{{WorkerInfo: wire.WorkerInfo{Name: "w1", Gateway: "127.0.0.1:8480"}}}
+	d.fake.WorkerList = []rpc.WorkerView{{WorkerInfo: wire.WorkerInfo{Name: "w1", Gateway: "127.0.0.1:8480"}}}
 	f := newFixture(t, d.fake)
 	args := []string{"apply", f.file("hello.yaml", hello)}
 	r := f.run(args...)
@@ -107,7 +115,8 @@ func TestApplyJSON(t *testing.T) {
 		Change string
 		Holds  bool
 	}
-	if err := json.Unmarshal([]byte(r.stdout), &out); err != nil || out.Name != "hello" || out.Change != "created" || !out.Holds {
+	if err := json.Unmarshal([]byte(r.stdout), &out); err != nil || out.Name != "hello" || out.Change != "created" ||
+		!out.Holds {
 		t.Errorf("%v: %s", err, r.stdout)
 	}
 }
@@ -158,10 +167,12 @@ func TestApplyOutlivesARestart(t *testing.T) {
 func TestApplyWithoutWaiting(t *testing.T) {
 	d := newDeployment()
 	f := newFixture(t, d.fake)
-	if r := f.runWith(hello, "apply", "-", "--no-wait"); r.code != 0 || r.stdout != "application/hello created, revision 1: 1 change applied\n" {
+	if r := f.runWith(hello, "apply", "-", "--no-wait"); r.code != 0 ||
+		r.stdout != "application/hello created, revision 1: 1 change applied\n" {
 		t.Errorf("%+v", r)
 	}
-	if r := f.runWith(hello, "apply", "-", "--dry-run"); r.code != 0 || !strings.HasPrefix(r.stdout, "application/hello would be created (dry run), revision 1\n") {
+	if r := f.runWith(hello, "apply", "-", "--dry-run"); r.code != 0 ||
+		!strings.HasPrefix(r.stdout, "application/hello would be created (dry run), revision 1\n") {
 		t.Errorf("%+v", r)
 	}
 	if r := f.runWith(hello, "apply", "-", "--no-wait", "-o", "name"); r.stdout != "application/hello\n" {
@@ -220,7 +231,8 @@ func TestApplyTooLarge(t *testing.T) {
 
 func TestValidate(t *testing.T) {
 	f := newFixture(t, &resttest.Fake{})
-	if r := f.run("validate", f.file("hello.yaml", hello)); r.code != 0 || r.stdout != "DIR/hello.yaml: valid: 1 service, 2 instances\n" {
+	if r := f.run("validate", f.file("hello.yaml", hello)); r.code != 0 ||
+		r.stdout != "DIR/hello.yaml: valid: 1 service, 2 instances\n" {
 		t.Errorf("%+v", r)
 	}
 	r := f.runWith("application: hello\nservices:\n  web:\n    comand: [x]\n    replicas: many\n", "validate", "-")
@@ -238,7 +250,9 @@ func TestDelete(t *testing.T) {
 			case 2:
 				i := &f.InstanceList[0]
 				i.State, i.Ready = wire.Terminated, false
-				i.History = append(i.History, wire.Transition{To: wire.Terminated, At: noon.Add(time.Second), Tier: "cluster/edge", Why: "deleted"})
+				i.History = append(i.History,
+					wire.Transition{To: wire.Terminated, At: noon.Add(time.Second), Tier: "cluster/edge",
+						Why: "deleted"})
 			case 4:
 				f.Apps = f.Apps[1:]
 				f.InstanceList = nil
@@ -273,7 +287,8 @@ func TestGatewayAt(t *testing.T) {
 		{"[::]:8480", "", "GATEWAY:8480"},
 		{"[::]:8480", "[::]:8474", "GATEWAY:8480"},
 	} {
-		if got := gatewayAt(&wire.WorkerView{WorkerInfo: wire.WorkerInfo{Gateway: c.gateway, Address: c.address}}); got != c.want {
+		if got := gatewayAt(&rpc.WorkerView{WorkerInfo: wire.WorkerInfo{Gateway: c.gateway,
+			Address: c.address}}); got != c.want {
 			t.Errorf("gateway %s of a worker at %q: %s, want %s", c.gateway, c.address, got, c.want)
 		}
 	}

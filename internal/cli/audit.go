@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/verge-edge/verge/client"
-	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/apiv1"
 )
 
 type auditFlags struct {
@@ -54,12 +54,12 @@ last 10,000 entries.`,
 // auditPage is how many entries are asked for at once.
 const auditPage = 1000
 
-func (a *app) auditEntries(ctx context.Context, c *client.Client, f auditFlags) ([]wire.AuditEntry, error) {
-	q := wire.AuditQuery{User: f.user}
+func (a *app) auditEntries(ctx context.Context, c *client.Client, f auditFlags) ([]apiv1.AuditEntry, error) {
+	q := apiv1.AuditQuery{User: f.user}
 	if f.since > 0 {
 		q.Since = a.opts.Now().Add(-f.since)
 	}
-	var out []wire.AuditEntry
+	var out []apiv1.AuditEntry
 	for {
 		q.Limit = auditPage
 		if f.limit > 0 {
@@ -76,8 +76,8 @@ func (a *app) auditEntries(ctx context.Context, c *client.Client, f auditFlags) 
 	}
 }
 
-func (a *app) auditEntry() listing[wire.AuditEntry] {
-	type view = wire.AuditEntry
+func (a *app) auditEntry() listing[apiv1.AuditEntry] {
+	type view = apiv1.AuditEntry
 	return listing[view]{kind: "entry", name: func(v view) string { return fmt.Sprint(v.Seq) }, columns: []column[view]{
 		{name: "at", cell: func(v view) cell { return text(v.At.In(a.opts.Now().Location()).Format(time.DateTime)) }},
 		{name: "who", cell: func(v view) cell {

@@ -79,14 +79,18 @@ type replayOutcome struct {
 func (r replayed) Table() (head []string, rows [][]string) {
 	head = []string{"ALGORITHM", "WITHIN SLO", "P99", "POD-SECONDS", "MOST PODS", "COLD STARTS", "REFUSED"}
 	if r.exact {
-		head = []string{"algorithm", "requests", "within_slo", "p50_ms", "p99_ms", "pod_seconds", "most_pods", "cold_starts", "refused"}
+		head = []string{"algorithm", "requests", "within_slo", "p50_ms", "p99_ms", "pod_seconds", "most_pods",
+			"cold_starts", "refused"}
 	}
 	for _, x := range r.Results {
-		end := []string{strconv.Itoa(x.PodSeconds), strconv.Itoa(x.MostPods), strconv.Itoa(x.ColdStarts), strconv.Itoa(x.Refused)}
-		row := []string{string(x.Algorithm), fmt.Sprintf("%.2f %%", 100*x.WithinSLO), x.P99.Std().Round(time.Millisecond).String()}
+		end := []string{strconv.Itoa(x.PodSeconds), strconv.Itoa(x.MostPods), strconv.Itoa(x.ColdStarts),
+			strconv.Itoa(x.Refused)}
+		row := []string{string(x.Algorithm), fmt.Sprintf("%.2f %%", 100*x.WithinSLO),
+			x.P99.Std().Round(time.Millisecond).String()}
 		if r.exact {
 			ms := func(d api.Duration) string { return fmt.Sprintf("%.3f", d.Std().Seconds()*1000) }
-			row = []string{string(x.Algorithm), strconv.Itoa(x.Requests), fmt.Sprintf("%.6f", x.WithinSLO), ms(x.P50), ms(x.P99)}
+			row = []string{string(x.Algorithm), strconv.Itoa(x.Requests), fmt.Sprintf("%.6f", x.WithinSLO), ms(x.P50),
+				ms(x.P99)}
 		}
 		rows = append(rows, append(row, end...))
 	}
@@ -95,7 +99,8 @@ func (r replayed) Table() (head []string, rows [][]string) {
 
 // Note says what was played.
 func (r replayed) Note() string {
-	return fmt.Sprintf("%.0f requests in %s: %.1f/s on average, %.1f/s at most; %.0f pod-seconds would do if everything were known before",
+	return fmt.Sprintf("%.0f requests in %s: %.1f/s on average, %.1f/s at most; %.0f pod-seconds would do if "+
+		"everything were known before",
 		r.Requests, time.Duration(r.Seconds)*time.Second, r.MeanRate, r.MaxRate, r.Ideal)
 }
 
@@ -124,7 +129,9 @@ identical replicas.
 The trace is a file with calls per minute (or per --step), one number per line; or
 lines of a time and a number, which holds until the next time; or a table of
 functions with the columns 1, 2, 3, …, of which --row is one.`,
-		Example: "  verge autoscale replay calls.csv --exec 40ms --concurrency 4 --slo 300ms\n  verge autoscale replay calls.csv --speed 60 --mean 200 --plot calls.svg\n  verge autoscale replay functions.csv --row 26 --only verge --only kpa-rps -o json",
+		Example: "  verge autoscale replay calls.csv --exec 40ms --concurrency 4 --slo 300ms\n" +
+			"  verge autoscale replay calls.csv --speed 60 --mean 200 --plot calls.svg\n" +
+			"  verge autoscale replay functions.csv --row 26 --only verge --only kpa-rps -o json",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			r.file = args[0]
 			if err := r.check(cmd); err != nil {
@@ -136,7 +143,8 @@ functions with the columns 1, 2, 3, …, of which --row is one.`,
 	fl := cmd.Flags()
 	fl.IntVar(&r.row, "row", 0, "which function of a table, from 1")
 	fl.DurationVar(&r.step, "step", time.Minute, "the time that one number covers")
-	fl.Float64Var(&r.speed, "speed", 1, "how many times faster to play it: 60 plays a minute, with all of its calls, in a second")
+	fl.Float64Var(&r.speed, "speed", 1,
+		"how many times faster to play it: 60 plays a minute, with all of its calls, in a second")
 	fl.Float64Var(&r.mean, "mean", 0, "scale the trace to this many requests a second on average; 0 leaves it as it is")
 	fl.DurationVar(&r.set.Exec, "exec", 100*time.Millisecond, "how long a replica works on a request")
 	fl.IntVar(&r.set.Places, "concurrency", 10, "how many requests a replica works on at a time")
@@ -144,13 +152,15 @@ functions with the columns 1, 2, 3, …, of which --row is one.`,
 	fl.DurationVar(&r.set.Start, "start", 2*time.Second, "how long a replica takes to start")
 	fl.IntVar(&r.set.Least, "min", 0, "fewest replicas; they run from the beginning")
 	fl.IntVar(&r.set.Most, "max", 1000, "most replicas")
-	fl.IntVar(&r.set.Grace, "grace", scale.DefaultGrace, "for verge: for how many epochs of two seconds fewer replicas must suffice before it scales down")
+	fl.IntVar(&r.set.Grace, "grace", scale.DefaultGrace,
+		"for verge: for how many epochs of two seconds fewer replicas must suffice before it scales down")
 	fl.Uint64Var(&r.set.Seed, "seed", 1, "seed of all random draws")
 	fl.StringArrayVar(&r.only, "only", nil, "only this autoscaler (repeatable; default: all)")
 	fl.StringVar(&r.plot, "plot", "", "also plot rate and replicas over time to this file (SVG)")
 	outputFlag(cmd, &r.mode, "table", "json", "csv")
 	// Both fail only where the flags above are missing.
-	_ = cmd.RegisterFlagCompletionFunc("only", cobra.FixedCompletions(algorithmNames(), cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("only",
+		cobra.FixedCompletions(algorithmNames(), cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.MarkFlagFilename("plot", "svg")
 	return cmd
 }
@@ -204,18 +214,22 @@ func (r *replay) read(in io.Reader) error {
 	if r.file != "-" {
 		f, err := os.Open(r.file)
 		if err != nil {
-			return &userError{what: "read the trace", why: err.Error(), next: "name a CSV file with calls per minute; see: verge autoscale replay --help"}
+			return &userError{what: "read the trace", why: err.Error(),
+				next: "name a CSV file with calls per minute; see: verge autoscale replay --help"}
 		}
 		defer func() { _ = f.Close() }() // it was only read
 		in = f
 	}
 	parts, err := trace.Read(in, r.row, r.step)
 	if err != nil {
-		return &userError{what: "read the trace " + r.file, why: err.Error(), next: "see: verge autoscale replay --help"}
+		return &userError{what: "read the trace " + r.file, why: err.Error(),
+			next: "see: verge autoscale replay --help"}
 	}
 	long := trace.Length(parts).Seconds() / r.speed
 	if long > maxReplayed.Seconds() {
-		return &userError{what: "replay " + r.file, why: fmt.Sprintf("it covers %.0f hours; at most %.0f can be played", long/3600, maxReplayed.Hours()), next: "use a part of it, or a higher --speed"}
+		return &userError{what: "replay " + r.file,
+			why:  fmt.Sprintf("it covers %.0f hours; at most %.0f can be played", long/3600, maxReplayed.Hours()),
+			next: "use a part of it, or a higher --speed"}
 	}
 	r.rates = trace.PerSecond(parts, r.step, r.speed)
 	if r.mean > 0 {
@@ -229,8 +243,11 @@ func (r *replay) read(in io.Reader) error {
 	}
 	if r.requests > maxRequests || work > maxReplayWork {
 		return &userError{
-			what: "replay " + r.file, why: fmt.Sprintf("%.3g requests with %.0f replicas would take too long", r.requests, math.Ceil(slices.Max(r.rates)*per)),
-			next: fmt.Sprintf("use a part of it, scale it with --mean, or raise --concurrency; at most %.0f million requests can be played", maxRequests/1e6),
+			what: "replay " + r.file,
+			why: fmt.Sprintf("%.3g requests with %.0f replicas would take too long", r.requests,
+				math.Ceil(slices.Max(r.rates)*per)),
+			next: fmt.Sprintf("use a part of it, scale it with --mean, or raise --concurrency; at most %.0f million "+
+				"requests can be played", maxRequests/1e6),
 		}
 	}
 	return nil
@@ -241,8 +258,10 @@ func (a *app) replay(ctx context.Context, r replay) error {
 		return err
 	}
 	out := replayed{
-		Requests: math.Round(r.requests), Seconds: len(r.rates), MeanRate: r.requests / float64(max(1, len(r.rates))), MaxRate: slices.Max(append(r.rates, 0)),
-		Ideal: math.Round(autoscale.Ideal(r.set, r.rates) * float64(len(r.rates))), exact: r.mode == "csv", each: map[string][]float64{},
+		Requests: math.Round(r.requests), Seconds: len(r.rates), MeanRate: r.requests / float64(max(1, len(r.rates))),
+		MaxRate: slices.Max(append(r.rates, 0)),
+		Ideal:   math.Round(autoscale.Ideal(r.set, r.rates) * float64(len(r.rates))), exact: r.mode == "csv",
+		each: map[string][]float64{},
 	}
 	for _, how := range r.algorithms {
 		if err := ctx.Err(); err != nil {
@@ -250,7 +269,8 @@ func (a *app) replay(ctx context.Context, r replay) error {
 		}
 		got := autoscale.Run(r.set, how, r.rates)[0]
 		x := replayOutcome{
-			Algorithm: how, Requests: got.Requests, WithinSLO: got.Share(), P50: api.Duration(got.P50.Round(time.Microsecond)), P99: api.Duration(got.P99.Round(time.Microsecond)),
+			Algorithm: how, Requests: got.Requests, WithinSLO: got.Share(),
+			P50: api.Duration(got.P50.Round(time.Microsecond)), P99: api.Duration(got.P99.Round(time.Microsecond)),
 			MostPods: got.MaxPods, ColdStarts: got.Starts, Refused: got.Refused,
 		}
 		for _, n := range got.Each {
@@ -280,7 +300,8 @@ func (a *app) plotReplay(r replay, out replayed) error {
 		chart.Panel{Title: "requests per second", Lines: map[string][]float64{"rate": r.rates}},
 		chart.Panel{Title: "replicas", Lines: out.each})
 	if err := atomicfile.Write(r.plot, []byte(picture), 0o644); err != nil {
-		return &userError{what: "write the plot " + r.plot, why: err.Error(), next: "name a file in an existing directory"}
+		return &userError{what: "write the plot " + r.plot, why: err.Error(),
+			next: "name a file in an existing directory"}
 	}
 	return nil
 }

@@ -55,8 +55,9 @@ unless you give --plain.
 With --every it stays in the foreground until you end it, for example as a systemd
 unit: it takes a backup at once and then in each interval, retries failures, and
 removes the oldest beyond --keep.`,
-		Example: "  verge backup root.backup --passphrase-file pass\n  verge backup --every 1h --keep 48 --recipient age1… /srv/backups",
-		Args:    oneArg("FILE, or DIR with --every"),
+		Example: "  verge backup root.backup --passphrase-file pass\n" +
+			"  verge backup --every 1h --keep 48 --recipient age1… /srv/backups",
+		Args: oneArg("FILE, or DIR with --every"),
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		seal, err := a.seal(cmd, f)
@@ -77,7 +78,8 @@ removes the oldest beyond --keep.`,
 		return a.backup(cmd.Context(), args[0], seal, f)
 	}
 	cmd.Flags().StringVar(&f.passphraseFile, "passphrase-file", "", "encrypt with the passphrase in this file")
-	cmd.Flags().StringArrayVar(&f.recipients, "recipient", nil, "encrypt for this public key of age (age1…; repeatable)")
+	cmd.Flags().StringArrayVar(&f.recipients, "recipient", nil,
+		"encrypt for this public key of age (age1…; repeatable)")
 	cmd.Flags().BoolVar(&f.plain, "plain", false, "leave it unencrypted: whoever has the file has the keys in it")
 	cmd.Flags().BoolVar(&f.force, "force", false, "replace FILE if it is there")
 	cmd.Flags().BoolVar(&f.noObjects, "no-objects", false, "leave out the contents of objects, and keep their names")
@@ -95,7 +97,8 @@ func (a *app) seal(cmd *cobra.Command, f backupFlags) (backup.Seal, error) {
 		}
 	}
 	if ways != 1 {
-		return backup.Seal{}, usageError(cmd, "give one of --passphrase-file, --recipient and --plain: a backup contains keys")
+		return backup.Seal{}, usageError(cmd,
+			"give one of --passphrase-file, --recipient and --plain: a backup contains keys")
 	}
 	s := backup.Seal{Recipients: f.recipients, Work: a.opts.SealWork}
 	if f.passphraseFile != "" {
@@ -104,7 +107,7 @@ func (a *app) seal(cmd *cobra.Command, f backupFlags) (backup.Seal, error) {
 			return s, err
 		}
 	}
-	// What is wrong with a recipient is said before anything is asked for.
+	// An invalid recipient is reported before any question.
 	w, err := s.Writer(io.Discard)
 	if err != nil {
 		return s, err
@@ -176,7 +179,8 @@ func contents(m backup.Manifest, bytes int64, seal backup.Seal) string {
 }
 
 // take writes a backup to w and checks it on the way.
-func take(ctx context.Context, c *client.Client, seal backup.Seal, objects bool, w io.Writer) (m backup.Manifest, size int64, err error) {
+func take(ctx context.Context, c *client.Client, seal backup.Seal, objects bool, w io.Writer) (m backup.Manifest,
+	size int64, err error) {
 	body, err := c.System.Backup(ctx, objects)
 	if err != nil {
 		return m, 0, err
@@ -223,7 +227,8 @@ func (c *counter) Write(p []byte) (int, error) {
 
 // takeFile writes a backup to the file that name chooses: it has its name when it
 // is whole and on disk.
-func takeFile(ctx context.Context, c *client.Client, seal backup.Seal, objects bool, name func(backup.Manifest) string) (m backup.Manifest, size int64, err error) {
+func takeFile(ctx context.Context, c *client.Client, seal backup.Seal, objects bool,
+	name func(backup.Manifest) string) (m backup.Manifest, size int64, err error) {
 	// Where the name depends on the backup it is in the same folder all the same.
 	dir := filepath.Dir(name(m))
 	f, err := os.CreateTemp(dir, ".verge-*"+backupSuffix+".tmp")
@@ -292,7 +297,8 @@ func (a *app) backups(ctx context.Context, dir string, seal backup.Seal, f backu
 		case err != nil:
 			wait = min(retry, f.every)
 			retry = min(2*retry, retryLast)
-			a.notef("%s %s\n  again in %s", a.paint(a.err, red, "backup failed:"), cleanLines(err.Error()), api.Duration(wait))
+			a.notef("%s %s\n  again in %s", a.paint(a.err, red, "backup failed:"), cleanLines(err.Error()),
+				api.Duration(wait))
 		default:
 			retry = retryFirst
 			gone, err := prune(dir, prefixOf(m), f.keep)
@@ -330,7 +336,8 @@ func prune(dir, prefix string, keep int) (gone int, err error) {
 	var names []string
 	for _, e := range entries {
 		at, ok := strings.CutPrefix(strings.TrimSuffix(e.Name(), backupSuffix), prefix)
-		if _, perr := time.Parse("20060102T150405Z", at); ok && perr == nil && e.Type().IsRegular() && strings.HasSuffix(e.Name(), backupSuffix) {
+		if _, perr := time.Parse("20060102T150405Z", at); ok && perr == nil && e.Type().IsRegular() &&
+			strings.HasSuffix(e.Name(), backupSuffix) {
 			names = append(names, e.Name())
 		}
 	}

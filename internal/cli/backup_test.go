@@ -17,13 +17,14 @@ import (
 
 	"github.com/verge-edge/verge/internal/backup"
 	"github.com/verge-edge/verge/internal/bus"
+	"github.com/verge-edge/verge/internal/bus/bustest"
 	"github.com/verge-edge/verge/internal/rest/resttest"
 )
 
 // rootBackup is an archive as a root sends it.
 func rootBackup(t *testing.T) []byte {
 	t.Helper()
-	store := bus.NewMemStore()
+	store := bustest.NewMemStore()
 	if _, err := store.Commit(t.Context(), bus.Put("app.a", []byte("{}")), bus.Put("app.b", []byte("{}"))); err != nil {
 		t.Fatal(err)
 	}
@@ -33,7 +34,8 @@ func rootBackup(t *testing.T) []byte {
 	}
 	var b bytes.Buffer
 	err := backup.Write(t.Context(), &b, backup.Source{
-		Manifest: backup.Manifest{Role: "root", Name: "root", Root: "r", Version: "v-test", Made: noon.Add(-time.Hour)}, Dir: dir, Store: store,
+		Manifest: backup.Manifest{Role: "root", Name: "root", Root: "r", Version: "v-test", Made: noon.Add(-time.Hour)},
+		Dir:      dir, Store: store,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -60,7 +62,7 @@ func (f *fixture) secret(name, content string) string {
 }
 
 func TestBackupAndRestore(t *testing.T) {
-	fake := &resttest.Fake{Archive: rootBackup(t)}
+	fake := &resttest.Fake{NodeData: resttest.NodeData{Archive: rootBackup(t)}}
 	f := newFixture(t, fake)
 	pass, other := f.secret("pass", "correct horse\n"), f.secret("other", "battery")
 	file := filepath.Join(f.dir, "root.backup")
@@ -72,7 +74,8 @@ func TestBackupAndRestore(t *testing.T) {
 	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("%v, %v", info, err)
 	}
-	if b, err := os.ReadFile(file); err != nil || bytes.Contains(b, []byte("KEY")) || !bytes.HasPrefix(b, []byte("age-encryption.org/")) {
+	if b, err := os.ReadFile(file); err != nil || bytes.Contains(b, []byte("KEY")) ||
+		!bytes.HasPrefix(b, []byte("age-encryption.org/")) {
 		t.Errorf("it is not encrypted, %v", err)
 	}
 	step("backup-there", "backup", file, "--passphrase-file", pass)
@@ -105,7 +108,7 @@ func TestBackupAndRestore(t *testing.T) {
 }
 
 func TestBackupRefuses(t *testing.T) {
-	f := newFixture(t, &resttest.Fake{Archive: rootBackup(t)})
+	f := newFixture(t, &resttest.Fake{NodeData: resttest.NodeData{Archive: rootBackup(t)}})
 	empty := f.secret("empty", "\n")
 	for name, args := range map[string][]string{
 		"backup-no-seal":       {"backup", "x"},
@@ -190,7 +193,7 @@ func TestRestoreOfANewerBackup(t *testing.T) {
 
 // What the server could not finish is no backup, and leaves no file.
 func TestAHalfBackupIsNone(t *testing.T) {
-	fake := &resttest.Fake{Archive: rootBackup(t)}
+	fake := &resttest.Fake{NodeData: resttest.NodeData{Archive: rootBackup(t)}}
 	fake.Archive = fake.Archive[:len(fake.Archive)-30]
 	f := newFixture(t, fake)
 	r := f.run("backup", filepath.Join(f.dir, "x.backup"), "--plain")
@@ -206,7 +209,7 @@ func TestAHalfBackupIsNone(t *testing.T) {
 }
 
 func TestRepeatedBackups(t *testing.T) {
-	fake := &resttest.Fake{Archive: rootBackup(t)}
+	fake := &resttest.Fake{NodeData: resttest.NodeData{Archive: rootBackup(t)}}
 	tries := 0
 	fake.Hook = func(_ *resttest.Fake, op string) error {
 		if op != "backup" {
@@ -222,7 +225,8 @@ func TestRepeatedBackups(t *testing.T) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{".verge-1.backup.tmp", "mine.txt", "verge-root-20200101T000000Z.backup", "verge-cluster-edge-20200101T000000Z.backup"} {
+	for _, name := range []string{".verge-1.backup.tmp", "mine.txt", "verge-root-20200101T000000Z.backup",
+		"verge-cluster-edge-20200101T000000Z.backup"} {
 		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -243,7 +247,8 @@ func TestRepeatedBackups(t *testing.T) {
 	for _, e := range entries {
 		names = append(names, e.Name())
 	}
-	want := "mine.txt verge-cluster-edge-20200101T000000Z.backup verge-root-20250601T140030Z.backup verge-root-20250601T150030Z.backup"
+	want := "mine.txt verge-cluster-edge-20200101T000000Z.backup verge-root-20250601T140030Z.backup " +
+		"verge-root-20250601T150030Z.backup"
 	if got := strings.Join(names, " "); got != want {
 		t.Errorf("left: %s\nwant: %s", got, want)
 	}

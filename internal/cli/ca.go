@@ -6,11 +6,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/verge-edge/verge/client"
+	"github.com/verge-edge/verge/internal/apiv1"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
 func (a *app) caCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "ca", Short: "Show and replace the certificate authority", Args: cobra.ArbitraryArgs, RunE: group}
+	cmd := &cobra.Command{Use: "ca", Short: "Show and replace the certificate authority", Args: cobra.ArbitraryArgs,
+		RunE: group}
 	cmd.AddCommand(a.caStatus(), a.caRotate())
 	return cmd
 }
@@ -53,7 +55,7 @@ Before the last step, --abort goes back; nothing is lost.`,
 		Example: "  verge ca rotate\n  verge ca status\n  verge ca rotate --finish",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			q := wire.CARotateRequest{Step: "start", Force: force}
+			q := apiv1.CARotateRequest{Step: "start", Force: force}
 			switch {
 			case finish && abort:
 				return usageError(cmd, "give --finish or --abort, not both")
@@ -77,7 +79,8 @@ Before the last step, --abort goes back; nothing is lost.`,
 				case "start":
 					a.notef("next: when verge ca status says that all nodes follow, verge ca rotate --finish")
 				case "finish":
-					a.notef("context files from before the rotation no longer work: use those that root and clusters have written")
+					a.notef("context files from before the rotation no longer work: use those that root and clusters " +
+						"have written")
 				}
 				return nil
 			})
@@ -91,7 +94,7 @@ Before the last step, --abort goes back; nothing is lost.`,
 }
 
 // ca prints who trusts what.
-func (a *app) ca(v wire.CAView, mode string) error {
+func (a *app) ca(v apiv1.CAView, mode string) error {
 	if mode == "json" || mode == "yaml" {
 		return a.encode(mode, v)
 	}
@@ -108,11 +111,12 @@ func (a *app) ca(v wire.CAView, mode string) error {
 	}
 	rows := make([][]cell, 0, len(v.Authorities))
 	for n, x := range v.Authorities {
-		role := "in force"
+		role := "current"
 		if n > 0 {
 			role = "next"
 		}
-		rows = append(rows, []cell{text(x.ID), text(role), text(x.Made.In(a.opts.Now().Location()).Format(time.DateOnly)), day(x.Expires)})
+		rows = append(rows, []cell{text(x.ID), text(role),
+			text(x.Made.In(a.opts.Now().Location()).Format(time.DateOnly)), day(x.Expires)})
 	}
 	if err := a.table([]string{"AUTHORITY", "ROLE", "MADE", "EXPIRES"}, rows); err != nil {
 		return err

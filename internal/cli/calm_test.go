@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/verge-edge/verge/internal/apiv1"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -12,8 +13,8 @@ func TestAMomentBetweenRestartsIsNoSuccess(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1e9, 0)
 	a := &app{err: t.Output(), opts: Options{Now: func() time.Time { return now }}}
-	list := func(restarts int) []wire.InstanceView {
-		return []wire.InstanceView{{Instance: wire.Instance{ID: "crash.loop.0", AllRestarts: restarts}}}
+	list := func(restarts int) []apiv1.InstanceView {
+		return []apiv1.InstanceView{{Instance: wire.Instance{ID: "crash.loop.0", RunHistory: wire.RunHistory{AllRestarts: restarts}}}}
 	}
 	p := newProgress(a)
 	p.skip(list(7)) // of before
@@ -32,15 +33,16 @@ func TestAMomentBetweenRestartsIsNoSuccess(t *testing.T) {
 
 // Who waited for instances that restart again and again is told so.
 func TestTimedOut(t *testing.T) {
-	ready := &wire.AppView{Holds: true}
+	ready := &apiv1.AppView{Holds: true}
 	for name, c := range map[string]struct {
-		v    *wire.AppView
+		v    *apiv1.AppView
 		calm bool
 		want string
 	}{
-		"not ready":   {&wire.AppView{}, false, "after 2m"},
-		"not heard":   {nil, true, "after 2m"},
-		"restarts":    {ready, false, "after 2m: all of it is ready for moments, and instances are restarted again and again"},
+		"not ready": {&apiv1.AppView{}, false, "after 2m"},
+		"not heard": {nil, true, "after 2m"},
+		"restarts": {ready, false,
+			"after 2m: all of it is ready for moments, and instances are restarted again and again"},
 		"ready since": {ready, true, "after 2m"},
 	} {
 		if got := timedOut(2*time.Minute, c.v, c.calm); got != c.want {

@@ -62,7 +62,9 @@ instances. Run this as the worker's user, in the worker's network namespace.`,
 	}
 	fl := cmd.Flags()
 	fl.BoolVar(&dry, "dry-run", false, "only list it")
-	fl.StringVar(&o.Dir, "data-dir", "", "only what the worker of this directory left, even if the directory exists (default: all workers whose directory was removed)")
+	fl.StringVar(&o.Dir, "data-dir", "",
+		"only what the worker of this directory left, even if the directory exists (default: all workers whose "+
+			"directory was removed)")
 	fl.StringVar(&o.Containerd, "containerd", "", "socket of containerd (default: /run/containerd/containerd.sock)")
 	return cmd
 }

@@ -90,7 +90,8 @@ func (f *fixture) end() error {
 
 func (f *fixture) startAgain() {
 	f.t.Helper()
-	s, err := server.New(server.Options{Addr: f.server.Addr().String(), TLS: f.issuer.ServerTLS(f.t), Backend: f.fake, Authorize: resttest.Admin, Version: "v-test"})
+	s, err := server.New(server.Options{Addr: f.server.Addr().String(), TLS: f.issuer.ServerTLS(f.t), Backend: f.fake,
+		Authorize: resttest.Admin, Version: "v-test"})
 	if err == nil {
 		err = s.Start()
 	}
@@ -217,7 +218,8 @@ func (l *live) over() (code int, rest string) {
 func (f *fixture) golden(name string, r result, args ...string) {
 	f.t.Helper()
 	var b strings.Builder
-	fmt.Fprintf(&b, "$ verge %s\n[exit %d]\n--- stdout\n%s--- stderr\n%s", strings.Join(args, " "), r.code, r.stdout, r.stderr)
+	fmt.Fprintf(&b, "$ verge %s\n[exit %d]\n--- stdout\n%s--- stderr\n%s", strings.Join(args, " "), r.code, r.stdout,
+		r.stderr)
 	got := strings.ReplaceAll(b.String(), f.dir, "DIR")
 	path := filepath.Join("testdata", name+".golden")
 	if *update {

@@ -84,7 +84,8 @@ func TestContextUseKeepsAnothersFile(t *testing.T) {
 	if err := client.WriteContext(path, other); err != nil {
 		t.Fatal(err)
 	}
-	if r := f.run("context", "use", path); r.code != 1 || !strings.Contains(r.stderr, "another context is called test") {
+	if r := f.run("context", "use", path); r.code != 1 || !strings.Contains(r.stderr,
+		"another context is called test") {
 		t.Errorf("%+v", r)
 	}
 }

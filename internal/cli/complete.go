@@ -23,9 +23,12 @@ type completion struct {
 
 // completes are the commands whose arguments are completed.
 var completes = map[string]completion{
-	"verge get":             {kinds: []string{kindApplication, kindService, kindJob, kindInstance, kindCluster, kindWorker, kindNamespace}, lists: true},
-	"verge describe":        {kinds: []string{kindApplication, kindService, kindJob, kindInstance, kindCluster, kindWorker, kindNamespace}},
-	"verge wait":            {kinds: []string{kindApplication, kindService, kindJob, kindInstance, kindCluster, kindWorker}},
+	"verge get": {kinds: []string{kindApplication, kindService, kindJob, kindInstance, kindCluster,
+		kindWorker, kindNamespace}, lists: true},
+	"verge describe": {kinds: []string{kindApplication, kindService, kindJob, kindInstance, kindCluster,
+		kindWorker, kindNamespace}},
+	"verge wait": {kinds: []string{kindApplication, kindService, kindJob, kindInstance, kindCluster,
+		kindWorker}},
 	"verge delete":          {kinds: []string{kindApplication}},
 	"verge scale":           {kinds: []string{kindService}, bare: kindService},
 	"verge restart":         {kinds: []string{kindApplication, kindService, kindInstance}, bare: kindApplication},
@@ -65,22 +68,25 @@ const (
 	kindToken   = "token"
 )
 
-// addCompletions makes the shells' completion know names. What cannot be found out
-// in time is not completed, and nothing is said about it.
+// addCompletions makes shell completion know names. Names that cannot be found in time are left
+// out silently.
 func (a *app) addCompletions(cmd *cobra.Command) {
 	if c, ok := completes[cmd.CommandPath()]; ok {
-		cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+		cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, typed string) ([]string,
+			cobra.ShellCompDirective) {
 			return a.completeRef(cmd.Context(), c, args, typed)
 		}
 	}
-	for flag, kind := range map[string]string{"app": kindApplication, "namespace": kindNamespace, "cluster": kindCluster, "user": kindUser, "context": kindContext} {
+	for flag, kind := range map[string]string{"app": kindApplication, "namespace": kindNamespace,
+		"cluster": kindCluster, "user": kindUser, "context": kindContext} {
 		if cmd.LocalFlags().Lookup(flag) == nil {
 			continue
 		}
 		// It fails where somebody else completes the flag: then that is better.
-		_ = cmd.RegisterFlagCompletionFunc(flag, func(cmd *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
-			return beginning(typed, a.names(cmd.Context(), kind)), cobra.ShellCompDirectiveNoFileComp
-		})
+		_ = cmd.RegisterFlagCompletionFunc(flag,
+			func(cmd *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
+				return beginning(typed, a.names(cmd.Context(), kind)), cobra.ShellCompDirectiveNoFileComp
+			})
 	}
 	for _, sub := range cmd.Commands() {
 		a.addCompletions(sub)
@@ -88,7 +94,8 @@ func (a *app) addCompletions(cmd *cobra.Command) {
 }
 
 // completeRef completes KIND/NAME, KIND NAME, or a bare name.
-func (a *app) completeRef(ctx context.Context, c completion, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+func (a *app) completeRef(ctx context.Context, c completion, args []string, typed string) ([]string,
+	cobra.ShellCompDirective) {
 	const alone = cobra.ShellCompDirectiveNoFileComp
 	if len(args) > 0 { // KIND NAME
 		kind, err := kindOf(args[0])

@@ -6,15 +6,15 @@ import (
 	"testing"
 
 	"github.com/verge-edge/verge/client"
-	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/apiv1"
 )
 
 // Names are completed where they are wanted; what is after the colon says whether
 // a space follows (bit 2: none) and whether files are offered (bit 4: none).
 func TestCompletion(t *testing.T) {
 	fake := world()
-	fake.Spaces = []wire.NamespaceView{{Name: "default"}, {Name: "shop"}}
-	fake.UserList = []wire.UserView{{Name: "amy"}, {Name: "bob"}}
+	fake.Spaces = []apiv1.NamespaceView{{Name: "default"}, {Name: "shop"}}
+	fake.UserList = []apiv1.UserView{{Name: "amy"}, {Name: "bob"}}
 	f := newFixture(t, fake)
 	for line, want := range map[string]string{
 		"get in|":                           "instances :4",

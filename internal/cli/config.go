@@ -11,8 +11,11 @@ import (
 )
 
 func (a *app) configCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "config", Short: "Show how a daemon is configured", RunE: group, Args: cobra.ArbitraryArgs}
-	printing := &cobra.Command{Use: "print", Short: "Print the settings a daemon would start with, and where each comes from", RunE: group, Args: cobra.ArbitraryArgs}
+	cmd := &cobra.Command{Use: "config", Short: "Show how a daemon is configured", RunE: group,
+		Args: cobra.ArbitraryArgs}
+	printing := &cobra.Command{Use: "print",
+		Short: "Print the settings a daemon would start with, and where each comes from", RunE: group,
+		Args: cobra.ArbitraryArgs}
 	for _, s := range a.daemonLine().Settings() {
 		printing.AddCommand(configPrint(a, s))
 	}
@@ -30,7 +33,8 @@ type setting struct {
 
 // daemonLine is the command line of daemons.
 func (a *app) daemonLine() *daemonflags.Line {
-	return &daemonflags.Line{Version: a.opts.Version, Stdin: a.in, Stdout: a.out, Stderr: a.err, Getenv: a.opts.Getenv, ConfigDir: a.opts.ConfigDir, Usage: usageError}
+	return &daemonflags.Line{Version: a.opts.Version, Stdin: a.in, Stdout: a.out, Stderr: a.err, Getenv: a.opts.Getenv,
+		ConfigDir: a.opts.ConfigDir, Usage: usageError}
 }
 
 func (a *app) daemonCommands() []*cobra.Command {
@@ -44,7 +48,7 @@ func configPrint(a *app, r daemonflags.Settings) *cobra.Command {
 	mode := ""
 	r.Cmd.Short = "Print the settings of verge " + r.Cmd.Name()
 	r.Cmd.RunE = func(*cobra.Command, []string) error {
-		// Whether they make sense is said after they have been printed.
+		// Whether they make sense is checked after they have been printed.
 		bad := r.Settle()
 		var all []setting
 		for _, f := range daemonflags.SortedFlags(r.Cmd) {

@@ -11,9 +11,12 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/apiv1"
 	"github.com/verge-edge/verge/internal/cli/daemonflags"
+	"github.com/verge-edge/verge/internal/engineapi"
 	"github.com/verge-edge/verge/internal/rest/resttest"
 	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 // files writes files below the fixture's folder of settings.
@@ -38,7 +41,8 @@ func TestWhichSettingCounts(t *testing.T) {
 	f.daemons.Worker = func(_ context.Context, v daemonflags.WorkerFlags) error { got = v; return nil }
 	f.env["VERGE_MEMORY"], f.env["VERGE_GATEWAY"] = "3Gi", ":2"
 	f.files(map[string]string{
-		"worker.yaml":        "name: a\ncpus: 2\nmemory: 1Gi\ngateway: :1\ndisk: 5Gi\ndata-dir: /d\ncluster: [x:1, y:2]\nlabel: {rack: 1, note: 'a,b \"c\"'}\n",
+		"worker.yaml": "name: a\ncpus: 2\nmemory: 1Gi\ngateway: :1\ndisk: 5Gi\ndata-dir: /d\n" +
+			"cluster: [x:1, y:2]\nlabel: {rack: 1, note: 'a,b \"c\"'}\n",
 		"worker.d/10.yaml":   "cpus: 500m\n",
 		"worker.d/20.yml":    "# nothing yet\n",
 		"worker.d/.30.yaml":  "no such thing: 1\n",
@@ -50,8 +54,10 @@ func TestWhichSettingCounts(t *testing.T) {
 	got.Process = daemonflags.Process{}
 	want := daemonflags.WorkerFlags{
 		DataDir: "/d", Name: "a", Cluster: []string{"x:1", "y:2"}, Data: ":8474", Gateway: ":3",
-		CPUs: 500, Memory: 3 << 30, Disk: 5 << 30, Reserve: 0.05, Labels: map[string]string{"rack": "1", "note": `a,b "c"`}, Network: "auto",
-		ProbeDevices: true, ProbeBandwidth: true, Pull: wire.PullConfig{KeepUnused: api.Duration(7 * 24 * time.Hour), DiskHigh: 85},
+		CPUs: 500, Memory: 3 << 30, Disk: 5 << 30, Reserve: 0.05,
+		Labels: map[string]string{"rack": "1", "note": `a,b "c"`}, Network: "auto",
+		ProbeDevices: true, ProbeBandwidth: true,
+		Pull: engineapi.PullConfig{KeepUnused: api.Duration(7 * 24 * time.Hour), DiskHigh: 85},
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
@@ -104,14 +110,19 @@ func TestBadConfiguration(t *testing.T) {
 		"alias":           {"link: &a :1\napi: *a\n", "aliases"},
 	} {
 		f := newFixture(t, &resttest.Fake{})
-		f.daemons.Root = func(context.Context, daemonflags.RootFlags) error { t.Errorf("%s: it was started", name); return nil }
+		f.daemons.Root = func(context.Context,
+			daemonflags.RootFlags) error {
+			t.Errorf("%s: it was started", name)
+			return nil
+		}
 		f.files(map[string]string{"root.yaml": c.text})
 		if r := f.run("root"); r.code != 1 || !strings.Contains(r.stderr, c.want) {
 			t.Errorf("%s: exit %d: %s", name, r.code, r.stderr)
 		}
 	}
 	f := newFixture(t, &resttest.Fake{})
-	if r := f.run("root", "--config", "/no/such/file.yaml"); r.code != 1 || !strings.Contains(r.stderr, "/no/such/file.yaml") {
+	if r := f.run("root", "--config", "/no/such/file.yaml"); r.code != 1 ||
+		!strings.Contains(r.stderr, "/no/such/file.yaml") {
 		t.Errorf("%+v", r)
 	}
 }
@@ -134,7 +145,8 @@ func TestSettingsAreReadAgain(t *testing.T) {
 		}
 		again()
 		f.files(map[string]string{"root.yaml": "cluster-dead-after: 40s\nadvertise: [a, b]\nlink: :9\n"})
-		if got := again("advertise", "cluster-dead-after"); got.ClusterDeadAfter != 40*time.Second || len(got.Advertise) != 2 || got.Link != ":7" {
+		if got := again("advertise", "cluster-dead-after"); got.ClusterDeadAfter != 40*time.Second ||
+			len(got.Advertise) != 2 || got.Link != ":7" {
 			t.Errorf("got %+v", got)
 		}
 		again()
@@ -156,19 +168,25 @@ func TestSettingsAreReadAgain(t *testing.T) {
 func TestDoctor(t *testing.T) {
 	f := newFixture(t, &resttest.Fake{})
 	r := f.run("doctor")
-	if r.code != 0 || !strings.Contains(r.stdout, "ok    clock of ") || !strings.Contains(r.stdout, " answers, version ") {
+	if r.code != 0 || !strings.Contains(r.stdout, "ok    clock of ") ||
+		!strings.Contains(r.stdout, " answers, version ") {
 		t.Errorf("%+v", r)
 	}
 	// A clock that differs is a finding of its own, and said once.
-	skewed := wire.WorkerView{WorkerInfo: wire.WorkerInfo{Name: "w1"}, Cluster: "edge", Status: "ready", ClockSkewSeconds: -3600}
-	g := newFixture(t, &resttest.Fake{State: wire.StatusView{
-		Role: "root", Name: "root", Time: time.Now(), Workers: []wire.WorkerView{skewed}, Clusters: []wire.ClusterView{{Name: "edge", ClockSkewSeconds: 12}},
-		Problems: []string{wire.SkewProblem("worker edge/w1", "its cluster", -3600), "nothing can be stored: disk full"},
+	skewed := rpc.WorkerView{WorkerInfo: wire.WorkerInfo{Name: "w1"}, Cluster: "edge", Status: "ready",
+		ClockSkewSeconds: -3600}
+	g := newFixture(t, &resttest.Fake{State: apiv1.StatusView{
+		Role: "root", Name: "root", Time: time.Now(), Workers: []rpc.WorkerView{skewed},
+		Clusters: []apiv1.ClusterView{{Name: "edge", ClockSkewSeconds: 12}},
+		Problems: []string{apiv1.SkewProblem("worker edge/w1", "its cluster", -3600),
+			"nothing can be stored: disk full"},
 	}})
 	r = g.run("doctor")
 	for _, want := range []string{
-		"warn  clock of worker edge/w1: 1h0m0s behind that of its cluster\n      → set both clocks (NTP)", "(docs/certificates.md#clocks)",
-		"warn  clock of cluster edge: 12s ahead of that of the root", "warn  root root: nothing can be stored: disk full",
+		"warn  clock of worker edge/w1: 1h0m0s behind that of its cluster\n      → set both clocks (NTP)",
+		"(docs/certificates.md#clocks)",
+		"warn  clock of cluster edge: 12s ahead of that of the root",
+		"warn  root root: nothing can be stored: disk full",
 	} {
 		if !strings.Contains(r.stdout, want) {
 			t.Errorf("lacks %s:\n%s", want, r.stdout)
@@ -178,28 +196,33 @@ func TestDoctor(t *testing.T) {
 		t.Errorf("it is said twice:\n%s", r.stdout)
 	}
 	// Certificates of gateways too.
-	gate := wire.WorkerView{WorkerInfo: wire.WorkerInfo{Name: "w1", Published: &wire.GatewayInfo{Certificates: []wire.GatewayCertificate{
-		{Host: "old.example", Source: "secret", Expires: ago(time.Hour)},
-		{Host: "acme.example", Source: "acme", Expires: ago(-240 * time.Hour), Failed: true, Problem: "no certificate by ACME: refused"},
-		{Host: "good.example", Source: "acme", Expires: ago(-2400 * time.Hour)},
-	}}}, Cluster: "edge", Status: "ready"}
-	g = newFixture(t, &resttest.Fake{State: wire.StatusView{
-		Role: "root", Name: "root", Time: time.Now(), Workers: []wire.WorkerView{gate},
+	gate := rpc.WorkerView{WorkerInfo: wire.WorkerInfo{Name: "w1",
+		Published: &wire.GatewayInfo{Certificates: []wire.GatewayCertificate{
+			{Host: "old.example", Source: "secret", Expires: ago(time.Hour)},
+			{Host: "acme.example", Source: "acme", Expires: ago(-240 * time.Hour), Failed: true,
+				Problem: "no certificate by ACME: refused"},
+			{Host: "good.example", Source: "acme", Expires: ago(-2400 * time.Hour)},
+		}}}, Cluster: "edge", Status: "ready"}
+	g = newFixture(t, &resttest.Fake{State: apiv1.StatusView{
+		Role: "root", Name: "root", Time: time.Now(), Workers: []rpc.WorkerView{gate},
 		Problems: []string{"worker edge/w1: gateway, host acme.example: no certificate by ACME: refused"},
 	}})
 	r = g.run("doctor")
-	if r.code != 1 || !strings.Contains(r.stdout, "fail  certificate of old.example at edge/w1: it has expired at ") || !strings.Contains(r.stdout, "verge secret set NAME --cert") ||
+	if r.code != 1 || !strings.Contains(r.stdout, "fail  certificate of old.example at edge/w1: it has expired at ") ||
+		!strings.Contains(r.stdout, "verge secret set NAME --cert") ||
 		!strings.Contains(r.stdout, "warn  certificate of acme.example at edge/w1: no certificate by ACME: refused") ||
 		strings.Count(r.stdout, "acme.example") != 1 || strings.Contains(r.stdout, "good.example") {
 		t.Errorf("%+v", r)
 	}
 	f.files(map[string]string{"worker.yaml": "data-dir: " + filepath.Join(f.dir, "w") + "\ndata: 127.0.0.1:0\n"})
 	r = f.run("doctor", "worker", "-o", "json")
-	if r.code != 0 || !strings.Contains(r.stdout, `"check": "port --data"`) || !strings.Contains(r.stdout, `"check": "join"`) {
+	if r.code != 0 || !strings.Contains(r.stdout, `"check": "port --data"`) ||
+		!strings.Contains(r.stdout, `"check": "join"`) {
 		t.Errorf("%+v", r)
 	}
 	r = f.run("doctor", "root", "--data-dir", "/dev/null", "--api", "127.0.0.1:0", "--link", "127.0.0.1:0")
-	if r.code != 1 || !strings.Contains(r.stdout, "fail  data directory: /dev/null is not a directory") || !strings.Contains(r.stderr, "will not work") {
+	if r.code != 1 || !strings.Contains(r.stdout, "fail  data directory: /dev/null is not a directory") ||
+		!strings.Contains(r.stderr, "will not work") {
 		t.Errorf("%+v", r)
 	}
 	if r := f.run("doctor", "worm"); r.code != 1 || !strings.Contains(r.stderr, "unknown command") {

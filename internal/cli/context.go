@@ -26,7 +26,8 @@ it. --context names the one to use, else VERGE_CONTEXT, else the current one is 
 		RunE: func(*cobra.Command, []string) error { return a.contextShow(showMode) }}
 	outputFlag(show, &showMode, "table", "json", "yaml")
 	namespace := ""
-	use := &cobra.Command{Use: "use NAME|FILE", Short: "Make a context the current one; a file is copied first", Args: oneArg("NAME or FILE"),
+	use := &cobra.Command{Use: "use NAME|FILE", Short: "Make a context the current one; a file is copied first",
+		Args: oneArg("NAME or FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if cmd.Flags().Changed("namespace") {
 				return a.contextUse(args[0], &namespace)
@@ -98,24 +99,25 @@ func (a *app) contextList(mode string) error {
 		v.Current = name == current
 		list = append(list, v)
 	}
-	return listing[contextView]{kind: "context", name: func(v contextView) string { return v.Name }, columns: []column[contextView]{
-		{name: "current", cell: func(v contextView) cell {
-			if v.Current {
-				return text("*")
-			}
-			return text(" ")
-		}},
-		{name: "context", cell: func(v contextView) cell { return text(v.Name) }},
-		{name: "server", cell: func(v contextView) cell { return text(v.Server) }},
-		{name: "auth", cell: func(v contextView) cell {
-			if v.Problem != "" {
-				return cell{v.Problem, red}
-			}
-			return text(v.Auth)
-		}},
-		{name: "namespace", wide: true, cell: func(v contextView) cell { return text(v.Namespace) }},
-		{name: "file", wide: true, cell: func(v contextView) cell { return text(v.File) }},
-	}}.print(a, mode, list, false)
+	return listing[contextView]{kind: "context", name: func(v contextView) string { return v.Name },
+		columns: []column[contextView]{
+			{name: "current", cell: func(v contextView) cell {
+				if v.Current {
+					return text("*")
+				}
+				return text(" ")
+			}},
+			{name: "context", cell: func(v contextView) cell { return text(v.Name) }},
+			{name: "server", cell: func(v contextView) cell { return text(v.Server) }},
+			{name: "auth", cell: func(v contextView) cell {
+				if v.Problem != "" {
+					return cell{v.Problem, red}
+				}
+				return text(v.Auth)
+			}},
+			{name: "namespace", wide: true, cell: func(v contextView) cell { return text(v.Namespace) }},
+			{name: "file", wide: true, cell: func(v contextView) cell { return text(v.File) }},
+		}}.print(a, mode, list, false)
 }
 
 func (a *app) contextShow(mode string) error {
@@ -163,7 +165,8 @@ func (a *app) contextUse(arg string, namespace *string) error {
 		// Another server's context of the same name must not be lost.
 		old, err := client.ReadContext(path)
 		if err == nil && old.Server != e.Server {
-			return &userError{what: "another context is called " + name, why: path + " is of " + old.Server + ", this one of " + e.Server,
+			return &userError{what: "another context is called " + name,
+				why:  path + " is of " + old.Server + ", this one of " + e.Server,
 				next: "remove that file, or use this one in place: --context " + arg}
 		}
 		if err != nil && !errors.Is(statError(path), os.ErrNotExist) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/verge-edge/verge/client"
 	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 func (a *app) cordonCommand() *cobra.Command {
@@ -24,7 +25,7 @@ was started with --share-details. Cordon a cluster with a context of the root.`,
 		Args:    oneOrTwoArgs("worker/NAME or cluster/NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.outOfUse(cmd.Context(), args, func(ctx context.Context, c *client.Client, t target) error {
-				if _, err := t.cordon(ctx, c, wire.CordonRequest{Reason: reason}); err != nil {
+				if _, err := t.cordon(ctx, c, rpc.CordonRequest{Reason: reason}); err != nil {
 					return err
 				}
 				return a.printf("%s cordoned", t)
@@ -65,7 +66,7 @@ func (t target) String() string {
 	return "worker/" + t.cluster + "/" + t.worker
 }
 
-func (t target) cordon(ctx context.Context, c *client.Client, q wire.CordonRequest) (wire.Cordon, error) {
+func (t target) cordon(ctx context.Context, c *client.Client, q rpc.CordonRequest) (wire.Cordon, error) {
 	if t.worker == "" {
 		return c.Clusters.Cordon(ctx, t.cluster, q)
 	}
@@ -80,13 +81,15 @@ func (t target) uncordon(ctx context.Context, c *client.Client) error {
 }
 
 // outOfUse does something to the worker or cluster that args name.
-func (a *app) outOfUse(ctx context.Context, args []string, do func(context.Context, *client.Client, target) error) error {
+func (a *app) outOfUse(ctx context.Context, args []string,
+	do func(context.Context, *client.Client, target) error) error {
 	kind, name, err := ref(args)
 	if err != nil {
 		return err
 	}
 	if name == "" || kind != kindWorker && kind != kindCluster {
-		return &userError{what: "not possible for this kind", why: strings.Join(args, " "), next: "write worker/NAME or cluster/NAME"}
+		return &userError{what: "not possible for this kind", why: strings.Join(args, " "),
+			next: "write worker/NAME or cluster/NAME"}
 	}
 	c, err := a.client()
 	if err != nil {

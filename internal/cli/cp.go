@@ -20,6 +20,7 @@ import (
 	"github.com/verge-edge/verge/client"
 	"github.com/verge-edge/verge/internal/filecopy"
 	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 func (a *app) cpCommand() *cobra.Command {
@@ -28,15 +29,19 @@ func (a *app) cpCommand() *cobra.Command {
 		Short: "Copy a file or directory from or to an instance",
 		Long: "Copy a file or directory from or to a running instance. One of the two is INSTANCE:PATH, with a path\n" +
 			"relative to its working directory, or absolute. In a container that is any file that its user may read\n" +
-			"or write; in others the working directory and volumes. The instance needs no programs for it. A copy into\n" +
+			"or write; in others the working directory and volumes. The instance needs no programs for it. A " +
+			"copy into\n" +
 			"an existing directory keeps its name; DIRECTORY/. stands for the contents of a directory.\n" +
-			"A file is replaced only when all of it has arrived. Links and special files are left out; owners are not kept.",
-		Example: "  verge cp guestbook.store.0:data/book.db .\n  verge cp ./pages guestbook.web.1:/usr/share/nginx/html",
-		Args:    cobra.ExactArgs(2),
+			"A file is replaced only when all of it has arrived. Links and special files are left out; owners " +
+			"are not kept.",
+		Example: "  verge cp guestbook.store.0:data/book.db .\n" +
+			"  verge cp ./pages guestbook.web.1:/usr/share/nginx/html",
+		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			from, to := copyEnd(args[0]), copyEnd(args[1])
 			if (from.instance == "") == (to.instance == "") {
-				return usageError(cmd, "one of %s and %s must be INSTANCE:PATH, the other a path of this machine", args[0], args[1])
+				return usageError(cmd, "one of %s and %s must be INSTANCE:PATH, the other a path of this machine",
+					args[0], args[1])
 			}
 			c, err := a.client()
 			if err != nil {
@@ -100,7 +105,7 @@ func contentOnly(p string) bool { return p == "." || strings.HasSuffix(p, "/.") 
 
 // copyTo copies local to a path of the instance.
 func (a *app) copyTo(ctx context.Context, c *client.Client, id wire.InstanceID, local, remote string) error {
-	start := wire.CopyStart{Key: wire.NewID(), Path: remote, Into: true}
+	start := rpc.CopyStart{Key: wire.NewID(), Path: remote, Into: true}
 	if !contentOnly(local) {
 		abs, err := filepath.Abs(local)
 		if err != nil {
@@ -180,7 +185,7 @@ func (a *app) copyFrom(ctx context.Context, c *client.Client, id wire.InstanceID
 	ctx, give := context.WithCancel(ctx)
 	defer give()
 	e := &execution{a: a, c: c, give: give}
-	start := wire.CopyStart{Key: wire.NewID(), Path: remote}
+	start := rpc.CopyStart{Key: wire.NewID(), Path: remote}
 	if e.session, err = twice(ctx, func() (string, error) { return c.Exec.Copy(ctx, id, start) }); err != nil {
 		return err
 	}
@@ -218,16 +223,17 @@ func (a *app) copyFrom(ctx context.Context, c *client.Client, id wire.InstanceID
 	return nil
 }
 
-// notCopied is what is said of a copy that failed; files that are there are whole.
+// notCopied is the error of a failed copy; files that have arrived are complete.
 func notCopied(why string) error {
-	return &userError{what: "the copy is incomplete", why: why, next: "choose another path (see verge cp --help), or copy it again"}
+	return &userError{what: "the copy is incomplete", why: why,
+		next: "choose another path (see verge cp --help), or copy it again"}
 }
 
 var errBrokeOff = errors.New("the copy broke off")
 
 // copied hands on what comes until the session has ended, and reads what the other
 // end says of it.
-func (e *execution) copied(ctx context.Context, out io.Writer) (wire.ExecOutput, filecopy.Summary, error) {
+func (e *execution) copied(ctx context.Context, out io.Writer) (rpc.ExecOutput, filecopy.Summary, error) {
 	var said bytes.Buffer
 	e.out, e.problems = out, &said
 	last, err := e.drain(ctx)

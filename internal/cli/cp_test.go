@@ -6,8 +6,11 @@ import (
 
 func TestEndsOfACopy(t *testing.T) {
 	for arg, want := range map[string]copyPlace{
-		"box.one.0:a/b": {"box.one.0", "a/b"}, "box.one.0:": {"box.one.0", "."}, "instance/box.one.0:/etc/x:y": {"instance/box.one.0", "/etc/x:y"},
-		"./a:b": {path: "./a:b"}, "/a:b": {path: "/a:b"}, "a": {path: "a"}, ".": {path: "."}, "A:b": {path: "A:b"}, "": {},
+		"box.one.0:a/b": {"box.one.0", "a/b"}, "box.one.0:": {"box.one.0", "."},
+		"instance/box.one.0:/etc/x:y": {"instance/box.one.0", "/etc/x:y"},
+		"./a:b":                       {path: "./a:b"}, "/a:b": {path: "/a:b"}, "a": {path: "a"}, ".": {path: "."},
+		"A:b": {path: "A:b"},
+		"":    {},
 	} {
 		if got := copyEnd(arg); got != want {
 			t.Errorf("%s is %+v, want %+v", arg, got, want)
@@ -17,7 +20,8 @@ func TestEndsOfACopy(t *testing.T) {
 
 func TestForwardPorts(t *testing.T) {
 	for arg, want := range map[string]forwardPort{
-		"8080:http": {8080, "http"}, ":http": {0, "http"}, "http": {0, "http"}, "5432": {5432, "5432"}, "0:80": {0, "80"},
+		"8080:http": {8080, "http"}, ":http": {0, "http"}, "http": {0, "http"}, "5432": {5432, "5432"},
+		"0:80": {0, "80"},
 	} {
 		got, err := forwardPorts([]string{arg})
 		if err != nil || got[0] != want {

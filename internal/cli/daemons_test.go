@@ -28,23 +28,28 @@ func TestDaemonFlags(t *testing.T) {
 		Worker:  func(_ context.Context, v daemonflags.WorkerFlags) error { worker = v; return nil },
 		Dev:     func(_ context.Context, v daemonflags.DevFlags) error { dev = v; return errors.New("port taken") },
 	}
-	f.env = map[string]string{"HOME": "/home/u", "VERGE_LOG_FORMAT": "json", "VERGE_ADVERTISE": "a.example,10.0.0.1", "VERGE_API": "127.0.0.1:1", "VERGE_CONTEXT": "/nowhere"}
+	f.env = map[string]string{"HOME": "/home/u", "VERGE_LOG_FORMAT": "json", "VERGE_ADVERTISE": "a.example,10.0.0.1",
+		"VERGE_API": "127.0.0.1:1", "VERGE_CONTEXT": "/nowhere"}
 
 	if r := f.run("root", "--data-dir", "/d", "--api", "[::1]:0"); r.code != 0 {
 		t.Fatalf("%+v", r)
 	}
 	root.Process = daemonflags.Process{LogFormat: root.LogFormat, LogLevel: root.LogLevel, Version: root.Version}
-	want := daemonflags.RootFlags{Process: daemonflags.Process{LogFormat: "json", LogLevel: "info", Version: "v-test"}, DataDir: "/d", API: "[::1]:0", Link: "0.0.0.0:8471",
+	want := daemonflags.RootFlags{Process: daemonflags.Process{LogFormat: "json", LogLevel: "info", Version: "v-test"},
+		DataDir: "/d", API: "[::1]:0", Link: "0.0.0.0:8471",
 		Advertise: []string{"a.example", "10.0.0.1"}, ClusterDeadAfter: time.Minute}
 	if !reflect.DeepEqual(root, want) {
 		t.Errorf("root got %+v, want %+v", root, want)
 	}
 
-	if r := f.run("cluster", "--name", "edge", "--area", "north", "--area", "coast", "--token-file", "-", "--share-details", "--interval", "2s",
+	if r := f.run("cluster", "--name", "edge", "--area", "north", "--area", "coast", "--token-file", "-",
+		"--share-details", "--interval", "2s",
 		"--operator", "ACME Ltd.", "--location", "48,11", "--label", "site=shop"); r.code != 0 {
 		t.Fatalf("%+v", r)
 	}
-	if cluster.DataDir == "" || cluster.Name != "edge" || len(cluster.Areas) != 2 || cluster.TokenFile != "-" || !cluster.ShareDetails || cluster.Interval != 2*time.Second || cluster.Operator != "ACME Ltd." || *cluster.Location != (api.Point{48, 11}) || cluster.Labels["site"] != "shop" || cluster.Link != ":8472" {
+	if cluster.DataDir == "" || cluster.Name != "edge" || len(cluster.Areas) != 2 || cluster.TokenFile != "-" ||
+		!cluster.ShareDetails || cluster.Interval != 2*time.Second || cluster.Operator != "ACME Ltd." ||
+		*cluster.Location != (api.Point{48, 11}) || cluster.Labels["site"] != "shop" || cluster.Link != ":8472" {
 		t.Errorf("cluster got %+v", cluster)
 	}
 	if cluster.Stdin == nil || cluster.Stdout == nil || cluster.Stderr == nil {
@@ -52,13 +57,17 @@ func TestDaemonFlags(t *testing.T) {
 	}
 
 	delete(f.env, "VERGE_ADVERTISE")
-	if r := f.run("worker", "--cpus", "1.5", "--memory", "2Gi", "--reserve", "12.5%", "--label", "rack=1,gpu=no", "--data", "none", "--location", "48.14, -11.58",
+	if r := f.run("worker", "--cpus", "1.5", "--memory", "2Gi", "--reserve", "12.5%", "--label", "rack=1,gpu=no",
+		"--data", "none", "--location", "48.14, -11.58",
 		"--network", "auto", "--wireguard-port", "51820", "--uplink", "20Mbps", "--mtu", "1400",
 		"--relay", ":8475", "--relay-ports", "40000-40999", "--relay-rate", "5Mbps"); r.code != 0 {
 		t.Fatalf("%+v", r)
 	}
-	if worker.CPUs != 1500 || worker.Memory != 2<<30 || worker.Disk != 0 || worker.Reserve != 0.125 || worker.Labels["gpu"] != "no" || worker.Data != "" || *worker.Location != (api.Point{48.14, -11.58}) || !regexp.MustCompile(`^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$`).MatchString(worker.Name) ||
-		worker.Tunnel != (wire.TunnelConfig{Port: 51820, Uplink: 20_000_000, MTU: 1400}) || worker.Tunnel.Shaped() != 19_000_000 ||
+	if worker.CPUs != 1500 || worker.Memory != 2<<30 || worker.Disk != 0 || worker.Reserve != 0.125 ||
+		worker.Labels["gpu"] != "no" || worker.Data != "" || *worker.Location != (api.Point{48.14, -11.58}) ||
+		!regexp.MustCompile(`^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$`).MatchString(worker.Name) ||
+		worker.Tunnel != (wire.TunnelConfig{Port: 51820, Uplink: 20_000_000, MTU: 1400}) ||
+		worker.Tunnel.Shaped() != 19_000_000 ||
 		worker.Relay != (wire.RelayConfig{Listen: ":8475", Ports: [2]uint16{40000, 40999}, Rate: 5_000_000}) {
 		t.Errorf("worker got %+v", worker)
 	}
@@ -67,7 +76,8 @@ func TestDaemonFlags(t *testing.T) {
 	for _, role := range []string{"cluster", "dev"} {
 		_ = f.run(role, "--plugin", "sage=nats:", "--plugin-joint", "sage", "--scheduler", "plugin:sage")
 	}
-	if !reflect.DeepEqual(cluster.Plugins, sage) || !reflect.DeepEqual(dev.Plugins, sage) || cluster.Scheduler != "plugin:sage" || dev.Scheduler != "plugin:sage" {
+	if !reflect.DeepEqual(cluster.Plugins, sage) || !reflect.DeepEqual(dev.Plugins, sage) ||
+		cluster.Scheduler != "plugin:sage" || dev.Scheduler != "plugin:sage" {
 		t.Errorf("plugins %+v %q, %+v %q", cluster.Plugins, cluster.Scheduler, dev.Plugins, dev.Scheduler)
 	}
 
@@ -75,7 +85,8 @@ func TestDaemonFlags(t *testing.T) {
 	if r.code != 1 || !strings.Contains(r.stderr, "verge: port taken") {
 		t.Errorf("%+v", r)
 	}
-	if !reflect.DeepEqual(dev.Clusters, []string{"edge", "fog", "cloud"}) || dev.Workers != 3 || dev.DataDir != "" || dev.API != "127.0.0.1:1" || dev.Gateway != "127.0.0.1:8480" {
+	if !reflect.DeepEqual(dev.Clusters, []string{"edge", "fog", "cloud"}) || dev.Workers != 3 || dev.DataDir != "" ||
+		dev.API != "127.0.0.1:1" || dev.Gateway != "127.0.0.1:8480" {
 		t.Errorf("dev got %+v", dev)
 	}
 }

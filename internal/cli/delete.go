@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/verge-edge/verge/api"
-	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/apiv1"
 )
 
 func (a *app) deleteCommand() *cobra.Command {
@@ -63,7 +63,7 @@ func (a *app) delete(ctx context.Context, name string, noWait bool, timeout time
 	if noWait {
 		return a.printf("application/%s is being deleted", name)
 	}
-	var last *wire.AppView
+	var last *apiv1.AppView
 	err = a.poll(ctx, timeout, func() (bool, error) {
 		list, err := c.Instances.List(ctx, name, "")
 		if err != nil && !notFound(err) {
@@ -88,7 +88,8 @@ func (a *app) delete(ctx context.Context, name string, noWait bool, timeout time
 		if last != nil && last.Message != "" {
 			why += ": " + last.Message
 		}
-		return &incompleteError{userError{what: "application/" + name + " is being deleted but is not gone yet", why: why,
+		return &incompleteError{userError{what: "application/" + name + " is being deleted but is not gone yet",
+			why:  why,
 			next: "it continues without this command; see: verge get instances --app " + name}}
 	}
 	return err

@@ -14,7 +14,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/verge-edge/verge/client"
+	"github.com/verge-edge/verge/internal/apiv1"
 	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 func (a *app) describeCommand() *cobra.Command {
@@ -134,7 +136,7 @@ func (a *app) describeApplication(ctx context.Context, c *client.Client, name st
 	return a.instanceSection(list)
 }
 
-func (a *app) instanceSection(list []wire.InstanceView) error {
+func (a *app) instanceSection(list []apiv1.InstanceView) error {
 	if err := a.section("Instances"); err != nil {
 		return err
 	}
@@ -228,7 +230,7 @@ func (a *app) describeInstance(ctx context.Context, c *client.Client, name strin
 }
 
 // heldSecret says which value of a secret an instance has.
-func (a *app) heldSecret(v wire.InstanceView, h wire.SecretHeld) string {
+func (a *app) heldSecret(v apiv1.InstanceView, h wire.SecretHeld) string {
 	has := "has the value from " + a.moment(h.At)
 	if h.At.IsZero() {
 		has = "has a value"
@@ -274,7 +276,7 @@ func (a *app) describeCluster(ctx context.Context, c *client.Client, name string
 	if err != nil {
 		return err
 	}
-	i := slices.IndexFunc(list, func(v wire.ClusterView) bool { return v.Name == name })
+	i := slices.IndexFunc(list, func(v apiv1.ClusterView) bool { return v.Name == name })
 	if i < 0 {
 		return &userError{what: "no such cluster", why: name, next: "list them with: verge get clusters"}
 	}
@@ -287,10 +289,11 @@ func (a *app) describeCluster(ctx context.Context, c *client.Client, name string
 	d.add("Areas", strings.Join(v.Areas, ", "))
 	d.add("Version", v.Version)
 	d.add("Joined", a.moment(v.Joined))
-	d.add("Counts", tallyOf(v.Tally))
-	d.add("Since it was away", a.tallySince(v.SinceAway))
+	d.add("Counts", restartCounts(v.Tally))
+	d.add("Since it was away", a.countsSince(v.SinceAway))
 	if n := v.Network; n != nil {
-		d.addf("Network", "%s, %s (needs %d, %d)%s", wire.Count(n.Numbers, "number"), wire.Count(n.Subnets, "IPv4 network"), n.NeedNumbers, n.NeedSubnets, relayCount(n.Relays))
+		d.addf("Network", "%s, %s (needs %d, %d)%s", wire.Count(n.Numbers, "number"),
+			wire.Count(n.Subnets, "IPv4 network"), n.NeedNumbers, n.NeedSubnets, relayCount(n.Relays))
 	}
 	if g := v.Aggregate; g != nil {
 		d.addf("Workers", "%d ready, %d suspect, %d cordoned", g.Workers, g.Suspect, g.Cordoned)
@@ -302,7 +305,8 @@ func (a *app) describeCluster(ctx context.Context, c *client.Client, name string
 		d.add("Architectures", counts(g.Architectures))
 		d.add("Workers with", counts(g.Labels))
 		if g.Disc != nil {
-			d.addf("Workers stand", "within %g km of %s (%d have a location)", g.Disc.RadiusKm, g.Disc.Center, g.Disc.Workers)
+			d.addf("Workers stand", "within %g km of %s (%d have a location)", g.Disc.RadiusKm, g.Disc.Center,
+				g.Disc.Workers)
 		}
 		d.add("CPU free", spread(g.CPU, g.Capacity.CPU, cores))
 		d.add("Memory free", spread(g.Memory, g.Capacity.Memory, size))
@@ -345,7 +349,8 @@ func (d *details) labels(name string, labels map[string]string) {
 // counts writes "amd64 (2), arm64 (1)", the most frequent first and no more than a
 // dozen.
 func counts(m map[string]int) string {
-	keys := slices.SortedFunc(maps.Keys(m), func(a, b string) int { return cmp.Or(cmp.Compare(m[b], m[a]), cmp.Compare(a, b)) })
+	keys := slices.SortedFunc(maps.Keys(m),
+		func(a, b string) int { return cmp.Or(cmp.Compare(m[b], m[a]), cmp.Compare(a, b)) })
 	var all []string
 	for i, k := range keys {
 		if i == 12 {
@@ -366,16 +371,17 @@ func agoOf(seconds float64) string {
 
 // spread writes how what is free is distributed.
 func spread[T ~int64](s wire.Spread, capacity T, write func(T) string) string {
-	return fmt.Sprintf("%s of %s; per worker %s on average, %s at most", write(T(s.Sum)), write(capacity), write(T(s.Mean)), write(T(s.Max)))
+	return fmt.Sprintf("%s of %s; per worker %s on average, %s at most", write(T(s.Sum)), write(capacity),
+		write(T(s.Mean)), write(T(s.Max)))
 }
 
 // findWorker is the worker that name, "worker" or "cluster/worker", means.
-func findWorker(ctx context.Context, c *client.Client, name string) (wire.WorkerView, error) {
+func findWorker(ctx context.Context, c *client.Client, name string) (rpc.WorkerView, error) {
 	list, err := c.Workers.List(ctx)
 	if err != nil {
-		return wire.WorkerView{}, err
+		return rpc.WorkerView{}, err
 	}
-	var found []wire.WorkerView
+	var found []rpc.WorkerView
 	for _, v := range list {
 		if workerName(v) == name || v.Name == name {
 			found = append(found, v)
@@ -383,9 +389,10 @@ func findWorker(ctx context.Context, c *client.Client, name string) (wire.Worker
 	}
 	switch {
 	case len(found) == 0:
-		return wire.WorkerView{}, &userError{what: "no such worker", why: name, next: "list them with: verge get workers"}
+		return rpc.WorkerView{}, &userError{what: "no such worker", why: name,
+			next: "list them with: verge get workers"}
 	case len(found) > 1:
-		return wire.WorkerView{}, &userError{what: "more than one worker", why: name, next: "write worker/CLUSTER/NAME"}
+		return rpc.WorkerView{}, &userError{what: "more than one worker", why: name, next: "write worker/CLUSTER/NAME"}
 	}
 	return found[0], nil
 }
@@ -444,7 +451,7 @@ func isolationText(i *wire.Isolation) string {
 
 // drainSection lists what is still on a worker that is drained, and what that waits
 // for.
-func (a *app) drainSection(ctx context.Context, c *client.Client, v wire.WorkerView) error {
+func (a *app) drainSection(ctx context.Context, c *client.Client, v rpc.WorkerView) error {
 	if v.Cordon == nil || !v.Cordon.Drain {
 		return nil
 	}
@@ -471,7 +478,7 @@ func (a *app) drainSection(ctx context.Context, c *client.Client, v wire.WorkerV
 
 // entrySection lists where services are reached on a worker. One that cannot be
 // asked is described all the same.
-func (a *app) entrySection(ctx context.Context, c *client.Client, v wire.WorkerView) error {
+func (a *app) entrySection(ctx context.Context, c *client.Client, v rpc.WorkerView) error {
 	if err := a.section("Services here (addresses on the worker's own machine)"); err != nil {
 		return err
 	}
@@ -485,7 +492,7 @@ func (a *app) entrySection(ctx context.Context, c *client.Client, v wire.WorkerV
 		return a.printf("none")
 	}
 	header, rows := []string{"SERVICE", "PORT", "ADDRESS"}, make([][]cell, len(list))
-	wrong := slices.ContainsFunc(list, func(e wire.EntryView) bool { return e.Problem != "" })
+	wrong := slices.ContainsFunc(list, func(e rpc.EntryView) bool { return e.Problem != "" })
 	if wrong {
 		header = append(header, "PROBLEM")
 	}

@@ -75,7 +75,9 @@ func (a *app) parseDescriptors(files []string) ([]descriptorFile, error) {
 				a.notef("%s %s", a.paint(a.err, yellow, "warning:"), clean(w.String()))
 			}
 			if other, twice := names[d.spec.Application]; twice {
-				return nil, &userError{what: "two descriptors have the same application", why: fmt.Sprintf("%s in %s and in %s", d.spec.Application, other, d.name), next: "remove one of them"}
+				return nil, &userError{what: "two descriptors have the same application",
+					why:  fmt.Sprintf("%s in %s and in %s", d.spec.Application, other, d.name),
+					next: "remove one of them"}
 			}
 			names[d.spec.Application] = d.name
 			all = append(all, d)
@@ -88,7 +90,9 @@ func (a *app) parseDescriptors(files []string) ([]descriptorFile, error) {
 func (a *app) place(d *descriptorFile, namespace string) error {
 	if descriptor.NamesNamespace(d.source) {
 		if namespace != "" && namespace != d.spec.Namespace {
-			return &userError{what: "the namespaces differ", why: fmt.Sprintf("%s says namespace: %s, the command line --namespace %s", d.name, d.spec.Namespace, namespace),
+			return &userError{what: "the namespaces differ",
+				why: fmt.Sprintf("%s says namespace: %s, the command line --namespace %s", d.name, d.spec.Namespace,
+					namespace),
 				next: "remove one of them; nothing was changed"}
 		}
 		return nil
@@ -138,7 +142,8 @@ func (a *app) readSource(file string) (source []byte, name string, err error) {
 		err = errors.Join(err, f.Close())
 	}
 	if err != nil {
-		return nil, "", &userError{what: "the descriptor cannot be read", why: err.Error(), next: "give the path of a file, or - for standard input"}
+		return nil, "", &userError{what: "the descriptor cannot be read", why: err.Error(),
+			next: "give the path of a file, or - for standard input"}
 	}
 	return source, file, nil
 }
@@ -167,5 +172,6 @@ func (a *app) invalid(name string, err error) error {
 	if len(all) > 1 {
 		what = fmt.Sprintf("%d errors", len(all))
 	}
-	return &userError{what: name + " is not valid", why: what + b.String(), next: "the fields are described by: verge schema"}
+	return &userError{what: name + " is not valid", why: what + b.String(),
+		next: "the fields are described by: verge schema"}
 }

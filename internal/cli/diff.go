@@ -10,23 +10,23 @@ import (
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/api/descriptor"
 	"github.com/verge-edge/verge/client"
+	"github.com/verge-edge/verge/internal/apiv1"
 	"github.com/verge-edge/verge/internal/policy/plan"
-	"github.com/verge-edge/verge/internal/wire"
 )
 
 // diffOutput is what verge diff says of one file.
 type diffOutput struct {
-	Application string             `json:"application"`
-	Revision    uint64             `json:"revision"` // that it is compared with; 0: there is none
-	Services    []wire.ServicePlan `json:"services"`
+	Application string              `json:"application"`
+	Revision    uint64              `json:"revision"` // that it is compared with; 0: there is none
+	Services    []apiv1.ServicePlan `json:"services"`
 }
 
 func (a *app) diffCommand() *cobra.Command {
 	mode, namespace, number := "", "", uint64(0)
 	cmd := &cobra.Command{
 		Use:   "diff FILE... | -",
-		Short: "Compare descriptors with those in force, field by field",
-		Long: `Compare descriptors with those in force, field by field.
+		Short: "Compare descriptors with the current ones, field by field",
+		Long: `Compare descriptors with the current ones, field by field.
 
 Fields that the files omit are compared as their defaults. Values of env may be
 secret and are not shown. verge plan shows what applying the files would do.
@@ -39,12 +39,16 @@ Exit code 0: no difference; 1: a difference; 2: an error.`,
 			if err != nil {
 				return trouble(err)
 			}
-			return trouble(a.withClient(func(c *client.Client) error { return a.diff(cmd.Context(), c, list, number, mode) }))
+			return trouble(a.withClient(func(c *client.Client) error {
+				return a.diff(cmd.Context(), c, list, number,
+					mode)
+			}))
 		},
 	}
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return trouble(usageError(cmd, "%v", err)) })
 	cmd.Flags().StringVarP(&namespace, "namespace", "n", "", namespaceHelp)
-	cmd.Flags().Uint64Var(&number, "revision", 0, "compare with this revision (verge rollout history) instead of the one in force")
+	cmd.Flags().Uint64Var(&number, "revision", 0,
+		"compare with this revision (verge rollout history) instead of the current one")
 	outputFlag(cmd, &mode, "table", "json", "yaml")
 	return cmd
 }
@@ -72,7 +76,7 @@ func (a *app) diff(ctx context.Context, c *client.Client, list []descriptorFile,
 			return err
 		}
 		for _, s := range o.Services {
-			differs = differs || s.Change != wire.ServiceUnchanged
+			differs = differs || s.Change != apiv1.ServiceUnchanged
 		}
 		outs = append(outs, o)
 	}
@@ -119,7 +123,7 @@ func compare(ctx context.Context, c *client.Client, d descriptorFile, number uin
 	}
 	var old *api.Application
 	if text != "" {
-		if old, _, err = descriptor.Parse("the descriptor in force", []byte(text)); err != nil {
+		if old, _, err = descriptor.Parse("the current descriptor", []byte(text)); err != nil {
 			return o, err
 		}
 	}
@@ -133,13 +137,14 @@ func (a *app) printDiffs(outs []diffOutput) error {
 		for _, s := range o.Services {
 			at := o.Application + "." + s.Name
 			switch s.Change {
-			case wire.ServiceAdded:
+			case apiv1.ServiceAdded:
 				rows = append(rows, []cell{text(at), text("no service"), text("added")})
-			case wire.ServiceRemoved:
+			case apiv1.ServiceRemoved:
 				rows = append(rows, []cell{text(at), text("there"), text("removed")})
 			}
 			for _, f := range s.Fields {
-				rows = append(rows, []cell{text(at + "." + f.Field), text(cmp.Or(f.Old, "not set")), text(cmp.Or(f.New, "not set"))})
+				rows = append(rows, []cell{text(at + "." + f.Field), text(cmp.Or(f.Old, "not set")),
+					text(cmp.Or(f.New, "not set"))})
 			}
 		}
 	}

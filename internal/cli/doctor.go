@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/verge-edge/verge/client"
+	"github.com/verge-edge/verge/internal/apiv1"
 	"github.com/verge-edge/verge/internal/cli/daemonflags"
 	"github.com/verge-edge/verge/internal/doctor"
 	"github.com/verge-edge/verge/internal/leftover"
@@ -79,11 +80,13 @@ func (a *app) contextFindings(ctx context.Context) []doctor.Finding {
 	const check = "context"
 	e, path, err := a.findContext()
 	if err != nil {
-		return []doctor.Finding{{Check: check, Status: doctor.Note, Detail: firstLine(err), Remedy: "for the command line: verge context use FILE", Page: "docs/configuration.md#contexts"}}
+		return []doctor.Finding{{Check: check, Status: doctor.Note, Detail: firstLine(err),
+			Remedy: "for the command line: verge context use FILE", Page: "docs/configuration.md#contexts"}}
 	}
 	c, err := client.New(e)
 	if err != nil {
-		return []doctor.Finding{{Check: check, Status: doctor.Fail, Detail: firstLine(err), Remedy: "take a new context file from the root or cluster", Page: "docs/configuration.md#contexts"}}
+		return []doctor.Finding{{Check: check, Status: doctor.Fail, Detail: firstLine(err),
+			Remedy: "take a new context file from the root or cluster", Page: "docs/configuration.md#contexts"}}
 	}
 	defer c.Close()
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
@@ -91,16 +94,18 @@ func (a *app) contextFindings(ctx context.Context) []doctor.Finding {
 	begin := a.opts.Now()
 	st, err := c.System.Status(ctx)
 	if err != nil {
-		return []doctor.Finding{{Check: check, Status: doctor.Warn, Detail: path + ": " + firstLine(err), Remedy: "is it running, and reachable from here?", Page: "docs/configuration.md#ports"}}
+		return []doctor.Finding{{Check: check, Status: doctor.Warn, Detail: path + ": " + firstLine(err),
+			Remedy: "is it running, and reachable from here?", Page: "docs/configuration.md#ports"}}
 	}
 	now := a.opts.Now()
 	found := []doctor.Finding{
-		{Check: check, Status: doctor.OK, Detail: path + ": " + st.Role + " " + st.Name + " answers, version " + st.Version},
+		{Check: check, Status: doctor.OK, Detail: path + ": " + st.Role + " " + st.Name + " answers, version " +
+			st.Version},
 		doctor.Skew(st.Role+" "+st.Name, st.Time, now, now.Sub(begin)),
 	}
 	skewed := map[string]bool{}
 	skew := func(node, than string, seconds float64) {
-		if p := wire.SkewProblem(node, than, seconds); p != "" {
+		if p := apiv1.SkewProblem(node, than, seconds); p != "" {
 			skewed[p] = true
 			found = append(found, doctor.Drift(node, than, seconds))
 		}
@@ -118,7 +123,8 @@ func (a *app) contextFindings(ctx context.Context) []doctor.Finding {
 		if skewed[p] || doctor.AboutCertificate(p) {
 			continue // said already
 		}
-		found = append(found, doctor.Finding{Check: st.Role + " " + st.Name, Status: doctor.Warn, Detail: p, Remedy: "verge status", Page: "docs/metrics.md#health"})
+		found = append(found, doctor.Finding{Check: st.Role + " " + st.Name, Status: doctor.Warn, Detail: p,
+			Remedy: "verge status", Page: "docs/metrics.md#health"})
 	}
 	return found
 }
@@ -136,7 +142,8 @@ func (a *app) findings(found []doctor.Finding, mode string) error {
 	} else {
 		paints := map[doctor.Status]colour{doctor.Warn: yellow, doctor.Fail: red}
 		for _, f := range found {
-			if err := a.printf("%s  %s: %s", a.paint(a.out, paints[f.Status], fmt.Sprintf("%-4s", f.Status)), clean(f.Check), clean(f.Detail)); err != nil {
+			if err := a.printf("%s  %s: %s", a.paint(a.out, paints[f.Status], fmt.Sprintf("%-4s", f.Status)),
+				clean(f.Check), clean(f.Detail)); err != nil {
 				return err
 			}
 			if f.Remedy == "" {

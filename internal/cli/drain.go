@@ -12,7 +12,7 @@ import (
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/client"
-	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 func (a *app) drainCommand() *cobra.Command {
@@ -46,7 +46,7 @@ something has to stay.`,
 	return cmd
 }
 
-func (t target) drain(ctx context.Context, c *client.Client) (wire.DrainView, error) {
+func (t target) drain(ctx context.Context, c *client.Client) (rpc.DrainView, error) {
 	if t.worker == "" {
 		return c.Clusters.Drain(ctx, t.cluster)
 	}
@@ -58,7 +58,7 @@ var errStays = errors.New("all that is left has to stay")
 
 func (a *app) drain(ctx context.Context, c *client.Client, t target, reason string, f waitFlags) error {
 	start := a.opts.Now()
-	if _, err := t.cordon(ctx, c, wire.CordonRequest{Reason: reason, Drain: true}); err != nil {
+	if _, err := t.cordon(ctx, c, rpc.CordonRequest{Reason: reason, Drain: true}); err != nil {
 		return err
 	}
 	if err := a.printf("%s draining", t); err != nil {
@@ -67,15 +67,16 @@ func (a *app) drain(ctx context.Context, c *client.Client, t target, reason stri
 	if f.noWait {
 		return nil
 	}
-	said, total := map[string]wire.DrainItem{}, map[string]bool{}
-	var last wire.DrainView
+	said, total := map[string]rpc.DrainItem{}, map[string]bool{}
+	var last rpc.DrainView
 	err := a.poll(ctx, f.timeout, func() (bool, error) {
 		v, err := t.drain(ctx, c)
 		if err != nil {
 			return false, err
 		}
 		if v.Cordon == nil {
-			return false, &userError{what: t.String() + " is no longer drained", why: "somebody has uncordoned it meanwhile", next: "see: verge get " + t.kind() + "s"}
+			return false, &userError{what: t.String() + " is no longer drained",
+				why: "somebody has uncordoned it meanwhile", next: "see: verge get " + t.kind() + "s"}
 		}
 		last = v
 		stays := a.drainSteps(v, said, total)
@@ -89,7 +90,8 @@ func (a *app) drain(ctx context.Context, c *client.Client, t target, reason stri
 	case err == nil && len(total) == 0:
 		return a.printf("%s drained: nothing ran there", t)
 	case err == nil:
-		return a.printf("%s drained: %s moved or ended after %s", t, instancesOf(len(total)), took(a.opts.Now().Sub(start)))
+		return a.printf("%s drained: %s moved or ended after %s", t, instancesOf(len(total)),
+			took(a.opts.Now().Sub(start)))
 	case errors.Is(err, errStays):
 		why = instancesOf(len(last.Left)) + " cannot move now"
 	case errors.Is(err, errTimeout):
@@ -113,7 +115,7 @@ func (a *app) drain(ctx context.Context, c *client.Client, t target, reason stri
 }
 
 // drainSteps prints what is new in a view, and counts what has to stay.
-func (a *app) drainSteps(v wire.DrainView, said map[string]wire.DrainItem, total map[string]bool) (stays int) {
+func (a *app) drainSteps(v rpc.DrainView, said map[string]rpc.DrainItem, total map[string]bool) (stays int) {
 	here := map[string]bool{}
 	line := func(words ...string) {
 		words = slices.DeleteFunc(words, func(s string) bool { return s == "" })

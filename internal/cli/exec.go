@@ -19,6 +19,7 @@ import (
 	"github.com/verge-edge/verge/api/pattern"
 	"github.com/verge-edge/verge/client"
 	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 const (
@@ -27,10 +28,10 @@ const (
 	// execHold is how long a request for output is held. If who answers dies
 	// meanwhile nobody hears of it before that is over.
 	execHold = 5 * time.Second
-	// execPatience is how long nobody may answer before it is given up; a session
+	// execTimeout is how long nobody may answer before it is given up; a session
 	// lives two minutes without being asked.
-	execPatience = 100 * time.Second
-	// execQuiet is how long nobody may answer before the user is told.
+	execTimeout = 100 * time.Second
+	// execQuiet is how long there may be no answer before the user gets a message.
 	execQuiet = 5 * time.Second
 	// exitInterrupted is that of a program ended by Ctrl-C, as a shell says it.
 	exitInterrupted = 130
@@ -40,8 +41,7 @@ const (
 	ctrlC    = 3
 )
 
-// remoteExit hands the exit code of a program elsewhere on. There is nothing to
-// be said about it.
+// remoteExit passes on the exit code of a remote program, without a message.
 type remoteExit struct{ code int }
 
 func (e *remoteExit) Error() string { return fmt.Sprintf("exit code %d", e.code) }
@@ -102,7 +102,7 @@ type execution struct {
 }
 
 func (a *app) exec(ctx context.Context, c *client.Client, id string, command []string, stdin, tty bool) error {
-	start := wire.ExecStart{Key: wire.NewID(), Command: command, Stdin: stdin}
+	start := rpc.ExecStart{Key: wire.NewID(), Command: command, Stdin: stdin}
 	if tty {
 		start.Terminal = a.terminal()
 	}
@@ -161,11 +161,10 @@ func passing(err error) bool {
 	return p.Code == client.CodeUnreachable
 }
 
-// end ends the session, if that can be said to anybody. Else nobody asks for it,
-// and it ends by itself.
+// end ends the session if the server is reachable. Otherwise it ends by itself when it is idle.
 func (e *execution) end(ctx context.Context) {
-	const patience = 3 * time.Second
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	const timeout = 3 * time.Second
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	_ = e.c.Exec.End(ctx, e.session)
 }
@@ -193,11 +192,11 @@ type lostError struct{ userError }
 // over from the one that had it.
 func sessionGone(err error) bool {
 	var p *wire.Problem
-	return errors.As(err, &p) && p.Code == wire.CodeNoSession
+	return errors.As(err, &p) && p.Code == rpc.CodeNoSession
 }
 
 // lostWhy is why a session is no more, by the last of it or by who does not know it.
-func lostWhy(last wire.ExecOutput, err error) string {
+func lostWhy(last rpc.ExecOutput, err error) string {
 	if err != nil {
 		return "the engine of its worker ended or was upgraded"
 	}
@@ -205,7 +204,7 @@ func lostWhy(last wire.ExecOutput, err error) string {
 }
 
 // drain hands on what comes until the session has ended, and returns the last of it.
-func (e *execution) drain(ctx context.Context) (wire.ExecOutput, error) {
+func (e *execution) drain(ctx context.Context) (rpc.ExecOutput, error) {
 	var out, problems int64
 	for {
 		asked := e.a.opts.Now()
@@ -253,7 +252,7 @@ func (e *execution) lost(ctx context.Context, err error) error {
 			since = now.Sub(time.Unix(0, silent))
 		}
 	}
-	if !passing(err) || since > execPatience {
+	if !passing(err) || since > execTimeout {
 		return err
 	}
 	const pause = 500 * time.Millisecond
@@ -294,7 +293,7 @@ func (e *execution) send(ctx context.Context, data []byte, end bool) bool {
 	e.sending.Lock()
 	defer e.sending.Unlock()
 	for len(data) > 0 || end {
-		taken, err := e.c.Exec.Send(ctx, e.session, wire.ExecInput{Offset: e.sent, Data: data, End: end})
+		taken, err := e.c.Exec.Send(ctx, e.session, rpc.ExecInput{Offset: e.sent, Data: data, End: end})
 		if ctx.Err() != nil {
 			return false
 		}
@@ -327,7 +326,7 @@ func (e *execution) followSize(ctx context.Context) {
 		case <-changed:
 		}
 		for size := e.a.terminal(); ctx.Err() == nil; {
-			_, err := e.c.Exec.Send(ctx, e.session, wire.ExecInput{Terminal: size})
+			_, err := e.c.Exec.Send(ctx, e.session, rpc.ExecInput{Terminal: size})
 			if err == nil || e.lost(ctx, err) != nil {
 				break
 			}
@@ -336,8 +335,8 @@ func (e *execution) followSize(ctx context.Context) {
 }
 
 // terminal is what the program's terminal should be like: ours.
-func (a *app) terminal() *wire.Terminal {
-	t := &wire.Terminal{Rows: 24, Columns: 80}
+func (a *app) terminal() *rpc.Terminal {
+	t := &rpc.Terminal{Rows: 24, Columns: 80}
 	if name := a.opts.Getenv("TERM"); terminalType().MatchString(name) {
 		t.Type = name
 	}

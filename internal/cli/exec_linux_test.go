@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 // A terminal is raw while the program runs, and as it was before after every end;
@@ -56,7 +57,8 @@ func TestExecOnATerminal(t *testing.T) {
 			defer stop()
 			code := make(chan int, 1)
 			go func() {
-				code <- Main(ctx, []string{"exec", "guestbook.store", "-it", "--", "sh"}, line, &bytes.Buffer{}, &bytes.Buffer{},
+				code <- Main(ctx, []string{"exec", "guestbook.store", "-it", "--", "sh"}, line, &bytes.Buffer{},
+					&bytes.Buffer{},
 					Options{Getenv: func(k string) string { return f.env[k] }})
 			}()
 			until := func(what string, ok func() bool) {
@@ -82,7 +84,7 @@ func TestExecOnATerminal(t *testing.T) {
 				t.Fatal(err)
 			}
 			until("keys", func() bool { return string(p.out) == "Q\x03" })
-			if p.sizes[0] != (wire.Terminal{Rows: 33, Columns: 111, Type: "vt100"}) {
+			if p.sizes[0] != (rpc.Terminal{Rows: 33, Columns: 111, Type: "vt100"}) {
 				t.Errorf("the terminal is %+v", p.sizes[0])
 			}
 			if err := pty.Setsize(keys, &pty.Winsize{Rows: 20, Cols: 60}); err != nil {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 // program is a session's program: it upcases its input, says so on stderr, and
@@ -22,7 +23,7 @@ type program struct {
 	why   string
 
 	mu      sync.Mutex
-	asks    []wire.ExecAsk
+	asks    []rpc.ExecAsk
 	n       map[string]int
 	key     string
 	out     []byte
@@ -30,10 +31,10 @@ type program struct {
 	over    bool
 	ended   bool
 	changed chan struct{}
-	sizes   []wire.Terminal
+	sizes   []rpc.Terminal
 }
 
-func (p *program) step(ctx context.Context, q wire.ExecAsk) (wire.ExecAnswer, error) {
+func (p *program) step(ctx context.Context, q rpc.ExecAsk) (rpc.ExecAnswer, error) {
 	p.mu.Lock()
 	p.asks = append(p.asks, q)
 	if p.n == nil {
@@ -51,12 +52,12 @@ func (p *program) step(ctx context.Context, q wire.ExecAsk) (wire.ExecAnswer, er
 		}
 	}
 	if lose {
-		return wire.ExecAnswer{}, wire.Problemf(503, "worker-away", "wait", "the worker is away", "lost")
+		return rpc.ExecAnswer{}, wire.Problemf(503, "worker-away", "wait", "the worker is away", "lost")
 	}
 	return a, err
 }
 
-func (p *program) workLocked(q wire.ExecAsk) (a wire.ExecAnswer, wait <-chan struct{}, err error) {
+func (p *program) workLocked(q rpc.ExecAsk) (a rpc.ExecAnswer, wait <-chan struct{}, err error) {
 	if p.changed == nil {
 		p.changed = make(chan struct{})
 	}
@@ -65,7 +66,7 @@ func (p *program) workLocked(q wire.ExecAsk) (a wire.ExecAnswer, wait <-chan str
 		p.changed = make(chan struct{})
 	}
 	switch q.Do {
-	case wire.ExecDoStart:
+	case rpc.ExecDoStart:
 		if p.key != "" && p.key != q.Start.Key {
 			return a, nil, fmt.Errorf("started twice")
 		}
@@ -73,8 +74,8 @@ func (p *program) workLocked(q wire.ExecAsk) (a wire.ExecAnswer, wait <-chan str
 		if q.Start.Terminal != nil {
 			p.sizes = append(p.sizes, *q.Start.Terminal)
 		}
-		return wire.ExecAnswer{Session: "s1.edge.w1." + q.Instance}, nil, nil
-	case wire.ExecDoInput:
+		return rpc.ExecAnswer{Session: "s1.edge.w1." + q.Instance}, nil, nil
+	case rpc.ExecDoInput:
 		if q.Input.Terminal != nil {
 			p.sizes = append(p.sizes, *q.Input.Terminal)
 			change()
@@ -86,12 +87,12 @@ func (p *program) workLocked(q wire.ExecAsk) (a wire.ExecAnswer, wait <-chan str
 			p.over = p.over || q.Input.End
 			change()
 		}
-		return wire.ExecAnswer{Taken: p.taken}, nil, nil
-	case wire.ExecDoEnd:
+		return rpc.ExecAnswer{Taken: p.taken}, nil, nil
+	case rpc.ExecDoEnd:
 		p.ended = true
 		return a, nil, nil
 	}
-	o := &wire.ExecOutput{Stdout: slices.Clone(p.out[q.Output.Stdout:]), Ended: p.over}
+	o := &rpc.ExecOutput{Stdout: slices.Clone(p.out[q.Output.Stdout:]), Ended: p.over}
 	if p.over {
 		o.Exit, o.Why = p.exit, p.why
 		if q.Output.Stderr == 0 {
@@ -101,7 +102,7 @@ func (p *program) workLocked(q wire.ExecAsk) (a wire.ExecAnswer, wait <-chan str
 	if len(o.Stdout) == 0 && !p.over {
 		wait = p.changed
 	}
-	return wire.ExecAnswer{Output: o}, wait, nil
+	return rpc.ExecAnswer{Output: o}, wait, nil
 }
 
 func execFixture(t *testing.T, p *program) *fixture {
@@ -119,24 +120,33 @@ func TestExec(t *testing.T) {
 		args  []string
 		want  result
 	}{
-		{"output", &program{exit: &wire.Exit{}}, "", []string{"exec", "guestbook.store", "--", "ls", "-l"}, result{0, "", "done\n"}},
-		{"exit code", &program{exit: &wire.Exit{Code: 7}}, "", []string{"exec", "instance/guestbook.store.0", "--", "ls"}, result{7, "", "done\n"}},
-		{"two words", &program{exit: &wire.Exit{}}, "", []string{"exec", "inst", "guestbook.store.0", "--", "ls"}, result{0, "", "done\n"}},
-		{"input", &program{exit: &wire.Exit{}}, "hello", []string{"exec", "-i", "guestbook.store", "--", "cat"}, result{0, "HELLO", "done\n"}},
-		{"a terminal that is none", &program{exit: &wire.Exit{Code: 130, Signal: "INT"}}, "x", []string{"exec", "guestbook.store", "-it", "--", "sh"}, result{130, "X", "done\n"}},
-		{"lost answers", &program{exit: &wire.Exit{Code: 3}, lossy: true}, strings.Repeat("a line\n", 20_000), []string{"exec", "-i", "guestbook.store", "--", "cat"}, result{3, strings.Repeat("A LINE\n", 20_000), "done\n"}},
+		{"output", &program{exit: &wire.Exit{}}, "", []string{"exec", "guestbook.store", "--", "ls", "-l"},
+			result{0, "", "done\n"}},
+		{"exit code", &program{exit: &wire.Exit{Code: 7}}, "",
+			[]string{"exec", "instance/guestbook.store.0", "--", "ls"}, result{7, "", "done\n"}},
+		{"two words", &program{exit: &wire.Exit{}}, "", []string{"exec", "inst", "guestbook.store.0", "--", "ls"},
+			result{0, "", "done\n"}},
+		{"input", &program{exit: &wire.Exit{}}, "hello", []string{"exec", "-i", "guestbook.store", "--", "cat"},
+			result{0, "HELLO", "done\n"}},
+		{"a terminal that is none", &program{exit: &wire.Exit{Code: 130, Signal: "INT"}}, "x",
+			[]string{"exec", "guestbook.store", "-it", "--", "sh"}, result{130, "X", "done\n"}},
+		{"lost answers", &program{exit: &wire.Exit{Code: 3}, lossy: true}, strings.Repeat("a line\n", 20_000),
+			[]string{"exec", "-i", "guestbook.store", "--", "cat"},
+			result{3, strings.Repeat("A LINE\n", 20_000), "done\n"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			f := execFixture(t, c.p)
 			got := f.runWith(c.stdin, c.args...)
 			if got != c.want {
-				t.Errorf("exit %d, %d bytes, %q; want %d, %d bytes, %q", got.code, len(got.stdout), got.stderr, c.want.code, len(c.want.stdout), c.want.stderr)
+				t.Errorf("exit %d, %d bytes, %q; want %d, %d bytes, %q", got.code, len(got.stdout), got.stderr,
+					c.want.code, len(c.want.stdout), c.want.stderr)
 			}
 			c.p.mu.Lock() // what was lost may still be answered
 			defer c.p.mu.Unlock()
 			first := c.p.asks[0]
-			if first.Instance != "guestbook.store.0" || first.Owner != "admin" || first.Start.Command[0] != c.args[slices.Index(c.args, "--")+1] {
+			if first.Instance != "guestbook.store.0" || first.Owner != "admin" ||
+				first.Start.Command[0] != c.args[slices.Index(c.args, "--")+1] {
 				t.Errorf("asked for %+v %+v", first, first.Start)
 			}
 			if !c.p.ended {
@@ -151,7 +161,8 @@ func TestExecThatFails(t *testing.T) {
 		p    *program
 		line string
 	}{
-		"exec-not-run":     {&program{why: "command not found: \"lx\" is in no directory of PATH=/bin"}, "exec guestbook.store -- lx"},
+		"exec-not-run": {&program{why: "command not found: \"lx\" is in no directory of PATH=/bin"},
+			"exec guestbook.store -- lx"},
 		"exec-no-command":  {&program{}, "exec guestbook.store"},
 		"exec-no-instance": {&program{}, "exec -- ls"},
 		"exec-missing":     {&program{}, "exec nothing -- ls"},
@@ -170,9 +181,9 @@ func TestExecThatFails(t *testing.T) {
 func TestExecGivesUp(t *testing.T) {
 	p := &program{}
 	w := world()
-	w.ExecStep = func(ctx context.Context, q wire.ExecAsk) (wire.ExecAnswer, error) {
-		if q.Do != wire.ExecDoStart {
-			return wire.ExecAnswer{}, wire.Problemf(503, "worker-away", "wait", "the worker is away", "worker w1")
+	w.ExecStep = func(ctx context.Context, q rpc.ExecAsk) (rpc.ExecAnswer, error) {
+		if q.Do != rpc.ExecDoStart {
+			return rpc.ExecAnswer{}, wire.Problemf(503, "worker-away", "wait", "the worker is away", "worker w1")
 		}
 		return p.step(ctx, q)
 	}
@@ -181,7 +192,7 @@ func TestExecGivesUp(t *testing.T) {
 	if got.code != 1 || strings.Count(got.stderr, "trying again") != 1 || !strings.Contains(got.stderr, "worker w1") {
 		t.Errorf("%+v", got)
 	}
-	if waited := f.now.Sub(noon); waited < execPatience || waited > execPatience+5*time.Second {
+	if waited := f.now.Sub(noon); waited < execTimeout || waited > execTimeout+5*time.Second {
 		t.Errorf("waited %s", waited)
 	}
 }

@@ -13,17 +13,20 @@ import (
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/client"
+	"github.com/verge-edge/verge/internal/apiv1"
 	"github.com/verge-edge/verge/internal/policy/place"
 	"github.com/verge-edge/verge/internal/policy/place/turn"
 	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 func (a *app) explainCommand() *cobra.Command {
 	mode, from := "", ""
 	cmd := &cobra.Command{
-		Use:     "explain INSTANCE | route SERVICE --from WORKER | scale SERVICE",
-		Short:   "Explain where an instance was placed, how a worker routes a service, or how many instances run",
-		Example: "  verge explain instance/guestbook.front.0\n  verge explain route guestbook.front --from w1\n  verge explain scale guestbook.front",
+		Use:   "explain INSTANCE | route SERVICE --from WORKER | scale SERVICE",
+		Short: "Explain where an instance was placed, how a worker routes a service, or how many instances run",
+		Example: "  verge explain instance/guestbook.front.0\n  verge explain route guestbook.front --from w1\n" +
+			"  verge explain scale guestbook.front",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 2 && (args[0] == "route" || args[0] == "scale") {
 				return nil
@@ -44,7 +47,10 @@ func (a *app) explainCommand() *cobra.Command {
 				})
 			}
 			if len(args) == 2 && args[0] == "scale" {
-				return a.withClient(func(c *client.Client) error { return a.explainScale(cmd.Context(), c, args[1], mode) })
+				return a.withClient(func(c *client.Client) error {
+					return a.explainScale(cmd.Context(), c, args[1],
+						mode)
+				})
 			}
 			name, err := instanceRef(args)
 			if err != nil {
@@ -74,14 +80,16 @@ func (a *app) explainCommand() *cobra.Command {
 	return cmd
 }
 
-func (a *app) explain(e wire.Explanation) error {
+func (a *app) explain(e apiv1.Explanation) error {
 	lines := []string{"instance/" + e.Instance}
 	for _, x := range e.Decisions {
 		d, err := decisionOf(x)
 		if err != nil {
 			return err
 		}
-		lines = append(lines, "", fmt.Sprintf("%s decided at %s (%s ago) in %s:", x.Tier, a.clock(x.At), a.since(x.At), took(time.Duration(d.TookNs))))
+		lines = append(lines, "",
+			fmt.Sprintf("%s decided at %s (%s ago) in %s:", x.Tier, a.clock(x.At), a.since(x.At),
+				took(time.Duration(d.TookNs))))
 		lines = append(lines, decisionLines(d)...)
 	}
 	if len(e.Notes) > 0 {
@@ -98,7 +106,7 @@ func (a *app) explain(e wire.Explanation) error {
 	return nil
 }
 
-func decisionOf(x wire.Explained) (place.Decision, error) {
+func decisionOf(x rpc.Explained) (place.Decision, error) {
 	var d place.Decision
 	data, err := json.Marshal(x.Decision)
 	if err == nil {
@@ -116,7 +124,8 @@ func decisionLines(d place.Decision) []string {
 		noun = "cluster"
 	}
 	r := d.Request
-	asked := fmt.Sprintf("  asked for    %s: cpu %s, memory %s, disk %s, runtime %s", r.Instance, r.Demand.CPU, r.Demand.Memory, r.Demand.Disk, r.Runtime)
+	asked := fmt.Sprintf("  asked for    %s: cpu %s, memory %s, disk %s, runtime %s", r.Instance, r.Demand.CPU,
+		r.Demand.Memory, r.Demand.Disk, r.Runtime)
 	if r.Count > 1 {
 		asked += fmt.Sprintf(", %d replicas", r.Count)
 	}
@@ -205,7 +214,8 @@ func adviceLines(r place.Request) []string {
 	if a.Problem != "" {
 		return []string{fmt.Sprintf("  plugin       %s: %s", a.Plugin, a.Problem), "               so rom decided"}
 	}
-	line := fmt.Sprintf("  plugin       %s answered in %s: ranked %d, rejected %d", a.Plugin, took(time.Duration(a.TookNs)), len(a.Ranking), len(a.Rejected))
+	line := fmt.Sprintf("  plugin       %s answered in %s: ranked %d, rejected %d", a.Plugin,
+		took(time.Duration(a.TookNs)), len(a.Ranking), len(a.Rejected))
 	if a.Worker != "" {
 		line += ", named " + a.Worker
 	}
@@ -221,7 +231,8 @@ func trafficLines(t *place.Traffic) []string {
 		return nil
 	}
 	const most = 5
-	sum, points := 0.0, slices.SortedStableFunc(slices.Values(t.Points), func(a, b place.Entry) int { return cmp.Compare(b.Rate, a.Rate) })
+	sum, points := 0.0, slices.SortedStableFunc(slices.Values(t.Points),
+		func(a, b place.Entry) int { return cmp.Compare(b.Rate, a.Rate) })
 	var at []string
 	for i, p := range points {
 		if sum += p.Rate; i < most {
@@ -244,15 +255,22 @@ func trafficLines(t *place.Traffic) []string {
 // legend says what the score and its parts mean.
 func legend(d place.Decision) string {
 	if a := d.Request.Advice; a != nil && a.Problem == "" {
-		return "what plugin " + a.Plugin + " named for the instance; then score: what it said, the highest first; then same: fewest of the service there already; then rom"
+		return "what plugin " + a.Plugin +
+			" named for the instance; then score: what it said, the highest first; then same: fewest of the service " +
+			"there already; then rom"
 	}
 	if d.Kind == place.KindClusters {
-		return "expected: replicas that fit, as far as is known; then same: fewest of the service there already; then free_share: most room left"
+		return "expected: replicas that fit, as far as known; then same: fewest of the service there; then " +
+			"free_share: most room left"
 	}
 	const same = "same: fewest of the service there already; then "
 	by := map[string]string{
-		place.LDP:         same + "score: shortest expected latency in ms to all that it must be near; then rom: least left over of what fits worst",
-		place.Spread:      same + "score, highest: least_allocated (share of cpu and memory that is left over) and balanced (how alike both are), each of 100",
+		place.LDP: same +
+			"score: shortest expected latency in ms to all that it must be near; then rom: least left over of " +
+			"what fits worst",
+		place.Spread: same +
+			"score, highest: least_allocated (share of cpu and memory that is left over) and balanced (how alike " +
+			"both are), each of 100",
 		place.Throughput:  "score, highest: requests_per_second by the profile of the service; then what fits best",
 		place.DRF:         "score, highest: what is free points where the demand does (terms by resource)",
 		place.DRFWorstFit: "score, highest: most left over (shares by resource)",
@@ -260,15 +278,18 @@ func legend(d place.Decision) string {
 		place.DRFTightest: "score, lowest: least left over (shares by resource)",
 	}
 	if d.Request.Traffic != nil {
-		by[place.NearestDemand] = "score: shortest mean time of a request in ms that is expected with one more replica there; then " + same + "rom: least left over of what fits worst"
+		by[place.NearestDemand] = "score: shortest mean time of a request in ms that is expected with one more " +
+			"replica there; then " + same + "rom: least left over of what fits worst"
 	}
 	if l := by[d.Request.Scheduler]; l != "" {
 		return l
 	}
 	if d.Request.Demand.VGPUs > 0 || d.Request.Demand.VTPUs > 0 {
-		return same + "score: least goes to waste of accelerators (x/(1+x), x: how many would be left without cpu, memory or disk, or these without accelerators, and 1/32 of all that would be left)"
+		return same + "score: least goes to waste of accelerators (x/(1+x), x: how many would be left without cpu, " +
+			"memory or disk, or these without accelerators, and 1/32 of all that would be left)"
 	}
-	return same + "score: least left over of what fits worst (cpu, memory, disk: share that is left over; +1 with accelerators that are not asked for)"
+	return same + "score: least left over of what fits worst (cpu, memory, disk: share that is left over; +1 with " +
+		"accelerators that are not asked for)"
 }
 
 // constraints are those of a request beyond what the descriptor of every service
@@ -307,7 +328,7 @@ func constraints(r place.Request) []string {
 			what += " (a wish)"
 		}
 		if t.Wish && t.Unknown != "" {
-			what += ", of which nothing is known: " + t.Unknown
+			what += ", whose state is unknown: " + t.Unknown
 		}
 		if t.Max > 0 {
 			what += fmt.Sprintf(" (%s)", t.Max)

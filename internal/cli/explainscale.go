@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/client"
-	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 // explainScale says how many instances of a service run, and what that was decided
@@ -54,7 +54,7 @@ func missing(ctx context.Context, c *client.Client, app, name string) string {
 	return ""
 }
 
-func (a *app) scaleLines(r wire.ScaleReport) []string {
+func (a *app) scaleLines(r rpc.ScaleReport) []string {
 	if r.Problem != "" {
 		return []string{"  not asked    " + r.Problem}
 	}
@@ -83,7 +83,8 @@ func (a *app) scaleLines(r wire.ScaleReport) []string {
 			if i == 0 {
 				label = "    replicas "
 			}
-			lines = append(lines, fmt.Sprintf("%s  %s does %s, works %s on a request, %d wait", label, x.Instance, able(x.RPS), lasting(x.Exec.Std()), x.Waiting))
+			lines = append(lines, fmt.Sprintf("%s  %s does %s, works %s on a request, %d wait", label, x.Instance,
+				able(x.RPS), lasting(x.Exec.Std()), x.Waiting))
 		}
 	case r.Asked:
 		lines = append(lines, "  now          requests come in; a decision follows within seconds")
@@ -98,16 +99,18 @@ func (a *app) scaleLines(r wire.ScaleReport) []string {
 
 // overflowLines say what runs here for others, and elsewhere for requests that enter
 // here.
-func overflowLines(r wire.ScaleReport) (lines []string) {
+func overflowLines(r rpc.ScaleReport) (lines []string) {
 	told := 0
 	for _, g := range r.Gives {
 		if g.To == r.Cluster {
 			told += g.N
-			lines = append(lines, fmt.Sprintf("  for others   %d of the demand of cluster %s, because %s", g.N, g.From, g.Why))
+			lines = append(lines, fmt.Sprintf("  for others   %d of the demand of cluster %s, because %s", g.N, g.From,
+				g.Why))
 		}
 	}
 	if r.Extra > told {
-		lines = append(lines, fmt.Sprintf("  for others   %d, for requests that enter where there is no room", r.Extra-told))
+		lines = append(lines, fmt.Sprintf("  for others   %d, for requests that enter where there is no room",
+			r.Extra-told))
 	}
 	if r.Short > 0 {
 		short := fmt.Sprintf("  no room      for %d more that are wanted here", r.Short)
@@ -118,7 +121,8 @@ func overflowLines(r wire.ScaleReport) (lines []string) {
 	}
 	for _, g := range r.Gives {
 		if g.From == r.Cluster {
-			lines = append(lines, fmt.Sprintf("  elsewhere    %d of this demand run in cluster %s, because %s", g.N, g.To, g.Why))
+			lines = append(lines, fmt.Sprintf("  elsewhere    %d of this demand run in cluster %s, because %s", g.N,
+				g.To, g.Why))
 		}
 	}
 	if r.Unserved != "" {
@@ -128,11 +132,12 @@ func overflowLines(r wire.ScaleReport) (lines []string) {
 }
 
 // decidedLines are a decision and its inputs.
-func (a *app) decidedLines(label string, d *wire.ScaleDecision) []string {
+func (a *app) decidedLines(label string, d *rpc.ScaleDecision) []string {
 	lines := []string{
 		fmt.Sprintf("  %-12s %d wanted, %d before, %s ago: %s", label, d.Want, d.From, a.since(d.At), d.Why),
 		fmt.Sprintf("    asked      %s, expected %s; %d wait", perSecond(d.Rate), perSecond(d.Predicted), d.Waiting),
-		fmt.Sprintf("    one does   %s, works %s on a request, starts in %s", able(d.RPS), lasting(d.Exec.Std()), lasting(d.StartUp.Std())),
+		fmt.Sprintf("    one does   %s, works %s on a request, starts in %s", able(d.RPS), lasting(d.Exec.Std()),
+			lasting(d.StartUp.Std())),
 	}
 	if d.Refused > 0 {
 		lines[1] += ", " + perSecond(d.Refused) + " are refused"

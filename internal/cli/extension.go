@@ -90,7 +90,8 @@ func findExtension(name string) (path, beside string) {
 }
 
 func (a *app) labCommand() *cobra.Command {
-	return a.extension("lab", "Emulate sites with real distances on this machine, and run experiments (verge-lab)", "lab")
+	return a.extension("lab", "Emulate sites with real distances on this machine, and run experiments (verge-lab)",
+		"lab")
 }
 
 func (a *app) simCommand() *cobra.Command {

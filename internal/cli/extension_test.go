@@ -65,7 +65,8 @@ func TestExtension(t *testing.T) {
 	}
 	t.Setenv("PATH", t.TempDir())
 	code, problems := run("lab up f", nil)
-	for _, want := range []string{"verge-lab is neither " + filepath.Join(filepath.Dir(self), "verge-lab"), "nor in the PATH", "make build"} {
+	for _, want := range []string{"verge-lab is neither " + filepath.Join(filepath.Dir(self), "verge-lab"),
+		"nor in the PATH", "make build"} {
 		if code != 1 || !strings.Contains(problems, want) {
 			t.Errorf("a program that is missing: %d, without %q: %s", code, want, problems)
 		}
@@ -75,7 +76,8 @@ func TestExtension(t *testing.T) {
 // verge --help lists the lab, although it is another program.
 func TestHelpListsExtensions(t *testing.T) {
 	var out, e bytes.Buffer
-	if code := Main(t.Context(), []string{"--help"}, nil, &out, &e, Options{}); code != 0 || !strings.Contains(out.String(), "\n  lab ") || !strings.Contains(out.String(), "\n  sim ") {
+	if code := Main(t.Context(), []string{"--help"}, nil, &out, &e, Options{}); code != 0 ||
+		!strings.Contains(out.String(), "\n  lab ") || !strings.Contains(out.String(), "\n  sim ") {
 		t.Errorf("%d, %s%s", code, out.String(), e.String())
 	}
 }

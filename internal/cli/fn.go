@@ -29,7 +29,8 @@ const fnFile = "verge.yaml"
 
 func (a *app) fnCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "fn", Aliases: []string{"function", "functions"}, Short: "Create, build, deploy and invoke functions", Args: cobra.ArbitraryArgs, RunE: group,
+		Use: "fn", Aliases: []string{"function", "functions"}, Short: "Create, build, deploy and invoke functions",
+		Args: cobra.ArbitraryArgs, RunE: group,
 		Long: `Create, build, deploy and invoke functions: services that answer requests, made of
 a WebAssembly module or a program.
 
@@ -65,11 +66,13 @@ var fnName = pattern.Lazy(`^[a-z]([-a-z0-9]*[a-z0-9])?$`)
 func (a *app) newFunction(dir, lang string) error {
 	name := filepath.Base(dir)
 	if !fnName().MatchString(name) || len(name) > api.MaxNameLength {
-		return &userError{what: "invalid name for a function", why: name, next: "use lower-case letters, digits and -, beginning with a letter"}
+		return &userError{what: "invalid name for a function", why: name,
+			next: "use lower-case letters, digits and -, beginning with a letter"}
 	}
 	if err := os.Mkdir(dir, 0o755); err != nil { //nolint:gosec // sources are read by who may read folders
 		if errors.Is(err, fs.ErrExist) {
-			return &userError{what: "the folder exists", why: dir, next: "choose another name, or: cd " + dir + " && verge fn deploy"}
+			return &userError{what: "the folder exists", why: dir,
+				next: "choose another name, or: cd " + dir + " && verge fn deploy"}
 		}
 		return &userError{what: "the folder cannot be created", why: err.Error(), next: "choose another place"}
 	}
@@ -89,7 +92,8 @@ func (a *app) newFunction(dir, lang string) error {
 		}
 		text = bytes.ReplaceAll(text, []byte("NAME"), []byte(name))
 		text = bytes.ReplaceAll(text, []byte("PROGRAM"), []byte(fmt.Sprintf("%q", program)))
-		if err := os.WriteFile(filepath.Join(dir, strings.TrimSuffix(f.Name(), ".txt")), text, 0o644); err != nil { //nolint:gosec // as above
+		if err := os.WriteFile(filepath.Join(dir, strings.TrimSuffix(f.Name(), ".txt")), text,
+			0o644); err != nil { //nolint:gosec // as above
 			return err
 		}
 	}
@@ -143,7 +147,8 @@ func (a *app) openFunction(args []string) (*function, error) {
 	}
 	path := filepath.Join(fn.dir, fnFile)
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		return nil, &userError{what: "no function here", why: "no " + path, next: "create one with verge fn new NAME, or give its FOLDER"}
+		return nil, &userError{what: "no function here", why: "no " + path,
+			next: "create one with verge fn new NAME, or give its FOLDER"}
 	}
 	list, err := a.parseDescriptors([]string{path})
 	if err != nil {
@@ -165,7 +170,7 @@ func (a *app) openFunction(args []string) (*function, error) {
 	return fn, nil
 }
 
-// buildFunction builds what can be built, and returns what there is then.
+// buildFunction builds the function and returns the path of the result.
 func (a *app) buildFunction(ctx context.Context, fn *function) (string, error) {
 	out, wasm := fn.spec.Application, len(fn.modules) > 0
 	if wasm {
@@ -178,14 +183,17 @@ func (a *app) buildFunction(ctx context.Context, fn *function) (string, error) {
 	if len(sources) == 0 {
 		for _, m := range fn.modules {
 			if _, err := os.Stat(filepath.Join(fn.dir, m)); err != nil {
-				return "", &userError{what: "nothing to build", why: fmt.Sprintf("neither Go sources nor %s are in %s", m, fn.dir), next: "add the module or its sources"}
+				return "", &userError{what: "nothing to build",
+					why:  fmt.Sprintf("neither Go sources nor %s are in %s", m, fn.dir),
+					next: "add the module or its sources"}
 			}
 		}
 		return strings.Join(fn.modules, ", "), nil
 	}
 	tool, err := exec.LookPath("go")
 	if err != nil {
-		return "", &userError{what: "the Go toolchain is missing", why: "go is not in PATH", next: "install it (https://go.dev/dl), or put a finished " + out + " there without the sources"}
+		return "", &userError{what: "the Go toolchain is missing", why: "go is not in PATH",
+			next: "install it (https://go.dev/dl), or put a finished " + out + " there without the sources"}
 	}
 	args := []string{"build", "-trimpath", "-ldflags=-s -w", "-o", out}
 	env := append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
@@ -200,7 +208,8 @@ func (a *app) buildFunction(ctx context.Context, fn *function) (string, error) {
 	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = fn.dir, env, &said, &said
 	a.notef("building %s; the first time takes a while", out)
 	if err := cmd.Run(); err != nil {
-		return "", &userError{what: "the build failed", why: strings.TrimSpace(said.String() + " " + err.Error()), next: "correct it and try again; functions need Go 1.24 or newer"}
+		return "", &userError{what: "the build failed", why: strings.TrimSpace(said.String() + " " + err.Error()),
+			next: "correct it and try again; functions need Go 1.24 or newer"}
 	}
 	return out, nil
 }
@@ -278,7 +287,9 @@ func (fn *function) rename(module, object string) error {
 	}
 	for _, s := range spec.Services {
 		if s.Module == module {
-			return &userError{what: "the module cannot be named in the descriptor", why: fmt.Sprintf("%s has module: %s in a form that is not supported here", fn.name, module), next: "write it on a line of its own: module: " + module}
+			return &userError{what: "the module cannot be named in the descriptor",
+				why:  fmt.Sprintf("%s has module: %s in a form that is not supported here", fn.name, module),
+				next: "write it on a line of its own: module: " + module}
 		}
 	}
 	fn.source, fn.spec = source, spec

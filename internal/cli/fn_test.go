@@ -10,22 +10,24 @@ import (
 
 	"github.com/verge-edge/verge/internal/rest/resttest"
 	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 // answering is a world in which instances answer: with what they were asked.
 func answering() *resttest.Fake {
 	f := world()
-	f.ExecStep = func(_ context.Context, q wire.ExecAsk) (wire.ExecAnswer, error) {
-		if q.Do != wire.ExecDoInvoke || q.Invoke == nil {
-			return wire.ExecAnswer{}, wire.Problemf(400, "odd", "", "another step was meant", "%s", q.Do)
+	f.ExecStep = func(_ context.Context, q rpc.ExecAsk) (rpc.ExecAnswer, error) {
+		if q.Do != rpc.ExecDoInvoke || q.Invoke == nil {
+			return rpc.ExecAnswer{}, wire.Problemf(400, "odd", "", "another step was meant", "%s", q.Do)
 		}
-		out := &wire.Invoked{Status: http.StatusOK, Header: map[string][]string{"Content-Type": {"text/plain"}}}
+		out := &rpc.Invoked{Status: http.StatusOK, Header: map[string][]string{"Content-Type": {"text/plain"}}}
 		if q.Invoke.Path == "/none" {
 			out.Status = http.StatusNotFound
 		}
-		out.Body = []byte(q.Instance + " " + q.Invoke.Method + " " + q.Invoke.Path + " " + strings.Join(q.Invoke.Header["X-A"], "") +
+		out.Body = []byte(q.Instance + " " + q.Invoke.Method + " " + q.Invoke.Path + " " +
+			strings.Join(q.Invoke.Header["X-A"], "") +
 			strings.Join(q.Invoke.Header[objectHeader], "") + " " + string(q.Invoke.Body) + "\n")
-		return wire.ExecAnswer{Invoked: out}, nil
+		return rpc.ExecAnswer{Invoked: out}, nil
 	}
 	return f
 }
@@ -84,10 +86,12 @@ func TestBuildNeedsNoContext(t *testing.T) {
 
 func TestInvokeWithStandardInput(t *testing.T) {
 	f := newFixture(t, answering())
-	if r := f.runWith("from stdin", "fn", "invoke", "guestbook", "-"); r.code != 0 || !strings.Contains(r.stdout, " from stdin\n") {
+	if r := f.runWith("from stdin", "fn", "invoke", "guestbook", "-"); r.code != 0 ||
+		!strings.Contains(r.stdout, " from stdin\n") {
 		t.Errorf("%+v", r)
 	}
-	if r := f.runWith(strings.Repeat("x", wire.MaxInvokeBytes+1), "fn", "invoke", "guestbook", "-"); r.code != 1 || !strings.Contains(r.stderr, "verge object put") {
+	if r := f.runWith(strings.Repeat("x", rpc.MaxInvokeBytes+1), "fn", "invoke", "guestbook", "-"); r.code != 1 ||
+		!strings.Contains(r.stderr, "verge object put") {
 		t.Errorf("%+v", r)
 	}
 }
@@ -129,7 +133,8 @@ func TestNewFunctionsAreValid(t *testing.T) {
 		}
 		for _, name := range []string{"main.go", "go.mod", "README.md"} {
 			b, err := os.ReadFile(filepath.Join(dir, name))
-			if err != nil || len(b) == 0 || strings.Contains(string(b), "NAME") && name != "main.go" && name != "README.md" {
+			if err != nil || len(b) == 0 || strings.Contains(string(b), "NAME") && name != "main.go" &&
+				name != "README.md" {
 				t.Errorf("%s: %s: %v: %s", lang, name, err, b)
 			}
 		}

@@ -15,7 +15,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/verge-edge/verge/client"
-	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/apiv1"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 // objectHeader names the object that a request refers to.
@@ -23,7 +24,7 @@ const objectHeader = "Verge-Object"
 
 // invokeFlags are those of an invocation.
 type invokeFlags struct {
-	in       wire.Invocation
+	in       rpc.Invocation
 	data     string
 	file     string
 	header   []string
@@ -50,8 +51,9 @@ it to an instance: no port need be reachable from here, and a sleeping service w
 At most %d KiB go each way. Name larger data with --object; the function reads it as
 a file below /objects.
 
-Exit code 1: the status is 400 or more.`, wire.MaxInvokeBytes>>10),
-		Example: "  verge fn invoke hello --path '/?name=you'\n  verge fn invoke resize --file cat.jpg > small.jpg\n  echo '{}' | verge fn invoke hello -\n  verge fn invoke resize --object default/cat.jpg",
+Exit code 1: the status is 400 or more.`, rpc.MaxInvokeBytes>>10),
+		Example: "  verge fn invoke hello --path '/?name=you'\n  verge fn invoke resize --file cat.jpg > small.jpg\n" +
+			"  echo '{}' | verge fn invoke hello -\n  verge fn invoke resize --object default/cat.jpg",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := f.read(a, cmd, args); err != nil {
 				return err
@@ -64,9 +66,11 @@ Exit code 1: the status is 400 or more.`, wire.MaxInvokeBytes>>10),
 	cmd.Flags().StringVar(&f.in.Port, "port", "", "name of a port (default: the first)")
 	cmd.Flags().StringVarP(&f.data, "data", "d", "", "body of the request")
 	cmd.Flags().StringVar(&f.file, "file", "", "file with the body of the request")
-	cmd.Flags().StringVar(&f.object, "object", "", "object NAMESPACE/NAME for the request to refer to, in its header "+objectHeader)
+	cmd.Flags().StringVar(&f.object, "object", "", "object NAMESPACE/NAME for the request to refer to, in its header "+
+		objectHeader)
 	cmd.Flags().StringArrayVarP(&f.header, "header", "H", nil, "header of the request, as Name: value")
-	cmd.Flags().DurationVar(&f.timeout, "timeout", wire.MaxInvokeMs*time.Millisecond, "how long the answer may take, at most a minute")
+	cmd.Flags().DurationVar(&f.timeout, "timeout", rpc.MaxInvokeMs*time.Millisecond,
+		"how long the answer may take, at most a minute")
 	cmd.Flags().BoolVarP(&f.headings, "include", "i", false, "print status and headers of the answer too")
 	return cmd
 }
@@ -83,20 +87,22 @@ func (f *invokeFlags) read(a *app, cmd *cobra.Command, args []string) (err error
 		return usageError(cmd, "give the body by one of --data, --file and -")
 	}
 	switch {
-	case f.timeout < time.Millisecond || f.timeout > wire.MaxInvokeMs*time.Millisecond:
+	case f.timeout < time.Millisecond || f.timeout > rpc.MaxInvokeMs*time.Millisecond:
 		return usageError(cmd, "--timeout is at most a minute")
 	case len(args) == 2:
-		f.in.Body, err = io.ReadAll(io.LimitReader(a.in, wire.MaxInvokeBytes+1))
+		f.in.Body, err = io.ReadAll(io.LimitReader(a.in, rpc.MaxInvokeBytes+1))
 	case f.file != "":
 		f.in.Body, err = os.ReadFile(f.file)
 	default:
 		f.in.Body = []byte(f.data)
 	}
 	if err != nil {
-		return &userError{what: "the body cannot be read", why: err.Error(), next: "give another --file, or - for standard input"}
+		return &userError{what: "the body cannot be read", why: err.Error(),
+			next: "give another --file, or - for standard input"}
 	}
-	if len(f.in.Body) > wire.MaxInvokeBytes {
-		return &userError{what: "the body is too large", why: fmt.Sprintf("the limit is %d KiB", wire.MaxInvokeBytes>>10),
+	if len(f.in.Body) > rpc.MaxInvokeBytes {
+		return &userError{what: "the body is too large",
+			why:  fmt.Sprintf("the limit is %d KiB", rpc.MaxInvokeBytes>>10),
 			next: "verge object put NAME FILE, then: verge fn invoke " + args[0] + " --object default/NAME"}
 	}
 	f.in.TimeoutMs = int(f.timeout / time.Millisecond)
@@ -106,7 +112,8 @@ func (f *invokeFlags) read(a *app, cmd *cobra.Command, args []string) (err error
 		if !ok {
 			return usageError(cmd, "%q is not Name: value", h)
 		}
-		f.in.Header[http.CanonicalHeaderKey(name)] = append(f.in.Header[http.CanonicalHeaderKey(name)], strings.TrimSpace(value))
+		f.in.Header[http.CanonicalHeaderKey(name)] = append(f.in.Header[http.CanonicalHeaderKey(name)],
+			strings.TrimSpace(value))
 	}
 	if f.object != "" {
 		f.in.Header[objectHeader] = []string{f.object}
@@ -140,10 +147,11 @@ func (a *app) invoke(ctx context.Context, c *client.Client, name string, f *invo
 		return fmt.Errorf("write to standard output: %w", err)
 	}
 	if got.Cut {
-		a.notef("the answer is cut off after %d KiB", wire.MaxInvokeBytes>>10)
+		a.notef("the answer is cut off after %d KiB", rpc.MaxInvokeBytes>>10)
 	}
 	if got.Status >= http.StatusBadRequest {
-		return &userError{what: "the answer is an error", why: fmt.Sprintf("%d %s", got.Status, http.StatusText(got.Status)), next: "verge logs " + id}
+		return &userError{what: "the answer is an error",
+			why: fmt.Sprintf("%d %s", got.Status, http.StatusText(got.Status)), next: "verge logs " + id}
 	}
 	return nil
 }
@@ -156,7 +164,7 @@ func someInstance(ctx context.Context, c *client.Client, name string) (string, e
 		return "", err
 	}
 	// One that sleeps is as good as one that is ready: its worker wakes it.
-	slices.SortFunc(list, func(a, b wire.InstanceView) int {
+	slices.SortFunc(list, func(a, b apiv1.InstanceView) int {
 		return cmp.Or(cmp.Compare(rankOf(&a), rankOf(&b)), strings.Compare(a.ID, b.ID))
 	})
 	for _, i := range list {
@@ -165,12 +173,14 @@ func someInstance(ctx context.Context, c *client.Client, name string) (string, e
 		}
 	}
 	if len(list) > 0 {
-		return "", &userError{what: "the function has no place yet", why: list[0].ID + ": " + clean(list[0].Reason), next: "verge describe instance/" + list[0].ID}
+		return "", &userError{what: "the function has no place yet", why: list[0].ID + ": " + clean(list[0].Reason),
+			next: "verge describe instance/" + list[0].ID}
 	}
-	return "", &userError{what: "no such function", why: name, next: "list them with: verge get services; create one with: verge fn new NAME"}
+	return "", &userError{what: "no such function", why: name,
+		next: "list them with: verge get services; create one with: verge fn new NAME"}
 }
 
-func rankOf(i *wire.InstanceView) int {
+func rankOf(i *apiv1.InstanceView) int {
 	switch {
 	case i.Ready:
 		return 0

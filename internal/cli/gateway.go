@@ -11,6 +11,7 @@ import (
 
 	"github.com/verge-edge/verge/client"
 	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 // workerGateway says what a gateway publishes besides HTTP.
@@ -40,10 +41,10 @@ func (a *app) workerGateway(d *details, g *wire.GatewayInfo) {
 
 // refused says whether a worker is a gateway with TLS that its cluster gives no
 // certificates to.
-func refused(v wire.WorkerView) bool { return v.WantsCertificates() && !v.GatewayGrant.May() }
+func refused(v rpc.WorkerView) bool { return v.WantsCertificates() && !v.GatewayGrant.May() }
 
 // gatewayCell is where users reach a worker, and that it may not do all it wants to.
-func gatewayCell(v wire.WorkerView) cell {
+func gatewayCell(v rpc.WorkerView) cell {
 	if !refused(v) {
 		return text(v.Gateway)
 	}
@@ -51,7 +52,7 @@ func gatewayCell(v wire.WorkerView) cell {
 }
 
 // grantWords say whether a worker may be a gateway with TLS; "" where nobody asks.
-func (a *app) grantWords(v wire.WorkerView) string {
+func (a *app) grantWords(v rpc.WorkerView) string {
 	g := v.GatewayGrant
 	switch {
 	case refused(v):
@@ -125,16 +126,22 @@ func (a *app) certificateValue(certFile, keyFile string) ([]byte, error) {
 	}
 	pair, err := tls.X509KeyPair(cert, key)
 	if err != nil {
-		return nil, &userError{what: "the certificate cannot be used", why: strings.TrimPrefix(err.Error(), "tls: "), next: "give --cert a file with the chain, the host's certificate first, and --key its private key, both in PEM"}
+		return nil, &userError{what: "the certificate cannot be used", why: strings.TrimPrefix(err.Error(), "tls: "),
+			next: "give --cert a file with the chain, the host's certificate first, and --key its private key, " +
+				"both in PEM"}
 	}
 	switch end, now := pair.Leaf.NotAfter, a.opts.Now(); {
 	case !now.Before(end):
-		return nil, &userError{what: "the certificate cannot be used", why: "it expired at " + end.UTC().Format(time.RFC3339), next: "get a new one from its authority; gateways keep the one they have"}
+		return nil, &userError{what: "the certificate cannot be used",
+			why:  "it expired at " + end.UTC().Format(time.RFC3339),
+			next: "get a new one from its authority; gateways keep the one they have"}
 	case !now.Add(wire.ExpiresSoon).Before(end):
 		a.notef("note: the certificate expires soon, at %s: get a new one in time", end.UTC().Format(time.RFC3339))
 	}
 	if len(pair.Leaf.DNSNames) > 0 {
-		a.notef("note: it is for %s, until %s", strings.Join(pair.Leaf.DNSNames[:min(5, len(pair.Leaf.DNSNames))], ", "), pair.Leaf.NotAfter.UTC().Format(time.DateOnly))
+		a.notef("note: it is for %s, until %s",
+			strings.Join(pair.Leaf.DNSNames[:min(5, len(pair.Leaf.DNSNames))], ", "),
+			pair.Leaf.NotAfter.UTC().Format(time.DateOnly))
 	}
 	value := append(append([]byte{}, cert...), '\n')
 	return append(value, key...), nil

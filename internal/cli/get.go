@@ -11,7 +11,9 @@ import (
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/client"
+	"github.com/verge-edge/verge/internal/apiv1"
 	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 // getFlags of the get command.
@@ -69,14 +71,16 @@ func (a *app) get(ctx context.Context, c *client.Client, kind, name string, f ge
 	switch kind {
 	case kindApplication:
 		list, err := listApplications(ctx, c, name)
-		return show(a, a.applications(), f.mode, name, false)(within(f.namespace, list, func(v wire.AppView) string { return v.Namespace }), err)
+		return show(a, a.applications(), f.mode, name,
+			false)(within(f.namespace, list, func(v apiv1.AppView) string { return v.Namespace }), err)
 	case kindService:
 		return show(a, services(), f.mode, name, true)(listServices(ctx, c, f.app, f.namespace))
 	case kindJob:
 		return show(a, a.jobs(), f.mode, name, true)(listJobs(ctx, c, f.app, f.namespace))
 	case kindInstance:
 		list, err := listInstances(ctx, c, name, f)
-		return show(a, a.instances(), f.mode, name, true)(within(f.namespace, list, func(v wire.InstanceView) string { return v.Namespace }), err)
+		return show(a, a.instances(), f.mode, name,
+			true)(within(f.namespace, list, func(v apiv1.InstanceView) string { return v.Namespace }), err)
 	case kindCluster:
 		return show(a, clusters(), f.mode, name, false)(c.Clusters.List(ctx))
 	case kindNamespace:
@@ -87,11 +91,11 @@ func (a *app) get(ctx context.Context, c *client.Client, kind, name string, f ge
 }
 
 // listApplications are all of them; the one with a name has its descriptor.
-func listApplications(ctx context.Context, c *client.Client, name string) ([]wire.AppView, error) {
+func listApplications(ctx context.Context, c *client.Client, name string) ([]apiv1.AppView, error) {
 	if name != "" {
 		v, err := c.Applications.Get(ctx, name)
 		if !notFound(err) {
-			return []wire.AppView{v}, err
+			return []apiv1.AppView{v}, err
 		}
 	}
 	return c.Applications.List(ctx)
@@ -112,7 +116,8 @@ func show[T any](a *app, l listing[T], mode, name string, prefix bool) func([]T,
 				list = slices.DeleteFunc(list, func(v T) bool { return !prefix || !strings.HasPrefix(l.name(v), name) })
 			}
 			if len(list) == 0 {
-				return &userError{what: "no such " + l.kind, why: name, next: "list them with: verge get " + l.kind + "s"}
+				return &userError{what: "no such " + l.kind, why: name,
+					next: "list them with: verge get " + l.kind + "s"}
 			}
 		}
 		return l.print(a, mode, list, single)
@@ -123,12 +128,12 @@ func show[T any](a *app, l listing[T], mode, name string, prefix bool) func([]T,
 type serviceItem struct {
 	App       string `json:"app"`
 	Namespace string `json:"namespace,omitempty"`
-	wire.ServiceView
+	apiv1.ServiceView
 }
 
 func listServices(ctx context.Context, c *client.Client, app, namespace string) ([]serviceItem, error) {
 	apps, err := c.Applications.List(ctx)
-	apps = within(namespace, apps, func(v wire.AppView) string { return v.Namespace })
+	apps = within(namespace, apps, func(v apiv1.AppView) string { return v.Namespace })
 	var list []serviceItem
 	for _, v := range apps {
 		if app != "" && v.Name != app {
@@ -141,33 +146,34 @@ func listServices(ctx context.Context, c *client.Client, app, namespace string) 
 	return list, err
 }
 
-func listInstances(ctx context.Context, c *client.Client, name string, f getFlags) ([]wire.InstanceView, error) {
+func listInstances(ctx context.Context, c *client.Client, name string, f getFlags) ([]apiv1.InstanceView, error) {
 	if f.app == "" && strings.Contains(name, ".") {
 		f.app, _, _ = strings.Cut(name, ".")
 	}
 	return c.Instances.List(ctx, f.app, f.service)
 }
 
-func (a *app) applications() listing[wire.AppView] {
-	return listing[wire.AppView]{kind: kindApplication, name: func(v wire.AppView) string { return v.Name }, columns: []column[wire.AppView]{
-		{name: "application", cell: func(v wire.AppView) cell { return text(v.Name) }},
-		{name: "revision", cell: func(v wire.AppView) cell { return text(revision(v.Revision)) }},
-		{name: "ready", cell: func(v wire.AppView) cell { return text(readyOf(v.Services)) }},
-		{name: "status", cell: appStatus},
-		{name: "applied", cell: func(v wire.AppView) cell { return text(a.since(v.Applied)) }},
-		{name: "namespace", wide: true, cell: func(v wire.AppView) cell { return text(v.Namespace) }},
-		{name: "services", wide: true, cell: func(v wire.AppView) cell { return textf("%d", len(v.Services)) }},
-		{name: "created", wide: true, cell: func(v wire.AppView) cell { return text(a.since(v.Created)) }},
-		{name: "restarts", wide: true, cell: func(v wire.AppView) cell { return textf("%d", v.Tally.Restarts) }},
-		{name: "changes", wide: true, cell: func(v wire.AppView) cell { return textf("%d", v.Tally.Changes) }},
-		{name: "message", cell: func(v wire.AppView) cell { return text(v.Message) }},
-	}}
+func (a *app) applications() listing[apiv1.AppView] {
+	return listing[apiv1.AppView]{kind: kindApplication, name: func(v apiv1.AppView) string { return v.Name },
+		columns: []column[apiv1.AppView]{
+			{name: "application", cell: func(v apiv1.AppView) cell { return text(v.Name) }},
+			{name: "revision", cell: func(v apiv1.AppView) cell { return text(revision(v.Revision)) }},
+			{name: "ready", cell: func(v apiv1.AppView) cell { return text(readyOf(v.Services)) }},
+			{name: "status", cell: appStatus},
+			{name: "applied", cell: func(v apiv1.AppView) cell { return text(a.since(v.Applied)) }},
+			{name: "namespace", wide: true, cell: func(v apiv1.AppView) cell { return text(v.Namespace) }},
+			{name: "services", wide: true, cell: func(v apiv1.AppView) cell { return textf("%d", len(v.Services)) }},
+			{name: "created", wide: true, cell: func(v apiv1.AppView) cell { return text(a.since(v.Created)) }},
+			{name: "restarts", wide: true, cell: func(v apiv1.AppView) cell { return textf("%d", v.Tally.Restarts) }},
+			{name: "changes", wide: true, cell: func(v apiv1.AppView) cell { return textf("%d", v.Tally.Changes) }},
+			{name: "message", cell: func(v apiv1.AppView) cell { return text(v.Message) }},
+		}}
 }
 
-// tallyReady is how many of the instances that there are to be are ready, or of the indexes of
+// countReady is how many of the instances that there are to be are ready, or of the indexes of
 // jobs complete, and how many sleep. A service whose requests decide may have more than it
 // promises, which then are to be; one with a schedule promises none.
-func tallyReady(list []wire.ServiceView) (ready, wanted, asleep int) {
+func countReady(list []apiv1.ServiceView) (ready, wanted, asleep int) {
 	for _, s := range list {
 		switch {
 		case s.Job != nil && s.Job.Schedule != "":
@@ -182,9 +188,9 @@ func tallyReady(list []wire.ServiceView) (ready, wanted, asleep int) {
 	return ready, wanted, asleep
 }
 
-// readyOf is tallyReady for a table.
-func readyOf(list []wire.ServiceView) string {
-	ready, wanted, asleep := tallyReady(list)
+// readyOf is countReady for a table.
+func readyOf(list []apiv1.ServiceView) string {
+	ready, wanted, asleep := countReady(list)
 	switch {
 	case wanted > 0:
 		return fmt.Sprintf("%d/%d", ready, wanted)
@@ -194,9 +200,9 @@ func readyOf(list []wire.ServiceView) string {
 	return "-"
 }
 
-// readyWords is tallyReady for a sentence: "3/3 instances ready".
-func readyWords(list []wire.ServiceView) string {
-	ready, wanted, asleep := tallyReady(list)
+// readyWords is countReady for a sentence: "3/3 instances ready".
+func readyWords(list []apiv1.ServiceView) string {
+	ready, wanted, asleep := countReady(list)
 	var out []string
 	if wanted > 0 {
 		out = append(out, fmt.Sprintf("%d/%d instances ready", ready, wanted))
@@ -215,7 +221,7 @@ func readyWords(list []wire.ServiceView) string {
 	return strings.Join(out, ", ")
 }
 
-func appStatus(v wire.AppView) cell {
+func appStatus(v apiv1.AppView) cell {
 	switch {
 	case v.Deleting:
 		return cell{"deleting", yellow}
@@ -226,45 +232,46 @@ func appStatus(v wire.AppView) cell {
 }
 
 func services() listing[serviceItem] {
-	return listing[serviceItem]{kind: kindService, name: func(v serviceItem) string { return v.App + "." + v.Name }, columns: []column[serviceItem]{
-		{name: "service", cell: func(v serviceItem) cell { return text(v.App + "." + v.Name) }},
-		{name: "wanted", cell: func(v serviceItem) cell {
-			if v.Job != nil && v.Job.Schedule != "" {
-				return text("by schedule")
-			}
-			return text(wantedOf(v.ServiceView))
-		}},
-		{name: "placed", cell: func(v serviceItem) cell { return textf("%d", v.Placed) }},
-		{name: "running", cell: func(v serviceItem) cell { return textf("%d", v.Running) }},
-		{name: "ready", cell: func(v serviceItem) cell {
-			if v.Job != nil && v.Job.Schedule != "" {
-				return text("-")
-			}
-			if v.Job != nil {
-				return textf("%d done", v.Job.Completed)
-			}
-			if v.Ready < v.Wanted {
-				return cell{fmt.Sprint(v.Ready), yellow}
-			}
-			return textf("%d", v.Ready)
-		}},
-		{name: "clusters", cell: func(v serviceItem) cell { return text(strings.Join(v.Clusters, ",")) }},
-		{name: "namespace", wide: true, cell: func(v serviceItem) cell { return text(v.Namespace) }},
-		{name: "hosts", wide: true, cell: func(v serviceItem) cell { return text(strings.Join(v.Hosts, ",")) }},
-		{name: "message", cell: func(v serviceItem) cell { return text(v.Message) }},
-	}}
+	return listing[serviceItem]{kind: kindService, name: func(v serviceItem) string { return v.App + "." + v.Name },
+		columns: []column[serviceItem]{
+			{name: "service", cell: func(v serviceItem) cell { return text(v.App + "." + v.Name) }},
+			{name: "wanted", cell: func(v serviceItem) cell {
+				if v.Job != nil && v.Job.Schedule != "" {
+					return text("by schedule")
+				}
+				return text(wantedOf(v.ServiceView))
+			}},
+			{name: "placed", cell: func(v serviceItem) cell { return textf("%d", v.Placed) }},
+			{name: "running", cell: func(v serviceItem) cell { return textf("%d", v.Running) }},
+			{name: "ready", cell: func(v serviceItem) cell {
+				if v.Job != nil && v.Job.Schedule != "" {
+					return text("-")
+				}
+				if v.Job != nil {
+					return textf("%d done", v.Job.Completed)
+				}
+				if v.Ready < v.Wanted {
+					return cell{fmt.Sprint(v.Ready), yellow}
+				}
+				return textf("%d", v.Ready)
+			}},
+			{name: "clusters", cell: func(v serviceItem) cell { return text(strings.Join(v.Clusters, ",")) }},
+			{name: "namespace", wide: true, cell: func(v serviceItem) cell { return text(v.Namespace) }},
+			{name: "hosts", wide: true, cell: func(v serviceItem) cell { return text(strings.Join(v.Hosts, ",")) }},
+			{name: "message", cell: func(v serviceItem) cell { return text(v.Message) }},
+		}}
 }
 
 // wantedOf is how many instances there are to be: a number, or between which.
-func wantedOf(s wire.ServiceView) string {
+func wantedOf(s apiv1.ServiceView) string {
 	if s.Most > 0 {
 		return fmt.Sprintf("%d-%d", s.Wanted, s.Most)
 	}
 	return fmt.Sprint(s.Wanted)
 }
 
-func (a *app) instances() listing[wire.InstanceView] {
-	type view = wire.InstanceView
+func (a *app) instances() listing[apiv1.InstanceView] {
+	type view = apiv1.InstanceView
 	return listing[view]{kind: kindInstance, name: func(v view) string { return v.ID }, columns: []column[view]{
 		{name: "instance", cell: func(v view) cell { return text(v.ID) }},
 		{name: "state", cell: instanceState},
@@ -282,7 +289,7 @@ func (a *app) instances() listing[wire.InstanceView] {
 }
 
 // instanceState is the state with the conditions that limit it.
-func instanceState(v wire.InstanceView) cell {
+func instanceState(v apiv1.InstanceView) cell {
 	c := text(string(v.State))
 	if v.State == wire.Failed {
 		c.colour = red
@@ -300,7 +307,7 @@ func instanceState(v wire.InstanceView) cell {
 }
 
 // instanceReady: of what cannot be reached nobody knows it now.
-func instanceReady(v wire.InstanceView) cell {
+func instanceReady(v apiv1.InstanceView) cell {
 	if v.Unreachable {
 		return cell{"unknown", yellow}
 	}
@@ -322,8 +329,8 @@ func yesNo(b bool) string {
 	return "no"
 }
 
-func clusters() listing[wire.ClusterView] {
-	type view = wire.ClusterView
+func clusters() listing[apiv1.ClusterView] {
+	type view = apiv1.ClusterView
 	of := func(f func(wire.Aggregate) string) func(view) cell {
 		return func(v view) cell {
 			if v.Aggregate == nil {
@@ -369,8 +376,8 @@ func clusters() listing[wire.ClusterView] {
 	}}
 }
 
-func workers() listing[wire.WorkerView] {
-	type view = wire.WorkerView
+func workers() listing[rpc.WorkerView] {
+	type view = rpc.WorkerView
 	return listing[view]{kind: kindWorker, name: workerName, columns: []column[view]{
 		{name: "worker", cell: func(v view) cell { return text(workerName(v)) }},
 		{name: "status", cell: func(v view) cell {
@@ -383,7 +390,8 @@ func workers() listing[wire.WorkerView] {
 		{name: "instances", cell: func(v view) cell { return textf("%d", v.Instances) }},
 		{name: "cpu", cell: func(v view) cell { return text(cores(v.Used.CPU) + "/" + cores(v.Capacity.CPU)) }},
 		{name: "memory", cell: func(v view) cell { return text(size(v.Used.Memory) + "/" + size(v.Capacity.Memory)) }},
-		{name: "disk", wide: true, cell: func(v view) cell { return text(size(v.Used.Disk) + "/" + size(v.Capacity.Disk)) }},
+		{name: "disk", wide: true,
+			cell: func(v view) cell { return text(size(v.Used.Disk) + "/" + size(v.Capacity.Disk)) }},
 		{name: "devices", wide: true, cell: func(v view) cell { return text(devicesOf(v.Devices)) }},
 		{name: "address", wide: true, cell: func(v view) cell { return text(v.Address) }},
 		{name: "gateway", cell: gatewayCell},
@@ -399,7 +407,7 @@ func workers() listing[wire.WorkerView] {
 }
 
 // limitsOf says whether a worker enforces limits, and why not.
-func limitsOf(v wire.WorkerView) string {
+func limitsOf(v rpc.WorkerView) string {
 	if v.Cgroup == "" && v.AgeSeconds >= 0 {
 		return "enforced"
 	}
@@ -440,7 +448,7 @@ func labelsOf(labels map[string]string) string {
 }
 
 // workerName is "cluster/worker", however the worker calls itself.
-func workerName(v wire.WorkerView) string {
+func workerName(v rpc.WorkerView) string {
 	if v.Cluster == "" {
 		return v.Name
 	}

@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/verge-edge/verge/internal/apiv1"
 	"github.com/verge-edge/verge/internal/rest/resttest"
-	"github.com/verge-edge/verge/internal/wire"
 )
 
 // What every client command that only reads prints, in every form.
@@ -83,7 +83,8 @@ func TestGolden(t *testing.T) {
 }
 
 func TestGoldenAllIsWell(t *testing.T) {
-	f := newFixture(t, &resttest.Fake{State: wire.StatusView{Role: "cluster", Name: "edge", Version: "v-test", Started: noon, Time: noon, Upstream: "connected"}})
+	f := newFixture(t, &resttest.Fake{State: apiv1.StatusView{Role: "cluster", Name: "edge", Version: "v-test",
+		Started: noon, Time: noon, Upstream: "connected"}})
 	f.golden("status-cluster", f.run("status"), "status")
 	f.golden("get-nothing", f.run("get", "instances"), "get", "instances")
 	f.golden("get-nothing-json", f.run("get", "instances", "-o", "json"), "get", "instances", "-o", "json")
@@ -95,7 +96,8 @@ func TestResultsGoToStdoutOnly(t *testing.T) {
 	if r.stdout != "verge-join-abc\n" {
 		t.Errorf("stdout is %q, it must be the token alone", r.stdout)
 	}
-	if len(f.fake.TokenRequests) != 1 || f.fake.TokenRequests[0] != (wire.TokenRequest{Kind: "cluster", Cluster: "edge"}) {
+	if len(f.fake.TokenRequests) != 1 ||
+		f.fake.TokenRequests[0] != (apiv1.TokenRequest{Kind: "cluster", Cluster: "edge"}) {
 		t.Errorf("asked for %+v", f.fake.TokenRequests)
 	}
 }

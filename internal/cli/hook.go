@@ -9,7 +9,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/verge-edge/verge/client"
+	"github.com/verge-edge/verge/internal/apiv1"
 	"github.com/verge-edge/verge/internal/atomicfile"
+	"github.com/verge-edge/verge/internal/event"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -17,16 +19,18 @@ const kindHook = "hook"
 
 func (a *app) hookCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "hook", Aliases: []string{"hooks"}, Short: "Manage webhooks: notify others of events, or ask them before changes", Args: cobra.ArbitraryArgs, RunE: group,
+		Use: "hook", Aliases: []string{"hooks"},
+		Short: "Manage webhooks: notify others of events, or ask them before changes", Args: cobra.ArbitraryArgs,
+		RunE: group,
 		Long: `Manage webhooks: notify others of events, or ask them before changes.
 
-A hook belongs to a namespace, hears of what belongs to it, and is managed by its
-developers. One with --all-namespaces hears of everything, clusters too, and is
-managed by administrators.
+A hook belongs to a namespace, receives its events, and is managed by its developers.
+One with --all-namespaces receives all events, also those of clusters, and is managed
+by administrators.
 
 The root has hooks, and so has each cluster: make those with a context of the
-cluster. A cluster's hooks hear of its workers and of changes at the site, and work
-without the root.
+cluster. A cluster's hooks receive events of its workers and of changes at the site,
+and work without the root.
 
 Notices (--on) are delivered at least once and in order; one that its receiver has
 not taken (2xx) is kept and retried. Questions (--before) hold up a change until the
@@ -35,7 +39,8 @@ answer: {"allow": true}, or {"allow": false, "reason": "..."}.
 Every message is signed with a secret as in Standard Webhooks: webhook-id,
 webhook-timestamp and webhook-signature, for which most languages have libraries.`,
 	}
-	cmd.AddCommand(a.hookSet(), a.hookList(), a.hookDescribe(), a.hookTest(), a.hookPause(), a.hookResume(), a.hookRotate(), a.hookRemove())
+	cmd.AddCommand(a.hookSet(), a.hookList(), a.hookDescribe(), a.hookTest(), a.hookPause(), a.hookResume(),
+		a.hookRotate(), a.hookRemove())
 	return cmd
 }
 
@@ -43,8 +48,10 @@ webhook-timestamp and webhook-signature, for which most languages have libraries
 type hookScope struct{ namespaceFlags }
 
 func (f *hookScope) add(cmd *cobra.Command) {
-	cmd.Flags().StringVarP(&f.namespace, "namespace", "n", "", "namespace of the hook (default: that of the context, else default)")
-	cmd.Flags().BoolVarP(&f.all, "all-namespaces", "A", false, "the hook is for all namespaces, and for what belongs to none")
+	cmd.Flags().StringVarP(&f.namespace, "namespace", "n", "",
+		"namespace of the hook (default: that of the context, else default)")
+	cmd.Flags().BoolVarP(&f.all, "all-namespaces", "A", false,
+		"the hook is for all namespaces, and for what belongs to none")
 }
 
 // of is the namespace of a hook, "" for all.
@@ -56,7 +63,8 @@ func (f *hookScope) of(a *app) (string, error) {
 }
 
 // hookOne is a command about one hook.
-func (a *app) hookOne(cmd *cobra.Command, do func(ctx context.Context, c *client.Client, namespace, name string) error) *cobra.Command {
+func (a *app) hookOne(cmd *cobra.Command,
+	do func(ctx context.Context, c *client.Client, namespace, name string) error) *cobra.Command {
 	f := &hookScope{}
 	cmd.Args = oneArg("NAME")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -71,11 +79,12 @@ func (a *app) hookOne(cmd *cobra.Command, do func(ctx context.Context, c *client
 }
 
 func (a *app) hookSet() *cobra.Command {
-	var q wire.HookRequest
+	var q apiv1.HookRequest
 	var wait, keep time.Duration
 	var secret, ca string
 	cmd := a.hookOne(&cobra.Command{
-		Use: "set NAME --url URL (--on KINDS | --before OPERATIONS) --secret-file FILE", Short: "Create or replace a hook",
+		Use:   "set NAME --url URL (--on KINDS | --before OPERATIONS) --secret-file FILE",
+		Short: "Create or replace a hook",
 		Long: fmt.Sprintf(`Create or replace a hook; flags left out get their defaults. An existing hook keeps
 its secret if you give none.
 
@@ -89,8 +98,10 @@ asked must agree.
 Addresses of the server's own machine, of its link and of cloud metadata are refused
 unless the root or cluster is started with --hooks-allow.`, kindTable()),
 		Example: "  printf 'whsec_%s' \"$(openssl rand -base64 32)\" > hook.secret\n" +
-			"  verge hook set pager --url https://pager.example/verge --on instance.failed,job.failed --secret-file hook.secret\n" +
-			"  verge hook set reviewer -A --url https://review.example/verge --before apply,delete --on-failure closed --secret-file hook.secret",
+			"  verge hook set pager --url https://pager.example/verge --on instance.failed,job.failed --secret-file " +
+			"hook.secret\n" +
+			"  verge hook set reviewer -A --url https://review.example/verge --before apply,delete --on-failure " +
+			"closed --secret-file hook.secret",
 	}, func(ctx context.Context, c *client.Client, namespace, name string) (err error) {
 		if q.Secret, err = a.hookSecret(secret); err != nil {
 			return err
@@ -98,7 +109,8 @@ unless the root or cluster is started with --hooks-allow.`, kindTable()),
 		if ca != "" {
 			pem, err := atomicfile.ReadBounded(ca, wire.MaxHookBytes/2)
 			if err != nil {
-				return &userError{what: "the authorities cannot be read", why: err.Error(), next: "give the path of a file in PEM"}
+				return &userError{what: "the authorities cannot be read", why: err.Error(),
+					next: "give the path of a file in PEM"}
 			}
 			q.CA = string(pem)
 		}
@@ -117,12 +129,16 @@ unless the root or cluster is started with --hooks-allow.`, kindTable()),
 	fl.StringVar(&q.URL, "url", "", "URL of the receiver, https://...")
 	fl.StringSliceVar(&q.On, "on", nil, "events to send: kinds, \"instance.*\", or \"*\"")
 	fl.StringSliceVar(&q.Before, "before", nil, "operations to ask about first: "+strings.Join(wire.Gates, ", "))
-	fl.StringVar(&q.OnFailure, "on-failure", "", "what no answer to a question means: closed (refuse; the default) or open (allow)")
-	fl.StringVar(&secret, "secret-file", "", "file with the secret that signs (whsec_ and base64), - for standard input")
-	fl.DurationVar(&wait, "wait", wire.HookWait*time.Second, fmt.Sprintf("how long an answer may take, %ds at most", wire.MaxHookWait))
+	fl.StringVar(&q.OnFailure, "on-failure", "",
+		"what no answer to a question means: closed (refuse; the default) or open (allow)")
+	fl.StringVar(&secret, "secret-file", "",
+		"file with the secret that signs (whsec_ and base64), - for standard input")
+	fl.DurationVar(&wait, "wait", wire.HookWait*time.Second,
+		fmt.Sprintf("how long an answer may take, %ds at most", wire.MaxHookWait))
 	fl.DurationVar(&keep, "keep", wire.HookKeep*time.Second, "how long undelivered notices are kept, a week at most")
 	fl.StringVar(&ca, "ca", "", "file (PEM) with the authorities of the receiver's certificate (default: the system's)")
-	fl.BoolVar(&q.Plain, "plain-http", false, "allow a URL without TLS: others can read notices and change answers on the way")
+	fl.BoolVar(&q.Plain, "plain-http", false,
+		"allow a URL without TLS: others can read notices and change answers on the way")
 	return cmd
 }
 
@@ -130,17 +146,20 @@ func seconds(d time.Duration) int { return int(d / time.Second) }
 
 func kindTable() string {
 	var b strings.Builder
-	for _, k := range wire.HookKinds {
-		means := k.Means
-		if k.Of != "" {
-			means += " (hooks of a " + k.Of + ")"
+	for _, k := range event.Kinds() {
+		if !k.Told("") {
+			continue
 		}
-		fmt.Fprintf(&b, "  %-22s%s\n", k.Kind, means)
+		means := k.Means()
+		if h := k.Hooks(); h != event.AllHooks {
+			means += " (hooks of a " + string(h) + ")"
+		}
+		fmt.Fprintf(&b, "  %-22s%s\n", k, means)
 	}
 	return b.String()
 }
 
-// scopeFlag is how the namespace of a hook is said on the command line.
+// scopeFlag is the flag that names the namespace of a hook.
 func scopeFlag(namespace string) string {
 	if namespace == "" {
 		return " -A"
@@ -166,7 +185,9 @@ func (a *app) hookRotate() *cobra.Command {
 you can change the receiver meanwhile; --overlap 0 ends it at once.`,
 	}, func(ctx context.Context, c *client.Client, namespace, name string) error {
 		if secret == "" {
-			return &userError{what: "hook rotate", why: "--secret-file is missing: a file with the secret, or - for standard input", next: "verge hook rotate --help"}
+			return &userError{what: "hook rotate",
+				why:  "--secret-file is missing: a file with the secret, or - for standard input",
+				next: "verge hook rotate --help"}
 		}
 		text, err := a.hookSecret(secret)
 		if err != nil {
@@ -183,33 +204,41 @@ you can change the receiver meanwhile; --overlap 0 ends it at once.`,
 		if v.Overlap.IsZero() {
 			return a.printf("hook/%s has a new secret", wire.HookLabel(v.Namespace, v.Name))
 		}
-		return a.printf("hook/%s has a new secret; the old one signs too until %s", wire.HookLabel(v.Namespace, v.Name), v.Overlap.Format(time.RFC3339))
+		return a.printf("hook/%s has a new secret; the old one signs too until %s", wire.HookLabel(v.Namespace, v.Name),
+			v.Overlap.Format(time.RFC3339))
 	})
-	cmd.Flags().StringVar(&secret, "secret-file", "", "file with the secret that signs (whsec_ and base64), - for standard input")
-	cmd.Flags().DurationVar(&overlap, "overlap", wire.HookOverlap*time.Second, "how long the old secret signs too, 30 days at most")
+	cmd.Flags().StringVar(&secret, "secret-file", "",
+		"file with the secret that signs (whsec_ and base64), - for standard input")
+	cmd.Flags().DurationVar(&overlap, "overlap", wire.HookOverlap*time.Second,
+		"how long the old secret signs too, 30 days at most")
 	return cmd
 }
 
 func (a *app) hookTest() *cobra.Command {
 	return a.hookOne(&cobra.Command{
 		Use: "test NAME", Short: "Test a hook",
-		Long: "Send a hook a test now, ahead of what waits, and show the result: a notice of kind hook.test or, if the hook is asked\nquestions, one whose operation is test.",
+		Long: "Send a hook a test now, ahead of what waits, and show the result: a notice of kind hook.test or, if " +
+			"the hook is asked\nquestions, one whose operation is test.",
 	}, func(ctx context.Context, c *client.Client, namespace, name string) error {
 		t, err := c.Hooks.Test(ctx, namespace, name)
 		if err != nil {
 			return err
 		}
 		if !t.OK {
-			return &userError{what: "hook/" + t.Name + " was tested", why: t.What, next: "repair its receiver, then test it again; what waits for it: verge hook describe " + name + scopeFlag(namespace)}
+			return &userError{what: "hook/" + t.Name + " was tested", why: t.What,
+				next: "repair its receiver, then test it again; what waits for it: verge hook describe " + name +
+					scopeFlag(namespace)}
 		}
-		return a.printf("hook/%s: %s, in %s", t.Name, t.What, time.Duration(t.TookSeconds*float64(time.Second)).Round(time.Millisecond))
+		return a.printf("hook/%s: %s, in %s", t.Name, t.What,
+			time.Duration(t.TookSeconds*float64(time.Second)).Round(time.Millisecond))
 	})
 }
 
 func (a *app) hookPause() *cobra.Command {
 	return a.hookOne(&cobra.Command{
 		Use: "pause NAME", Short: "Pause a hook",
-		Long: "Pause a hook until you resume it. Its notices wait, as long as they are kept; changes are made without asking it.",
+		Long: "Pause a hook until you resume it. Its notices wait, as long as they are kept; changes are made " +
+			"without asking it.",
 	}, func(ctx context.Context, c *client.Client, namespace, name string) error {
 		v, err := c.Hooks.Pause(ctx, namespace, name)
 		if err != nil {
@@ -227,7 +256,8 @@ func (a *app) hookResume() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return a.printf("hook/%s resumed, %s", wire.HookLabel(v.Namespace, v.Name), wire.Count(v.Waiting, "notice")+" waiting")
+		return a.printf("hook/%s resumed, %s", wire.HookLabel(v.Namespace, v.Name),
+			wire.Count(v.Waiting, "notice")+" waiting")
 	})
 }
 
@@ -274,34 +304,35 @@ func (a *app) hookList() *cobra.Command {
 	return cmd
 }
 
-func (a *app) hooks() listing[wire.HookView] {
-	type view = wire.HookView
-	return listing[view]{kind: kindHook, name: func(v view) string { return wire.HookLabel(v.Namespace, v.Name) }, columns: []column[view]{
-		{name: "hook", cell: func(v view) cell { return text(v.Name) }},
-		{name: "namespace", cell: func(v view) cell {
-			if v.Namespace == "" {
-				return text("(all)")
-			}
-			return text(v.Namespace)
-		}},
-		{name: "state", cell: hookState},
-		{name: "waiting", cell: func(v view) cell { return text(fmt.Sprint(v.Waiting)) }},
-		{name: "dropped", cell: func(v view) cell {
-			c := text(fmt.Sprint(v.Dropped))
-			if v.Dropped > 0 {
-				c.colour = red
-			}
-			return c
-		}},
-		{name: "told of", cell: func(v view) cell { return text(strings.Join(v.On, ",")) }},
-		{name: "asked before", cell: func(v view) cell { return text(strings.Join(v.Before, ",")) }},
-		{name: "url", wide: true, cell: func(v view) cell { return text(v.URL) }},
-		{name: "by", wide: true, cell: func(v view) cell { return text(v.By) }},
-		{name: "why", cell: func(v view) cell { return text(v.Why) }},
-	}}
+func (a *app) hooks() listing[apiv1.HookView] {
+	type view = apiv1.HookView
+	return listing[view]{kind: kindHook, name: func(v view) string { return wire.HookLabel(v.Namespace, v.Name) },
+		columns: []column[view]{
+			{name: "hook", cell: func(v view) cell { return text(v.Name) }},
+			{name: "namespace", cell: func(v view) cell {
+				if v.Namespace == "" {
+					return text("(all)")
+				}
+				return text(v.Namespace)
+			}},
+			{name: "state", cell: hookState},
+			{name: "waiting", cell: func(v view) cell { return text(fmt.Sprint(v.Waiting)) }},
+			{name: "dropped", cell: func(v view) cell {
+				c := text(fmt.Sprint(v.Dropped))
+				if v.Dropped > 0 {
+					c.colour = red
+				}
+				return c
+			}},
+			{name: "events", cell: func(v view) cell { return text(strings.Join(v.On, ",")) }},
+			{name: "asked before", cell: func(v view) cell { return text(strings.Join(v.Before, ",")) }},
+			{name: "url", wide: true, cell: func(v view) cell { return text(v.URL) }},
+			{name: "by", wide: true, cell: func(v view) cell { return text(v.By) }},
+			{name: "why", cell: func(v view) cell { return text(v.Why) }},
+		}}
 }
 
-func hookState(v wire.HookView) cell {
+func hookState(v apiv1.HookView) cell {
 	c := text(v.State)
 	switch v.State {
 	case "failing", "broken":
@@ -313,7 +344,8 @@ func hookState(v wire.HookView) cell {
 }
 
 func (a *app) hookDescribe() *cobra.Command {
-	return a.hookOne(&cobra.Command{Use: "describe NAME", Short: "Show a hook, what it hears and decides, and its deliveries"},
+	return a.hookOne(&cobra.Command{Use: "describe NAME",
+		Short: "Show a hook, its events and questions, and its deliveries"},
 		func(ctx context.Context, c *client.Client, namespace, name string) error {
 			list, err := c.Hooks.List(ctx)
 			if err != nil {
@@ -324,11 +356,12 @@ func (a *app) hookDescribe() *cobra.Command {
 					return a.describeHook(v)
 				}
 			}
-			return &userError{what: "no such hook", why: wire.HookLabel(namespace, name) + " does not exist, or you may not see it", next: "verge hook ls"}
+			return &userError{what: "no such hook", why: wire.HookLabel(namespace, name) +
+				" does not exist, or you may not see it", next: "verge hook ls"}
 		})
 }
 
-func (a *app) describeHook(v wire.HookView) error {
+func (a *app) describeHook(v apiv1.HookView) error {
 	d := &details{}
 	d.add("Hook", v.Name)
 	d.add("Namespace", v.Namespace)
@@ -353,7 +386,8 @@ func (a *app) describeHook(v wire.HookView) error {
 	if v.Waiting > 0 {
 		d.addf("Oldest", "%s", time.Duration(v.OldestSeconds*float64(time.Second)).Round(time.Second))
 	}
-	d.addf("Delivered", "%d, with %s, since it started", v.Delivered, wire.Count(int(min(v.Failures, 1<<30)), "failed attempt")) //nolint:gosec // bounded
+	d.addf("Delivered", "%d, with %s, since it started", v.Delivered,
+		wire.Count(int(min(v.Failures, 1<<30)), "failed attempt")) //nolint:gosec // bounded
 	if len(v.Before) > 0 {
 		d.addf("Asked", "allowed %d, refused %d, did not answer %d", v.Allowed, v.Refused, v.Silent)
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/verge-edge/verge/internal/apiv1"
 	"github.com/verge-edge/verge/internal/rest/resttest"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -14,14 +15,21 @@ const hookSecret = "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz"
 // hooked is a world with hooks.
 func hooked() *resttest.Fake {
 	f := world()
-	f.HookList = []wire.HookView{
-		{Namespace: "shop", Name: "pager", HookSpec: wire.HookSpec{URL: "https://pager.example/verge", On: []string{"instance.failed", "job.*"}, WaitSeconds: 5, KeepSeconds: 86400}, Created: ago(50 * time.Hour), By: "user/bob",
-			SecretSet: ago(time.Hour), Overlap: ago(-23 * time.Hour), State: "failing", Why: "503 Service Unavailable, 7 failures in a row", Waiting: 12, OldestSeconds: 340, Delivered: 88, Failures: 9, Dropped: 3,
-			DropWhy: "not delivered in 24h0m0s", DroppedAt: ago(20 * time.Hour), Last: "503 Service Unavailable", LastAt: ago(4 * time.Second), Next: ago(-time.Minute)},
-		{Name: "review", HookSpec: wire.HookSpec{URL: "https://review.example/ask", Before: []string{"apply", "delete"}, OnFailure: "closed", WaitSeconds: 5, KeepSeconds: 86400}, Created: ago(time.Hour), By: "admin/ann",
-			SecretSet: ago(time.Hour), State: "ready", Allowed: 7, Refused: 2, Silent: 1, Last: "asked: it agrees", LastAt: ago(time.Minute)},
+	f.HookList = []apiv1.HookView{
+		{Namespace: "shop", Name: "pager",
+			HookSpec: wire.HookSpec{URL: "https://pager.example/verge", On: []string{"instance.failed", "job.*"},
+				WaitSeconds: 5, KeepSeconds: 86400}, Created: ago(50 * time.Hour), By: "user/bob",
+			SecretSet: ago(time.Hour), Overlap: ago(-23 * time.Hour), State: "failing",
+			Why: "503 Service Unavailable, 7 failures in a row", Waiting: 12, OldestSeconds: 340, Delivered: 88,
+			Failures: 9, Dropped: 3,
+			DropWhy: "not delivered in 24h0m0s", DroppedAt: ago(20 * time.Hour), Last: "503 Service Unavailable",
+			LastAt: ago(4 * time.Second), Next: ago(-time.Minute)},
+		{Name: "review", HookSpec: wire.HookSpec{URL: "https://review.example/ask", Before: []string{"apply", "delete"},
+			OnFailure: "closed", WaitSeconds: 5, KeepSeconds: 86400}, Created: ago(time.Hour), By: "admin/ann",
+			SecretSet: ago(time.Hour), State: "ready", Allowed: 7, Refused: 2, Silent: 1, Last: "asked: it agrees",
+			LastAt: ago(time.Minute)},
 	}
-	f.HookAnswer = wire.HookTested{Name: "shop/pager", OK: true, What: "204 No Content", TookSeconds: 0.0321}
+	f.HookAnswer = apiv1.HookTested{Name: "shop/pager", OK: true, What: "204 No Content", TookSeconds: 0.0321}
 	return f
 }
 
@@ -34,16 +42,18 @@ func TestHookGolden(t *testing.T) {
 		"hook-describe":      "hook describe pager -n shop",
 		"hook-describe-gate": "hook describe review -A",
 		"hook-describe-none": "hook describe review -n shop",
-		"hook-set":           "hook set mail -n shop --url https://mail.example/x --on instance.* --secret-file DIR/secret",
-		"hook-set-all":       "hook set mail -A --url https://mail.example/x --before apply --on-failure open --secret-file DIR/secret --ca DIR/secret",
-		"hook-set-no-file":   "hook set mail -n shop --url https://mail.example/x --on * --secret-file DIR/none",
-		"hook-test":          "hook test pager -n shop",
-		"hook-pause":         "hook pause pager -n shop",
-		"hook-resume":        "hook resume pager -n shop",
-		"hook-rotate":        "hook rotate pager -n shop --secret-file DIR/secret",
-		"hook-rotate-none":   "hook rotate pager -n shop",
-		"hook-rm":            "hook rm pager -n shop",
-		"hook-rm-none":       "hook rm nothing",
+		"hook-set": "hook set mail -n shop --url https://mail.example/x --on instance.* " +
+			"--secret-file DIR/secret",
+		"hook-set-all": "hook set mail -A --url https://mail.example/x --before apply --on-failure open " +
+			"--secret-file DIR/secret --ca DIR/secret",
+		"hook-set-no-file": "hook set mail -n shop --url https://mail.example/x --on * --secret-file DIR/none",
+		"hook-test":        "hook test pager -n shop",
+		"hook-pause":       "hook pause pager -n shop",
+		"hook-resume":      "hook resume pager -n shop",
+		"hook-rotate":      "hook rotate pager -n shop --secret-file DIR/secret",
+		"hook-rotate-none": "hook rotate pager -n shop",
+		"hook-rm":          "hook rm pager -n shop",
+		"hook-rm-none":     "hook rm nothing",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -64,9 +74,10 @@ func TestHookGolden(t *testing.T) {
 
 func TestAHookThatFailsItsTestIsAnError(t *testing.T) {
 	w := hooked()
-	w.HookAnswer = wire.HookTested{Name: "shop/pager", What: "no answer in 5s"}
+	w.HookAnswer = apiv1.HookTested{Name: "shop/pager", What: "no answer in 5s"}
 	f := newFixture(t, w)
-	if r := f.run("hook", "test", "pager", "-n", "shop"); r.code != 1 || !strings.Contains(r.stderr, "no answer in 5s") {
+	if r := f.run("hook", "test", "pager", "-n", "shop"); r.code != 1 ||
+		!strings.Contains(r.stderr, "no answer in 5s") {
 		t.Errorf("%+v", r)
 	}
 }

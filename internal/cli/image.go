@@ -9,12 +9,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/engineapi"
 )
 
 // ImageStore are the images of this machine.
 type ImageStore interface {
-	List(ctx context.Context) ([]wire.ImageView, error)
+	List(ctx context.Context) ([]engineapi.ImageView, error)
 	// Load imports an archive and returns the names of what was in it; name is for an
 	// image that has none.
 	Load(ctx context.Context, archive io.Reader, name string) ([]string, error)
@@ -31,7 +31,8 @@ here needs no registry.`,
 		Args: cobra.ArbitraryArgs, RunE: group,
 	}
 	address := ""
-	cmd.PersistentFlags().StringVar(&address, "containerd", "", "socket of containerd (default: /run/containerd/containerd.sock)")
+	cmd.PersistentFlags().StringVar(&address, "containerd", "",
+		"socket of containerd (default: /run/containerd/containerd.sock)")
 	with := func(f func(ImageStore) error) error {
 		s := a.opts.Images(address)
 		defer s.Close() //nolint:errcheck // it has nothing open
@@ -46,8 +47,10 @@ type withImages func(func(ImageStore) error) error
 func (a *app) imageLoad(with withImages) *cobra.Command {
 	name := ""
 	cmd := &cobra.Command{
-		Use: "load FILE", Short: "Import images from an archive (of docker save, or OCI; - is stdin)", Args: cobra.ExactArgs(1),
-		Example: "  verge image load shop.tar.gz\n  docker save shop:1 | verge image load -\n  verge image load layout.tar --name shop:1",
+		Use: "load FILE", Short: "Import images from an archive (of docker save, or OCI; - is stdin)",
+		Args: cobra.ExactArgs(1),
+		Example: "  verge image load shop.tar.gz\n  docker save shop:1 | verge image load -\n" +
+			"  verge image load layout.tar --name shop:1",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			in := a.in
 			if args[0] != "-" {
@@ -86,14 +89,18 @@ func (a *app) imageLs(with withImages) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return listing[wire.ImageView]{
-					kind: "image", name: func(v wire.ImageView) string { return clean(v.Name) },
-					columns: []column[wire.ImageView]{
-						{name: "image", cell: func(v wire.ImageView) cell { return text(clean(v.Name)) }},
-						{name: "size", cell: func(v wire.ImageView) cell { return text(fmt.Sprintf("%.1fMB", float64(v.Size)/1e6)) }},
-						{name: "age", cell: func(v wire.ImageView) cell { return text(age(a.opts.Now().Sub(v.Created))) }},
-						{name: "used by", cell: func(v wire.ImageView) cell { return text(clean(strings.Join(v.Users, ","))) }},
-						{name: "digest", wide: true, cell: func(v wire.ImageView) cell { return text(clean(v.Digest)) }},
+				return listing[engineapi.ImageView]{
+					kind: "image", name: func(v engineapi.ImageView) string { return clean(v.Name) },
+					columns: []column[engineapi.ImageView]{
+						{name: "image", cell: func(v engineapi.ImageView) cell { return text(clean(v.Name)) }},
+						{name: "size", cell: func(v engineapi.ImageView) cell {
+							return text(fmt.Sprintf("%.1fMB",
+								float64(v.Size)/1e6))
+						}},
+						{name: "age", cell: func(v engineapi.ImageView) cell { return text(age(a.opts.Now().Sub(v.Created))) }},
+						{name: "used by", cell: func(v engineapi.ImageView) cell { return text(clean(strings.Join(v.Users, ","))) }},
+						{name: "digest", wide: true,
+							cell: func(v engineapi.ImageView) cell { return text(clean(v.Digest)) }},
 					},
 				}.print(a, mode, list, false)
 			})

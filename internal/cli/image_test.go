@@ -7,14 +7,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/verge-edge/verge/internal/engineapi"
 	"github.com/verge-edge/verge/internal/rest/resttest"
-	"github.com/verge-edge/verge/internal/wire"
 )
 
 // kept are images without a containerd.
-type kept struct{ list []wire.ImageView }
+type kept struct{ list []engineapi.ImageView }
 
-func (k *kept) List(context.Context) ([]wire.ImageView, error) { return k.list, nil }
+func (k *kept) List(context.Context) ([]engineapi.ImageView, error) { return k.list, nil }
 
 func (k *kept) Load(_ context.Context, archive io.Reader, name string) ([]string, error) {
 	b, err := io.ReadAll(archive)
@@ -42,8 +42,9 @@ func (k *kept) Close() error { return nil }
 func TestImages(t *testing.T) {
 	f := newFixture(t, &resttest.Fake{})
 	f.images = func(string) ImageStore {
-		return &kept{list: []wire.ImageView{
-			{Name: "docker.io/library/shop:1", Digest: "sha256:0123", Size: 12_345_678, Created: f.now.Add(-50 * time.Hour), Users: []string{"shop.web.0", "shop.web.1"}},
+		return &kept{list: []engineapi.ImageView{
+			{Name: "docker.io/library/shop:1", Digest: "sha256:0123", Size: 12_345_678,
+				Created: f.now.Add(-50 * time.Hour), Users: []string{"shop.web.0", "shop.web.1"}},
 			{Name: "docker.io/library/redis:7", Digest: "sha256:4567", Size: 400_000, Created: f.now.Add(-time.Minute)},
 		}}
 	}
@@ -62,7 +63,8 @@ func TestImages(t *testing.T) {
 	} {
 		f.golden(name, f.run(args...), args...)
 	}
-	if r := f.runWith("archive", "image", "load", "-"); r.code != 0 || r.stdout != "image docker.io/library/shop:1 loaded\n" {
+	if r := f.runWith("archive", "image", "load", "-"); r.code != 0 ||
+		r.stdout != "image docker.io/library/shop:1 loaded\n" {
 		t.Errorf("from standard input: %+v", r)
 	}
 }

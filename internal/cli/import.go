@@ -58,11 +58,15 @@ Exit code 0: everything was converted; 2: descriptors were written, with losses;
 			return kinds, cobra.ShellCompDirectiveDefault
 		},
 	}
-	cmd.Flags().StringVarP(&f.output, "output", "o", "-", "directory for a file NAME.yaml for each application; - is standard output")
+	cmd.Flags().StringVarP(&f.output, "output", "o", "-",
+		"directory for a file NAME.yaml for each application; - is standard output")
 	cmd.Flags().StringVar(&f.name, "name", "", "name of the application (default: from the files or their folder)")
-	cmd.Flags().StringVarP(&f.namespace, "namespace", "n", "", "namespace of the applications (default: from the files)")
-	cmd.Flags().StringArrayVar(&f.envFiles, "env-file", nil, "file with the variables of a compose file, instead of .env beside it (repeatable)")
-	cmd.Flags().StringArrayVar(&f.profiles, "profile", nil, "profile of a compose file whose services are included, * for all (repeatable)")
+	cmd.Flags().StringVarP(&f.namespace, "namespace", "n", "",
+		"namespace of the applications (default: from the files)")
+	cmd.Flags().StringArrayVar(&f.envFiles, "env-file", nil,
+		"file with the variables of a compose file, instead of .env beside it (repeatable)")
+	cmd.Flags().StringArrayVar(&f.profiles, "profile", nil,
+		"profile of a compose file whose services are included, * for all (repeatable)")
 	cmd.Flags().StringVar(&f.memory, "memory-limit", "1Gi", "memory limit of instances where the files state none")
 	cmd.Flags().BoolVar(&f.strict, "strict", false, "write nothing if something would be lost")
 	cmd.Flags().BoolVar(&f.force, "force", false, "replace existing files")
@@ -87,14 +91,18 @@ func (a *app) importFiles(cmd *cobra.Command, kind importer.Kind, files []string
 		}
 		data, err := atomicfile.ReadBounded(file, importer.MaxSourceBytes)
 		if err != nil {
-			return &userError{what: "the variables cannot be read", why: err.Error(), next: "give --env-file the path of a file"}
+			return &userError{what: "the variables cannot be read", why: err.Error(),
+				next: "give --env-file the path of a file"}
 		}
 		vars, unset, err := importer.Variables(data, o.Variables)
 		if err != nil {
-			return &userError{what: "the variables cannot be read", why: file + ": " + err.Error(), next: "write one NAME=VALUE a line"}
+			return &userError{what: "the variables cannot be read", why: file + ": " + err.Error(),
+				next: "write one NAME=VALUE a line"}
 		}
 		for _, name := range unset {
-			a.notef("%s %s", importer.Said.String()+":", clean(file+": has nothing in place of ${"+name+"}, which nothing sets: the environment is not looked at, so write "+name+"=VALUE above it"))
+			a.notef("%s %s", importer.Said.String()+":",
+				clean(file+": has nothing in place of ${"+name+
+					"}, which nothing sets: the environment is not looked at, so write "+name+"=VALUE above it"))
 		}
 		o.Variables = vars
 	}
@@ -120,17 +128,22 @@ func (a *app) importFiles(cmd *cobra.Command, kind importer.Kind, files []string
 	}
 	switch {
 	case errors.Is(err, importer.ErrRefused):
-		return &userError{what: "nothing was imported", why: "see the errors above", next: "correct the files; verge schema describes what Verge can express"}
+		return &userError{what: "nothing was imported", why: "see the errors above",
+			next: "correct the files; verge schema describes what Verge can express"}
 	case err != nil:
 		return err
 	case f.strict && res.Lost:
-		return &userError{what: "nothing was imported", why: fmt.Sprintf("%s would be lost, and --strict is given", count(lost, "thing")), next: "correct the files, or leave out --strict"}
+		return &userError{what: "nothing was imported",
+			why:  fmt.Sprintf("%s would be lost, and --strict is given", count(lost, "thing")),
+			next: "correct the files, or leave out --strict"}
 	}
 	if err := a.writeImported(res.Apps, f); err != nil {
 		return err
 	}
 	if res.Lost {
-		return &incompleteError{userError{what: "imported with losses", why: fmt.Sprintf("%s not carried over, see above", wasOrWere(lost)), next: "check the descriptors, then: verge apply"}}
+		return &incompleteError{userError{what: "imported with losses",
+			why:  fmt.Sprintf("%s not carried over, see above", wasOrWere(lost)),
+			next: "check the descriptors, then: verge apply"}}
 	}
 	return nil
 }
@@ -169,7 +182,8 @@ func (a *app) importSources(files []string, kind importer.Kind) ([]importer.Sour
 }
 
 func cannotImport(err error) error {
-	return &userError{what: "nothing was imported", why: err.Error(), next: "give the paths of files or directories, or - for standard input"}
+	return &userError{what: "nothing was imported", why: err.Error(),
+		next: "give the paths of files or directories, or - for standard input"}
 }
 
 // filesAt are the files that a path stands for: itself, or those of a directory.
@@ -196,7 +210,8 @@ func filesAt(file string, kind importer.Kind) ([]string, error) {
 	}
 	var out []string
 	for _, e := range entries {
-		if ext := filepath.Ext(e.Name()); slices.Contains([]string{".yaml", ".yml", ".json"}, ext) && isFile(filepath.Join(file, e.Name())) {
+		if ext := filepath.Ext(e.Name()); slices.Contains([]string{".yaml", ".yml", ".json"}, ext) &&
+			isFile(filepath.Join(file, e.Name())) {
 			out = append(out, filepath.Join(file, e.Name()))
 		}
 	}

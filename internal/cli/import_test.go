@@ -38,9 +38,12 @@ func TestImport(t *testing.T) {
 	bent := write("bent.env", "A=1\nhunter2\nB hunter2\n")
 	tagged := write("tagged/compose.yaml", strings.Replace(composeFile, "1.29", "${TAG}", 1))
 	beside := write("beside/compose.yaml", strings.Replace(composeFile, "1.29", "${TAG}", 1)+
-		"    environment: {DB_PASSWORD: \"${DB_PASSWORD}\"}\n  tool: {image: busybox, profiles: [tools], mem_limit: 64m}\n")
+		"    environment: {DB_PASSWORD: \"${DB_PASSWORD}\"}\n"+
+		"  tool: {image: busybox, profiles: [tools], mem_limit: 64m}\n")
 	write("beside/.env", "TAG=1.30\nDB_PASSWORD=hunter2\n")
-	pod := write("k8s/pod.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\nspec:\n  hostNetwork: true\n  containers:\n  - {name: web, image: nginx}\n")
+	pod := write("k8s/pod.yaml",
+		"apiVersion: v1\nkind: Pod\nmetadata: {name: web}\nspec:\n  hostNetwork: true\n  containers:\n"+
+			"  - {name: web, image: nginx}\n")
 	claim := write("k8s/claim.yaml", "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: data}\n")
 	out := filepath.Join(f.dir, "out")
 	for _, c := range []struct {
@@ -48,7 +51,8 @@ func TestImport(t *testing.T) {
 		args []string
 	}{
 		{"import", []string{"import", shop}},
-		{"import-folder", []string{"import", "compose", filepath.Join(f.dir, "shop"), "--name", "other", "-n", "team-a", "--memory-limit", "2Gi"}},
+		{"import-folder", []string{"import", "compose", filepath.Join(f.dir, "shop"), "--name", "other", "-n", "team-a",
+			"--memory-limit", "2Gi"}},
 		{"import-lossy", []string{"import", lossy}},
 		{"import-strict", []string{"import", lossy, "--strict", "-o", out}},
 		{"import-bad", []string{"import", shop, bad, "-o", out}},
@@ -98,7 +102,8 @@ func TestImportReadsNothingOutside(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, text := range map[string]string{"../outside.txt": "outside", "inside.txt": "inside",
-		"compose.yaml": "services: {web: {image: a, volumes: ['./inside.txt:/a:ro', './link.txt:/b:ro', '../outside.txt:/c:ro']}}"} {
+		"compose.yaml": "services: {web: {image: a, volumes: ['./inside.txt:/a:ro', './link.txt:/b:ro', " +
+			"'../outside.txt:/c:ro']}}"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -107,7 +112,8 @@ func TestImportReadsNothingOutside(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := f.run("import", dir)
-	if r.code != exitIncomplete || !strings.Contains(r.stdout, "content: inside") || strings.Contains(r.stdout, "content: outside") {
+	if r.code != exitIncomplete || !strings.Contains(r.stdout, "content: inside") ||
+		strings.Contains(r.stdout, "content: outside") {
 		t.Errorf("%+v", r)
 	}
 }
@@ -181,16 +187,21 @@ func TestImportOfFilesThatNameOthers(t *testing.T) {
 	if err := os.Symlink("../elsewhere/other.yaml", filepath.Join(dir, "link.yaml")); err != nil {
 		t.Fatal(err)
 	}
-	if r := f.run("import", filepath.Join(dir, "compose.yaml")); r.code == 1 || !strings.Contains(r.stdout, "image: nginx:1.29") || !strings.Contains(r.stdout, "image: postgres:16") {
+	if r := f.run("import", filepath.Join(dir, "compose.yaml")); r.code == 1 ||
+		!strings.Contains(r.stdout, "image: nginx:1.29") || !strings.Contains(r.stdout, "image: postgres:16") {
 		t.Errorf("%+v", r)
 	}
 	// A folder of manifests that something else finishes is not taken as it lies there.
 	f.file("elsewhere/kustomization.yaml", "resources: [other.yaml]\n")
-	if r := f.run("import", filepath.Join(f.dir, "elsewhere")); r.code != 1 || !strings.Contains(r.stderr, "kubectl kustomize DIR/elsewhere | verge import -") || strings.Contains(r.stderr, "other.yaml:") {
+	if r := f.run("import", filepath.Join(f.dir, "elsewhere")); r.code != 1 ||
+		!strings.Contains(r.stderr, "kubectl kustomize DIR/elsewhere | verge import -") ||
+		strings.Contains(r.stderr, "other.yaml:") {
 		t.Errorf("%+v", r)
 	}
-	for _, r := range []result{f.run("import", filepath.Join(dir, "out.yaml")), f.runWith("include: [parts/web.yaml]\n", "import", "-")} {
-		if r.code != 1 || r.stdout != "" || !strings.Contains(r.stderr, "docker compose config") && !strings.Contains(r.stderr, "cannot be read below") {
+	for _, r := range []result{f.run("import", filepath.Join(dir, "out.yaml")),
+		f.runWith("include: [parts/web.yaml]\n", "import", "-")} {
+		if r.code != 1 || r.stdout != "" || !strings.Contains(r.stderr, "docker compose config") &&
+			!strings.Contains(r.stderr, "cannot be read below") {
 			t.Errorf("%+v", r)
 		}
 	}

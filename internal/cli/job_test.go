@@ -4,23 +4,31 @@ import (
 	"testing"
 	"time"
 
+	"github.com/verge-edge/verge/internal/apiv1"
 	"github.com/verge-edge/verge/internal/rest/resttest"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
 // batch is a fake with two jobs: one by a schedule, and one that has failed.
 func batch() *resttest.Fake {
-	nightly := &wire.JobView{Completions: 3, Completed: 3, Outcome: wire.JobComplete, Why: "3 of 3 completed", Run: 7, Schedule: "30 2 * * *", Zone: "Europe/Berlin",
+	nightly := &apiv1.JobView{Completions: 3, Completed: 3, Outcome: wire.JobComplete, Why: "3 of 3 completed", Run: 7,
+		Schedule: "30 2 * * *", Zone: "Europe/Berlin",
 		Next: noon.Add(3 * time.Hour), Missed: 2, Skipped: 1, Runs: []wire.ClusterRun{
-			{Cluster: "edge", JobRun: wire.JobRun{N: 7, Asked: "admin/ann: the data of today", Began: ago(5 * time.Minute), Ended: ago(4 * time.Minute), Outcome: wire.JobComplete, Why: "3 of 3 completed", Completed: 3}},
-			{Cluster: "edge", JobRun: wire.JobRun{N: 6, Scheduled: ago(9 * time.Hour), Began: ago(9 * time.Hour), Ended: ago(8 * time.Hour), Outcome: wire.JobFailed, Why: "2 of 3 completed, 1 failed", Completed: 2, Failed: 1}},
+			{Cluster: "edge", JobRun: wire.JobRun{N: 7, Asked: "admin/ann: the data of today",
+				Began: ago(5 * time.Minute), Ended: ago(4 * time.Minute), Outcome: wire.JobComplete,
+				Why: "3 of 3 completed", Completed: 3}},
+			{Cluster: "edge", JobRun: wire.JobRun{N: 6, Scheduled: ago(9 * time.Hour), Began: ago(9 * time.Hour),
+				Ended: ago(8 * time.Hour), Outcome: wire.JobFailed, Why: "2 of 3 completed, 1 failed", Completed: 2,
+				Failed: 1}},
 		}}
-	resize := &wire.JobView{Completions: 5, Completed: 4, Failed: 1, Outcome: wire.JobFailed, Why: "4 of 5 completed; index 2: exited with code 3"}
-	return &resttest.Fake{Apps: []wire.AppView{{Name: "shop", Revision: 2, Services: []wire.ServiceView{
+	resize := &apiv1.JobView{Completions: 5, Completed: 4, Failed: 1, Outcome: wire.JobFailed,
+		Why: "4 of 5 completed; index 2: exited with code 3"}
+	return &resttest.Fake{ApplicationData: resttest.ApplicationData{Apps: []apiv1.AppView{{Name: "shop", Revision: 2, Services: []apiv1.ServiceView{
 		{Name: "nightly", Wanted: 3, Placed: 3, Clusters: []string{"edge"}, Job: nightly},
-		{Name: "resize", Wanted: 5, Placed: 5, Clusters: []string{"edge", "fog"}, Job: resize, Message: "its job failed: " + resize.Why},
+		{Name: "resize", Wanted: 5, Placed: 5, Clusters: []string{"edge", "fog"}, Job: resize,
+			Message: "its job failed: " + resize.Why},
 		{Name: "web", Wanted: 1, Placed: 1, Running: 1, Ready: 1, Clusters: []string{"edge"}},
-	}}}}
+	}}}}}
 }
 
 func TestJobsAreShown(t *testing.T) {
@@ -59,14 +67,14 @@ func TestJobRun(t *testing.T) {
 		}
 		return nil
 	}
-	fake.JobAnswer = wire.JobResult{N: 4, Message: "it begins when run 7 has ended (concurrency: forbid)"}
+	fake.JobAnswer = apiv1.JobResult{N: 4, Message: "it begins when run 7 has ended (concurrency: forbid)"}
 	f := newFixture(t, fake)
 	args := []string{"job", "run", "shop/nightly", "--reason", "the data of today"}
 	f.golden("job-run", f.run(args...), args...)
-	if len(fake.Jobs) != 1 || fake.Jobs[0] != (wire.JobRequest{Action: wire.JobRunNow, Reason: "the data of today"}) {
+	if len(fake.Jobs) != 1 || fake.Jobs[0] != (apiv1.JobRequest{Action: apiv1.JobRunNow, Reason: "the data of today"}) {
 		t.Errorf("asked for %+v", fake.Jobs)
 	}
-	fake.JobAnswer = wire.JobResult{Revision: 3}
+	fake.JobAnswer = apiv1.JobResult{Revision: 3}
 	args = []string{"job", "suspend", "shop.nightly", "--reason", "the database moves"}
 	f.golden("job-suspend", f.run(args...), args...)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/client"
+	"github.com/verge-edge/verge/internal/apiv1"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -22,12 +23,12 @@ schedule. verge get jobs lists them, verge describe job/APPLICATION.SERVICE show
 last runs and the next one, and verge wait job/APPLICATION.SERVICE waits for the end.`,
 	}
 	cmd.AddCommand(a.jobRunCommand(),
-		a.jobActionCommand(wire.JobStop, "Stop the current run of a job", `Stop the current run of a job. Its instances are stopped by their stop rule, and no
+		a.jobActionCommand(apiv1.JobStop, "Stop the current run of a job", `Stop the current run of a job. Its instances are stopped by their stop rule, and no
 more of this run start. A schedule continues with its next time.`),
-		a.jobActionCommand(wire.JobSuspend, "Suspend a job", `Suspend a job: running instances continue, and no more start. Times of a schedule that
+		a.jobActionCommand(apiv1.JobSuspend, "Suspend a job", `Suspend a job: running instances continue, and no more start. Times of a schedule that
 pass meanwhile are skipped for good. This changes the descriptor (job.suspend); the
 next apply may change it again.`),
-		a.jobActionCommand(wire.JobResume, "Resume a suspended job", "Resume a suspended job."))
+		a.jobActionCommand(apiv1.JobResume, "Resume a suspended job", "Resume a suspended job."))
 	return cmd
 }
 
@@ -45,7 +46,8 @@ func jobRef(arg string) (app, service string, err error) {
 		app, service, err = rolloutRef(name)
 	}
 	if err != nil || service == "" {
-		return "", "", &userError{what: "not a job name", why: arg, next: "write " + jobArg + "; verge get jobs lists them"}
+		return "", "", &userError{what: "not a job name", why: arg,
+			next: "write " + jobArg + "; verge get jobs lists them"}
 	}
 	return app, service, nil
 }
@@ -64,7 +66,7 @@ func (a *app) jobActionCommand(action, short, long string) *cobra.Command {
 				return err
 			}
 			return a.withClient(func(c *client.Client) error {
-				r, err := c.Jobs.Do(cmd.Context(), app, service, wire.JobRequest{Action: action, Reason: reason})
+				r, err := c.Jobs.Do(cmd.Context(), app, service, apiv1.JobRequest{Action: action, Reason: reason})
 				if err != nil {
 					return err
 				}
@@ -123,7 +125,7 @@ ended yet, and continues.`,
 // runJob asks for a run, and waits for its end.
 func (a *app) runJob(ctx context.Context, c *client.Client, app, service, reason string, f waitFlags) error {
 	start := a.opts.Now()
-	r, err := c.Jobs.Do(ctx, app, service, wire.JobRequest{Action: wire.JobRunNow, Reason: reason})
+	r, err := c.Jobs.Do(ctx, app, service, apiv1.JobRequest{Action: apiv1.JobRunNow, Reason: reason})
 	if err != nil {
 		return err
 	}
@@ -131,7 +133,7 @@ func (a *app) runJob(ctx context.Context, c *client.Client, app, service, reason
 		return err
 	}
 	how, said := "", ""
-	var v wire.ServiceView
+	var v apiv1.ServiceView
 	err = a.poll(ctx, f.timeout, func() (bool, error) {
 		if v, err = findService(ctx, c, r.Name); err != nil {
 			return false, err
@@ -152,13 +154,15 @@ func (a *app) runJob(ctx context.Context, c *client.Client, app, service, reason
 	switch {
 	case errors.Is(err, errTimeout), errors.Is(err, context.Canceled):
 		return &incompleteError{userError{
-			what: "job/" + r.Name + " has not ended", why: how + ", after " + api.Duration(a.opts.Now().Sub(start).Round(time.Second)).String(),
+			what: "job/" + r.Name + " has not ended", why: how + ", after " +
+				api.Duration(a.opts.Now().Sub(start).Round(time.Second)).String(),
 			next: "it continues without this command; wait with: verge wait job/" + r.Name,
 		}}
 	case err != nil:
 		return err
 	case v.Job.Outcome != wire.JobComplete:
-		return &userError{what: "job/" + r.Name + " is " + v.Job.Outcome, why: v.Job.Why, next: "verge logs " + r.Name + "; verge describe job/" + r.Name}
+		return &userError{what: "job/" + r.Name + " is " + v.Job.Outcome, why: v.Job.Why,
+			next: "verge logs " + r.Name + "; verge describe job/" + r.Name}
 	}
 	return a.printf("job/%s: %s after %s", r.Name, v.Job.Why, took(a.opts.Now().Sub(start)))
 }

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/verge-edge/verge/internal/apiv1"
 	"github.com/verge-edge/verge/internal/rest/resttest"
-	"github.com/verge-edge/verge/internal/wire"
 )
 
 func TestTakingNodesOut(t *testing.T) {
@@ -34,18 +34,19 @@ func TestTakingNodesOut(t *testing.T) {
 }
 
 func TestCA(t *testing.T) {
-	old := wire.CAAuthority{ID: "0123456789abcdef", Made: ago(4000 * 24 * time.Hour), Expires: noon.Add(-24 * time.Hour)}
-	next := wire.CAAuthority{ID: "fedcba9876543210", Made: ago(time.Hour), Expires: noon.Add(3650 * 24 * time.Hour)}
+	old := apiv1.CAAuthority{ID: "0123456789abcdef", Made: ago(4000 * 24 * time.Hour),
+		Expires: noon.Add(-24 * time.Hour)}
+	next := apiv1.CAAuthority{ID: "fedcba9876543210", Made: ago(time.Hour), Expires: noon.Add(3650 * 24 * time.Hour)}
 	soon := noon.Add(100 * 24 * time.Hour)
-	fake := &resttest.Fake{CAState: wire.CAView{
-		Authorities: []wire.CAAuthority{old, next}, Rotating: true, Server: soon,
-		Members: []wire.CAMember{
+	fake := &resttest.Fake{NodeData: resttest.NodeData{CAState: apiv1.CAView{
+		Authorities: []apiv1.CAAuthority{old, next}, Rotating: true, Server: soon,
+		Members: []apiv1.CAMember{
 			{Name: "cluster/cloud", Expires: soon, Current: true},
 			{Name: "cluster/edge", Expires: soon, Current: true, Behind: 2, Away: true},
 			{Name: "cluster/fog"},
 		},
 		Behind: []string{"cluster/edge: 2 of its workers (it is away)", "cluster/fog"},
-	}}
+	}}}
 	f := newFixture(t, fake)
 	for _, step := range []struct {
 		name string
@@ -62,9 +63,9 @@ func TestCA(t *testing.T) {
 	fake.CAState.Behind = nil
 	fake.CAState.Members = fake.CAState.Members[:1]
 	f.golden("ca-status-all-follow", f.run("ca", "status"), "ca", "status")
-	fake.CAState.Rotating, fake.CAState.Authorities = false, []wire.CAAuthority{next}
+	fake.CAState.Rotating, fake.CAState.Authorities = false, []apiv1.CAAuthority{next}
 	f.golden("ca-rotate-finish", f.run("ca", "rotate", "--finish", "--force"), "ca", "rotate", "--finish", "--force")
-	want := []wire.CARotateRequest{{Step: "start"}, {Step: "finish", Force: true}}
+	want := []apiv1.CARotateRequest{{Step: "start"}, {Step: "finish", Force: true}}
 	if !slices.Equal(fake.Rotations, want) {
 		t.Errorf("asked for %+v, want %+v", fake.Rotations, want)
 	}

@@ -12,7 +12,7 @@ import (
 
 // localFlag adds --local to a command that changes something.
 func (a *app) localFlag(cmd *cobra.Command) {
-	cmd.Flags().BoolVar(&a.local, "local", false, "at a cluster whose root is connected: change this site alone")
+	cmd.Flags().BoolVar(&a.local, "local", false, "at a cluster whose root is connected: change this site only")
 }
 
 func (a *app) localCommand() *cobra.Command {
@@ -23,8 +23,8 @@ func (a *app) localCommand() *cobra.Command {
 		Long: `Show changes made at sites without the root, and conflicts.
 
 With a context of a cluster, apply, scale and delete change what runs at that site
-while the root is away. Such a change is in force until the root says something new
-about the same service. Then the root's is in force, and the change becomes a
+while the root is away. Such a change applies until the root says something new
+about the same service. Then the root's applies, and the change becomes a
 conflict, which is kept until somebody acknowledges it.`,
 		Example: "  verge local\n  verge local drop shop.web\n  verge local ack 7",
 		Args:    cobra.ArbitraryArgs,
@@ -89,7 +89,8 @@ func (a *app) listLocal(ctx context.Context, mode string) error {
 func (a *app) localTable(list []wire.LocalChange) error {
 	rows := make([][]cell, len(list))
 	for i, l := range list {
-		rows[i] = []cell{text(l.Key()), text(l.Cluster), text(l.Change), text(l.By), text(a.since(l.At)), text(revision(l.Base))}
+		rows[i] = []cell{text(l.Key()), text(l.Cluster), text(l.Change), text(l.By), text(a.since(l.At)),
+			text(revision(l.Base))}
 	}
 	return a.table([]string{"SERVICE", "CLUSTER", "LOCAL CHANGE", "BY", "AGE", "ON REVISION"}, rows)
 }
@@ -97,9 +98,11 @@ func (a *app) localTable(list []wire.LocalChange) error {
 func (a *app) conflictTable(list []wire.Conflict) error {
 	rows := make([][]cell, len(list))
 	for i, x := range list {
-		rows[i] = []cell{{x.ID, yellow}, text(x.Key()), text(x.Cluster), text(x.Change), text(x.By), text(a.since(x.At)), text(x.Root), text(a.since(x.Found))}
+		rows[i] = []cell{{x.ID, yellow}, text(x.Key()), text(x.Cluster), text(x.Change), text(x.By),
+			text(a.since(x.At)), text(x.Root), text(a.since(x.Found))}
 	}
-	return a.table([]string{"CONFLICT", "SERVICE", "CLUSTER", "LOCAL CHANGE", "BY", "AGE", "OVERRIDDEN BY THE ROOT'S", "FOUND"}, rows)
+	return a.table([]string{"CONFLICT", "SERVICE", "CLUSTER", "LOCAL CHANGE", "BY", "AGE", "OVERRIDDEN BY THE ROOT'S",
+		"FOUND"}, rows)
 }
 
 // localSections show what was changed at sites about what is described.
@@ -113,7 +116,8 @@ func (a *app) localSections(changes []wire.LocalChange, conflicts []wire.Conflic
 		}
 	}
 	if len(conflicts) > 0 {
-		if err := a.section("Conflicts: local changes that the root overrode (verge local ack ID, at their cluster)"); err != nil {
+		if err := a.section("Conflicts: local changes that the root overrode (verge local ack ID, at " +
+			"their cluster)"); err != nil {
 			return err
 		}
 		return a.conflictTable(conflicts)
@@ -135,7 +139,7 @@ func revision(n uint64) string {
 func (a *app) dropCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "drop APPLICATION[.SERVICE]",
-		Short: "Drop local changes: what the root says is in force again, and what it does not know ends",
+		Short: "Drop local changes: the root's version applies again, and services that it does not know end",
 		Args:  oneArg("APPLICATION or APPLICATION.SERVICE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			name := strings.TrimPrefix(strings.TrimPrefix(args[0], kindApplication+"/"), kindService+"/")

@@ -12,7 +12,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/verge-edge/verge/client"
+	"github.com/verge-edge/verge/internal/cli/logmerge"
 	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 const (
@@ -31,6 +33,12 @@ type logFlags struct {
 	since                    time.Duration
 }
 
+// options are those of the logs that are merged.
+func (f logFlags) options(a *app, page int) logmerge.Options {
+	return logmerge.Options{Since: f.since, Tail: f.tail, Previous: f.previous, Follow: f.follow, Page: page,
+		Note: a.noteText}
+}
+
 func (a *app) logsCommand() *cobra.Command {
 	var f logFlags
 	cmd := &cobra.Command{
@@ -42,8 +50,9 @@ which keep it for a day. Older output may be gone.
 
 For a service or application it prints the logs of all instances in order of time,
 each line with its instance. With -f it follows all of them, new ones included.`,
-		Example: "  verge logs guestbook.front.0 -f --tail 20\n  verge logs application/guestbook -f --tail 0\n  verge logs service/guestbook.front --tail 5",
-		Args:    oneOrTwoArgs("INSTANCE, service/NAME or application/NAME"),
+		Example: "  verge logs guestbook.front.0 -f --tail 20\n  verge logs application/guestbook -f --tail 0\n" +
+			"  verge logs service/guestbook.front --tail 5",
+		Args: oneOrTwoArgs("INSTANCE, service/NAME or application/NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			kind, name := kindInstance, args[0]
 			if len(args) > 1 || strings.Contains(name, "/") {
@@ -68,13 +77,14 @@ each line with its instance. With -f it follows all of them, new ones included.`
 					return a.logsOf(ctx, c, kind, name, f)
 				case kindInstance:
 				default:
-					return &userError{what: "not possible for this kind", why: strings.Join(args, " "), next: "it works for instance, service and application"}
+					return &userError{what: "not possible for this kind", why: strings.Join(args, " "),
+						next: "it works for instance, service and application"}
 				}
 				i, err := findInstance(ctx, c, name)
 				if err != nil {
 					return err
 				}
-				st, err := a.openLog(ctx, c, i.ID, f, logPage)
+				st, err := logmerge.Open(ctx, c, i.ID, f.options(a, logPage))
 				if ctx.Err() != nil {
 					return nil //nolint:nilerr // the user has seen enough
 				}
@@ -82,9 +92,9 @@ each line with its instance. With -f it follows all of them, new ones included.`
 					return err
 				}
 				if f.prefix {
-					st.prefix = i.ID + " | "
+					st.Prefix = i.ID + " | "
 				}
-				failed, err := a.mergeLogs(ctx, []*logStream{st}, f.timestamps)
+				failed, err := logmerge.Write(ctx, a.out, []*logmerge.Stream{st}, f.timestamps, a.noteText)
 				if err == nil && !f.follow {
 					err = missingLogs(failed, 1, i.App)
 				}
@@ -104,9 +114,12 @@ each line with its instance. With -f it follows all of them, new ones included.`
 	cmd.Flags().BoolVarP(&f.follow, "follow", "f", false, "follow the log until the instance is gone")
 	cmd.Flags().IntVar(&f.tail, "tail", -1, "begin with this many last lines; -1: all that is kept")
 	cmd.Flags().DurationVar(&f.since, "since", 0, "only lines of about this long, for example 10m")
-	cmd.Flags().BoolVar(&f.timestamps, "timestamps", false, "start each line with the time the worker read it, to within 10 ms")
-	cmd.Flags().BoolVarP(&f.previous, "previous", "p", false, "the log of the run before the present one, or of the last run if none runs")
-	cmd.Flags().BoolVar(&f.prefix, "prefix", false, "start each line with its instance (default: for several instances)")
+	cmd.Flags().BoolVar(&f.timestamps, "timestamps", false,
+		"start each line with the time the worker read it, to within 10 ms")
+	cmd.Flags().BoolVarP(&f.previous, "previous", "p", false,
+		"the log of the run before the present one, or of the last run if none runs")
+	cmd.Flags().BoolVar(&f.prefix, "prefix", false,
+		"start each line with its instance (default: for several instances)")
 	cmd.Flags().BoolVar(&f.noPrefix, "no-prefix", false, "leave the instance out of lines")
 	return cmd
 }
@@ -128,7 +141,7 @@ type logReader struct {
 }
 
 // stamped is the data of a chunk, with times before its lines if they are wanted.
-func (r *logReader) stamped(chunk wire.LogChunk, timestamps bool) []byte {
+func (r *logReader) stamped(chunk rpc.LogChunk, timestamps bool) []byte {
 	if !timestamps {
 		return chunk.Data
 	}
@@ -138,7 +151,7 @@ func (r *logReader) stamped(chunk wire.LogChunk, timestamps bool) []byte {
 		if r.within {
 			out = append(out, line...)
 		} else {
-			out = append(out, logLine{timeOf(chunk.Times, offset), line}.stamped()...)
+			out = append(out, logmerge.Line{At: logmerge.TimeOf(chunk.Times, offset), Text: line}.Stamped()...)
 		}
 		r.within = !bytes.HasSuffix(line, []byte("\n"))
 		offset += int64(len(line))
@@ -162,7 +175,7 @@ func (r *logReader) read(ctx context.Context, f logFlags) error {
 		case err != nil && r.last && notFound(err):
 			r.a.notef("%s is gone", clean(r.id))
 			return nil
-		case passing(err) || notPlaced(err) || notFound(err):
+		case passing(err) || logmerge.NotPlaced(err) || notFound(err):
 			r.lost(ctx, err)
 			continue
 		case err != nil:
@@ -197,13 +210,14 @@ func (r *logReader) read(ctx context.Context, f logFlags) error {
 
 // chunk reads from an offset; the first time with skip it reads nothing, and tells
 // where the log ends.
-func (r *logReader) chunk(ctx context.Context, offset int64, wait time.Duration) (wire.LogChunk, error) {
+func (r *logReader) chunk(ctx context.Context, offset int64, wait time.Duration) (rpc.LogChunk, error) {
 	if r.skip {
 		end, err := logEnd(ctx, r.c, r.id)
 		r.skip = err != nil
-		return wire.LogChunk{Next: end}, err
+		return rpc.LogChunk{Next: end}, err
 	}
-	chunk, err := r.c.Instances.Logs(ctx, r.id, wire.LogAsk{Offset: offset, Max: logPage, Wait: wait, Since: r.since, Times: r.times})
+	chunk, err := r.c.Instances.Logs(ctx, r.id,
+		rpc.LogAsk{Offset: offset, Max: logPage, Wait: wait, Since: r.since, Times: r.times})
 	if err == nil {
 		r.since = 0
 	}
@@ -219,17 +233,11 @@ func (r *logReader) lost(ctx context.Context, err error) {
 	_ = r.a.opts.Sleep(ctx, logPause) // the loop looks at ctx
 }
 
-// notPlaced says that an instance is on no worker yet.
-func notPlaced(err error) bool {
-	var p *wire.Problem
-	return errors.As(err, &p) && p.Code == "not-placed"
-}
-
 // logEnd is the offset of the end of a log.
 func logEnd(ctx context.Context, c *client.Client, id string) (int64, error) {
 	offset := int64(-1)
 	for {
-		chunk, err := c.Instances.Logs(ctx, id, wire.LogAsk{Offset: offset, Max: logPage})
+		chunk, err := c.Instances.Logs(ctx, id, rpc.LogAsk{Offset: offset, Max: logPage})
 		if err != nil {
 			return 0, err
 		}

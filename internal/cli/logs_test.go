@@ -32,7 +32,8 @@ func TestLogsOfSeveral(t *testing.T) {
 		f.golden(name, f.run(args...), args...)
 	}
 	fake.Change(func(f *resttest.Fake) { delete(f.LogText, "guestbook.front.1") })
-	f.golden("logs-some-fail", f.run("logs", "application/guestbook", "--tail", "1"), "logs", "application/guestbook", "--tail", "1")
+	f.golden("logs-some-fail", f.run("logs", "application/guestbook", "--tail", "1"), "logs", "application/guestbook",
+		"--tail", "1")
 }
 
 // All at once, also what comes later, until the application is gone; an instance
@@ -97,7 +98,8 @@ func TestLogsFollowOverAnAbsence(t *testing.T) {
 	fake.Change(func(f *resttest.Fake) {
 		f.Hook = func(_ *resttest.Fake, op string) error {
 			if op == "logs" {
-				return wire.Problemf(503, "cluster-away", "", "the log cannot be read now", "cluster edge does not answer")
+				return wire.Problemf(503, "cluster-away", "", "the log cannot be read now",
+					"cluster edge does not answer")
 			}
 			return nil
 		}

@@ -12,14 +12,14 @@ import (
 	"sync"
 
 	"github.com/verge-edge/verge/client"
+	"github.com/verge-edge/verge/internal/apiv1"
+	"github.com/verge-edge/verge/internal/cli/logmerge"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
 const (
 	// maxFollowed is how many logs are followed at once: each holds a request open.
 	maxFollowed = 50
-	// maxLogLine is how much of a line is held back until its end comes.
-	maxLogLine = 64 << 10
 	// minLogPage is the least that is asked for at a time of a log, in bytes.
 	minLogPage = 16 << 10
 )
@@ -28,7 +28,8 @@ const (
 func (a *app) logsOf(ctx context.Context, c *client.Client, kind, name string, f logFlags) error {
 	app, service, dotted := strings.Cut(name, ".")
 	if dotted != (kind == kindService) {
-		return &userError{what: "not a name of this kind", why: kind + "/" + name, next: "write application/APPLICATION or service/APPLICATION.SERVICE"}
+		return &userError{what: "not a name of this kind", why: kind + "/" + name,
+			next: "write application/APPLICATION or service/APPLICATION.SERVICE"}
 	}
 	if _, err := c.Applications.Get(ctx, app); err != nil {
 		return err
@@ -37,7 +38,8 @@ func (a *app) logsOf(ctx context.Context, c *client.Client, kind, name string, f
 	if err != nil {
 		return err
 	}
-	m := &manyLogs{a: a, c: c, f: f, out: &shared{to: a.out}, app: app, service: service, known: map[string]bool{}, open: map[string]context.CancelFunc{}}
+	m := &manyLogs{a: a, c: c, f: f, out: &shared{to: a.out}, app: app, service: service, known: map[string]bool{},
+		open: map[string]context.CancelFunc{}}
 	for _, i := range list {
 		m.width = max(m.width, len(i.ID))
 	}
@@ -48,10 +50,10 @@ func (a *app) logsOf(ctx context.Context, c *client.Client, kind, name string, f
 		a.notef("no instances")
 	}
 	failed := 0
-	var streams []*logStream
+	var streams []*logmerge.Stream
 	page := max(minLogPage, logPage/max(1, len(list)))
 	for _, i := range list {
-		st, err := a.openLog(ctx, c, i.ID, f, page)
+		st, err := logmerge.Open(ctx, c, i.ID, f.options(a, page))
 		if ctx.Err() != nil {
 			return nil //nolint:nilerr // the user has seen enough
 		}
@@ -61,11 +63,11 @@ func (a *app) logsOf(ctx context.Context, c *client.Client, kind, name string, f
 			continue
 		}
 		if !f.noPrefix {
-			st.prefix = fmt.Sprintf("%-*s | ", m.width, i.ID)
+			st.Prefix = fmt.Sprintf("%-*s | ", m.width, i.ID)
 		}
 		streams = append(streams, st)
 	}
-	broken, err := a.mergeLogs(ctx, streams, f.timestamps)
+	broken, err := logmerge.Write(ctx, a.out, streams, f.timestamps, a.noteText)
 	if err != nil {
 		return err
 	}
@@ -78,7 +80,8 @@ func missingLogs(failed, all int, app string) error {
 	if failed == 0 {
 		return nil
 	}
-	return &userError{what: "not all logs could be read", why: fmt.Sprintf("%d of %d are missing", failed, all), next: "verge get instances --app " + app}
+	return &userError{what: "not all logs could be read", why: fmt.Sprintf("%d of %d are missing", failed, all),
+		next: "verge get instances --app " + app}
 }
 
 // manyLogs prints the logs of several instances.
@@ -117,13 +120,13 @@ func (m *manyLogs) follow(ctx context.Context) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	live := false
-	err := m.a.watch(ctx, m.c.WatchOn, "instances", func(e wire.WatchEvent) error {
+	err := m.a.watch(ctx, m.c.WatchOn, "instances", func(e apiv1.WatchEvent) error {
 		switch e.Type {
-		case wire.WatchBegin:
+		case apiv1.WatchBegin:
 			if live = !e.Full; e.Full {
 				clear(m.known)
 			}
-		case wire.WatchPut:
+		case apiv1.WatchPut:
 			var i wire.Instance
 			if err := json.Unmarshal(e.Object, &i); err != nil {
 				return fmt.Errorf("read the server's list of %s: %w", e.Key, err)
@@ -133,9 +136,9 @@ func (m *manyLogs) follow(ctx context.Context) error {
 				m.begin(ctx, i.ID, stop)
 			}
 			return nil
-		case wire.WatchSynced:
+		case apiv1.WatchSynced:
 			live = true
-		case wire.WatchGone:
+		case apiv1.WatchGone:
 			delete(m.known, e.Key)
 		}
 		if !live {
@@ -164,7 +167,8 @@ func (m *manyLogs) begin(ctx context.Context, id string, fail context.CancelCaus
 	if len(m.open) >= maxFollowed {
 		if !m.told {
 			m.told = true
-			m.a.notef("only %d instances can be followed at once; the others of %s are left out", maxFollowed, clean(m.app))
+			m.a.notef("only %d instances can be followed at once; the others of %s are left out", maxFollowed,
+				clean(m.app))
 		}
 		return
 	}
@@ -220,7 +224,7 @@ func (w *prefixed) Write(p []byte) (int, error) {
 	all := slices.Concat(w.rest, p)
 	for {
 		n := bytes.IndexByte(all, '\n')
-		if n < 0 && len(all) < maxLogLine {
+		if n < 0 && len(all) < logmerge.MaxLine {
 			break
 		}
 		line := all

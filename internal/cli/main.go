@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/verge-edge/verge/internal/cli/daemonflags"
-	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/engineapi"
 )
 
 // Exit codes.
@@ -160,16 +160,23 @@ func (a *app) rootCommand() *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usageError(cmd, "%v", err)
 	})
-	root.PersistentFlags().StringVar(&a.context, "context", "", "name or file of the context to use (environment: VERGE_CONTEXT)")
+	root.PersistentFlags().StringVar(&a.context, "context", "",
+		"name or file of the context to use (environment: VERGE_CONTEXT)")
 	root.AddGroup(&cobra.Group{ID: "client", Title: "Client commands:"}, &cobra.Group{ID: "daemon", Title: "Daemons:"})
 	for _, c := range []*cobra.Command{
-		a.applyCommand(), a.planCommand(), a.diffCommand(), a.rolloutCommand(), a.validateCommand(), a.importCommand(), a.schemaCommand(), a.getCommand(), a.describeCommand(), a.deleteCommand(),
-		a.scaleCommand(), a.restartCommand(), a.jobCommand(), a.cordonCommand(), a.uncordonCommand(), a.removeCommand(), a.revokeCommand(), a.caCommand(),
+		a.applyCommand(), a.planCommand(), a.diffCommand(), a.rolloutCommand(), a.validateCommand(), a.importCommand(),
+		a.schemaCommand(), a.getCommand(), a.describeCommand(), a.deleteCommand(),
+		a.scaleCommand(), a.restartCommand(), a.jobCommand(), a.cordonCommand(), a.uncordonCommand(), a.removeCommand(),
+		a.revokeCommand(), a.caCommand(),
 		a.drainCommand(), a.upgradeCommand(),
-		a.logsCommand(), a.statusCommand(), a.eventsCommand(), a.explainCommand(), a.tokenCommand(), a.contextCommand(), a.versionCommand(), a.configCommand(), a.doctorCommand(),
-		a.namespaceCommand(), a.secretCommand(), a.hookCommand(), a.objectCommand(), a.fnCommand(), a.userCommand(), a.volumeCommand(), a.routeCommand(), a.netcheckCommand(), a.whoamiCommand(), a.auditCommand(),
+		a.logsCommand(), a.statusCommand(), a.eventsCommand(), a.explainCommand(), a.tokenCommand(), a.contextCommand(),
+		a.versionCommand(), a.configCommand(), a.doctorCommand(),
+		a.namespaceCommand(), a.secretCommand(), a.hookCommand(), a.objectCommand(), a.fnCommand(), a.userCommand(),
+		a.volumeCommand(), a.routeCommand(), a.netcheckCommand(), a.whoamiCommand(), a.auditCommand(),
 		a.localCommand(), a.backupCommand(), a.restoreCommand(), a.recoveryCommand(), a.recordsCommand(),
-		a.execCommand(), a.portForwardCommand(), a.cpCommand(), a.supportBundleCommand(), a.topCommand(), a.waitCommand(), a.imageCommand(), a.labCommand(), a.simCommand(), a.autoscaleCommand(), a.profileCommand(), a.pluginCommand(),
+		a.execCommand(), a.portForwardCommand(), a.cpCommand(), a.supportBundleCommand(), a.topCommand(),
+		a.waitCommand(), a.imageCommand(), a.labCommand(), a.simCommand(), a.autoscaleCommand(), a.profileCommand(),
+		a.pluginCommand(),
 	} {
 		c.GroupID, c.SuggestFor = "client", otherNames[c.Name()]
 		root.AddCommand(c)
@@ -184,7 +191,8 @@ func (a *app) rootCommand() *cobra.Command {
 
 // otherNames are what kubectl, docker, nomad and systemctl call a command.
 var otherNames = map[string][]string{
-	"apply": {"create", "run", "deploy", "up", "patch", "edit"}, "delete": {"rm", "down", "kill"}, "get": {"ps", "ls", "list"},
+	"apply": {"create", "run", "deploy", "up", "patch", "edit"}, "delete": {"rm", "down", "kill"},
+	"get":      {"ps", "ls", "list"},
 	"describe": {"inspect", "show"}, "top": {"stats"}, "status": {"info", "cluster-info"}, "exec": {"attach", "ssh"},
 	"context": {"login"}, "restart": {"start"}, "rollout": {"rollback", "undo", "history"}, "import": {"convert"},
 }
@@ -268,6 +276,9 @@ func (a *app) notef(format string, args ...any) {
 	_, _ = fmt.Fprintf(a.err, format+"\n", args...)
 }
 
+// noteText writes a text of others to standard error.
+func (a *app) noteText(text string) { a.notef("%s", clean(text)) }
+
 // printf writes a line to standard output.
 func (a *app) printf(format string, args ...any) error {
 	if _, err := fmt.Fprintf(a.out, format+"\n", args...); err != nil {
@@ -294,7 +305,7 @@ func (a *app) version(ctx context.Context, mode string) error {
 		Server string `json:"server,omitempty"`
 		// Handover is for an engine that is to hand over to this program.
 		Handover int `json:"handover"`
-	}{Client: a.opts.Version, Handover: wire.Handover}
+	}{Client: a.opts.Version, Handover: engineapi.Handover}
 	c, err := a.client()
 	if err == nil {
 		defer c.Close()

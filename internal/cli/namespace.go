@@ -14,19 +14,25 @@ import (
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/client"
+	"github.com/verge-edge/verge/internal/apiv1"
 	"github.com/verge-edge/verge/internal/policy/quota"
+	"github.com/verge-edge/verge/internal/policy/standing"
+	"github.com/verge-edge/verge/internal/policy/standing/publish"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
 const (
-	quotaHelp = "limits of what its applications ask for together: cpu, memory, disk, vgpus, vtpus, bandwidth-in, bandwidth-out, instances, applications, device.TYPE (device.camera=2), and objects at the root"
+	quotaHelp = "limits of what its applications ask for together: cpu, memory, disk, vgpus, vtpus, bandwidth-in, " +
+		"bandwidth-out, instances, applications, device.TYPE (device.camera=2), and objects at the root"
 
-	standingHelp = "what it may claim: weight=N of its share, max-priority=N against other namespaces, allow=RIGHTS of its instances, hosts=NAMES and ports=PORTS that it may publish"
+	standingHelp = "what it may claim: weight=N of its share, max-priority=N against other namespaces, allow=RIGHTS " +
+		"of its instances, hosts=NAMES and ports=PORTS that it may publish"
 )
 
 func (a *app) namespaceCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "namespace", Aliases: []string{"ns"}, Short: "Create, limit and remove namespaces", Args: cobra.ArbitraryArgs, RunE: group,
+		Use: "namespace", Aliases: []string{"ns"}, Short: "Create, limit and remove namespaces",
+		Args: cobra.ArbitraryArgs, RunE: group,
 		Long: `Create, limit and remove namespaces.
 
 Applications and secrets belong to a namespace, people have roles in it (verge user),
@@ -47,7 +53,8 @@ descriptor names its namespace; an application cannot change it.`,
 				return usageError(cmd, "--standing: %v", err)
 			}
 			return a.withClient(func(c *client.Client) error {
-				v, err := c.Namespaces.Create(cmd.Context(), wire.NamespaceRequest{Name: args[0], Quota: q, Standing: st})
+				v, err := c.Namespaces.Create(cmd.Context(),
+					apiv1.NamespaceRequest{Name: args[0], Quota: q, Standing: st})
 				if err != nil {
 					return err
 				}
@@ -105,7 +112,10 @@ none nothing. A named host is reserved for the namespace. The default is any, wh
 excludes localhost: hosts=any+localhost has both. Published hosts stay published.
 
 ports=PORTS: likewise for the tcp and udp ports of the gateways: 5432/tcp+6000-6099.`,
-		Example: "  verge namespace standing shop\n  verge namespace standing shop weight=3,max-priority=100\n  verge namespace standing shop allow=writable-root+NET_RAW\n  verge namespace standing infra allow=writable-root+host-root\n  verge namespace standing shop hosts=shop.example+*.shop.example",
+		Example: "  verge namespace standing shop\n  verge namespace standing shop weight=3,max-priority=100\n" +
+			"  verge namespace standing shop allow=writable-root+NET_RAW\n" +
+			"  verge namespace standing infra allow=writable-root+host-root\n" +
+			"  verge namespace standing shop hosts=shop.example+*.shop.example",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withClient(func(c *client.Client) error {
 				if len(args) == 1 {
@@ -139,7 +149,8 @@ ports=PORTS: likewise for the tcp and udp ports of the gateways: 5432/tcp+6000-6
 	}
 	outputFlag(ls, &mode, "table", "wide", "json", "yaml", "name")
 	rm := &cobra.Command{
-		Use: "rm NAME", Aliases: []string{"delete"}, Short: "Remove an empty namespace and its roles", Args: oneArg("NAME"),
+		Use: "rm NAME", Aliases: []string{"delete"}, Short: "Remove an empty namespace and its roles",
+		Args: oneArg("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withClient(func(c *client.Client) error {
 				if err := c.Namespaces.Remove(cmd.Context(), args[0]); err != nil {
@@ -165,7 +176,8 @@ func (a *app) withClient(f func(c *client.Client) error) error {
 
 // parseQuota reads "cpu=4,memory=8Gi"; "" and "none" are no bounds.
 func parseQuota(text string) (q wire.Quota, err error) {
-	err = parsePairs(text, "cpu=4,memory=8Gi,disk=20Gi,instances=50,applications=10", func(name, value string) error { return setBound(&q, name, value) })
+	err = parsePairs(text, "cpu=4,memory=8Gi,disk=20Gi,instances=50,applications=10",
+		func(name, value string) error { return setBound(&q, name, value) })
 	return q, err
 }
 
@@ -178,15 +190,15 @@ func parseStanding(text string) (s wire.Standing, err error) {
 		case "max-priority":
 			return setCount(&s.MaxPriority, value, api.MaxPriority)
 		case "allow":
-			if s.Allow, err = wire.ParseAllow(value); err == nil && s.Allow == "" {
+			if s.Allow, err = standing.ParseAllow(value); err == nil && s.Allow == "" {
 				err = errors.New("it is empty: write none, or leave it out")
 			}
 			return err
 		case "hosts":
-			s.Hosts, err = wire.ParseHosts(value)
+			s.Hosts, err = publish.ParseHosts(value)
 			return err
 		case "ports":
-			s.Ports, err = wire.ParsePorts(value)
+			s.Ports, err = publish.ParsePorts(value)
 			return err
 		}
 		return fmt.Errorf("unknown claim: it is one of weight, max-priority, allow, hosts, ports")
@@ -194,7 +206,7 @@ func parseStanding(text string) (s wire.Standing, err error) {
 	return s, err
 }
 
-// parsePairs reads a list such as the example; "" and "none" are none.
+// parsePairs parses a list such as the example; "" and "none" are empty.
 func parsePairs(text, example string, set func(name, value string) error) error {
 	if text == "" || text == "none" {
 		return nil
@@ -273,7 +285,8 @@ func setBound(q *wire.Quota, name, value string) (err error) {
 	case "applications":
 		err = setCount(&q.Applications, value, wire.MaxQuotaCount)
 	default:
-		return fmt.Errorf("unknown limit: it is one of cpu, memory, disk, vgpus, vtpus, bandwidth-in, bandwidth-out, objects, instances, applications, device.TYPE")
+		return fmt.Errorf("unknown limit: it is one of cpu, memory, disk, vgpus, vtpus, bandwidth-in, bandwidth-out, " +
+			"objects, instances, applications, device.TYPE")
 	}
 	if err == nil && zero {
 		return fmt.Errorf("0 means no limit: leave it out")
@@ -309,7 +322,7 @@ func quotaText(q wire.Quota) string {
 }
 
 // devicesText writes the devices that a namespace asks for, with what it may.
-func devicesText(v wire.NamespaceView) cell {
+func devicesText(v apiv1.NamespaceView) cell {
 	kinds := map[string]bool{}
 	for _, q := range []wire.Quota{v.Used, v.Quota} {
 		for kind := range q.Devices {
@@ -349,20 +362,27 @@ func usedOf[T ~int | ~int64](used, bound T, text func(T) string) cell {
 
 func plainCount(n int) string { return strconv.Itoa(n) }
 
-func (a *app) namespaces() listing[wire.NamespaceView] {
-	type view = wire.NamespaceView
+func (a *app) namespaces() listing[apiv1.NamespaceView] {
+	type view = apiv1.NamespaceView
 	return listing[view]{kind: kindNamespace, name: func(v view) string { return v.Name }, columns: []column[view]{
 		{name: "namespace", cell: func(v view) cell { return text(v.Name) }},
-		{name: "applications", cell: func(v view) cell { return usedOf(v.Used.Applications, v.Quota.Applications, plainCount) }},
+		{name: "applications", cell: func(v view) cell {
+			return usedOf(v.Used.Applications, v.Quota.Applications,
+				plainCount)
+		}},
 		{name: "instances", cell: func(v view) cell { return usedOf(v.Used.Instances, v.Quota.Instances, plainCount) }},
 		{name: "cpu", cell: func(v view) cell { return usedOf(v.Used.CPU, v.Quota.CPU, cores) }},
 		{name: "memory", cell: func(v view) cell { return usedOf(v.Used.Memory, v.Quota.Memory, size) }},
 		{name: "disk", wide: true, cell: func(v view) cell { return usedOf(v.Used.Disk, v.Quota.Disk, size) }},
-		{name: "vgpus", wide: true, cell: func(v view) cell { return usedOf(v.Used.VGPUs, v.Quota.VGPUs, api.Units.String) }},
-		{name: "vtpus", wide: true, cell: func(v view) cell { return usedOf(v.Used.VTPUs, v.Quota.VTPUs, api.Units.String) }},
+		{name: "vgpus", wide: true,
+			cell: func(v view) cell { return usedOf(v.Used.VGPUs, v.Quota.VGPUs, api.Units.String) }},
+		{name: "vtpus", wide: true,
+			cell: func(v view) cell { return usedOf(v.Used.VTPUs, v.Quota.VTPUs, api.Units.String) }},
 		{name: "devices", wide: true, cell: devicesText},
-		{name: "bandwidth in", wide: true, cell: func(v view) cell { return usedOf(v.Used.BandwidthIn, v.Quota.BandwidthIn, api.Bitrate.String) }},
-		{name: "bandwidth out", wide: true, cell: func(v view) cell { return usedOf(v.Used.BandwidthOut, v.Quota.BandwidthOut, api.Bitrate.String) }},
+		{name: "bandwidth in", wide: true,
+			cell: func(v view) cell { return usedOf(v.Used.BandwidthIn, v.Quota.BandwidthIn, api.Bitrate.String) }},
+		{name: "bandwidth out", wide: true,
+			cell: func(v view) cell { return usedOf(v.Used.BandwidthOut, v.Quota.BandwidthOut, api.Bitrate.String) }},
 		{name: "objects", wide: true, cell: func(v view) cell { return usedOf(v.Used.Objects, v.Quota.Objects, size) }},
 		{name: "standing", wide: true, cell: func(v view) cell { return text(standingText(v.Standing)) }},
 		{name: "created", wide: true, cell: func(v view) cell {
@@ -403,8 +423,10 @@ func (a *app) describeNamespace(ctx context.Context, c *client.Client, name stri
 		{"vGPUs", usedOf(v.Used.VGPUs, v.Quota.VGPUs, api.Units.String), v.Used.VGPUs+v.Quota.VGPUs == 0},
 		{"vTPUs", usedOf(v.Used.VTPUs, v.Quota.VTPUs, api.Units.String), v.Used.VTPUs+v.Quota.VTPUs == 0},
 		{"Devices", devicesText(v), len(v.Used.Devices)+len(v.Quota.Devices) == 0},
-		{"Bandwidth in", usedOf(v.Used.BandwidthIn, v.Quota.BandwidthIn, api.Bitrate.String), v.Used.BandwidthIn+v.Quota.BandwidthIn == 0},
-		{"Bandwidth out", usedOf(v.Used.BandwidthOut, v.Quota.BandwidthOut, api.Bitrate.String), v.Used.BandwidthOut+v.Quota.BandwidthOut == 0},
+		{"Bandwidth in", usedOf(v.Used.BandwidthIn, v.Quota.BandwidthIn, api.Bitrate.String),
+			v.Used.BandwidthIn+v.Quota.BandwidthIn == 0},
+		{"Bandwidth out", usedOf(v.Used.BandwidthOut, v.Quota.BandwidthOut, api.Bitrate.String),
+			v.Used.BandwidthOut+v.Quota.BandwidthOut == 0},
 		{"Objects", usedOf(v.Used.Objects, v.Quota.Objects, size), false},
 	} {
 		if !line.none {
@@ -418,7 +440,9 @@ func (a *app) describeNamespace(ctx context.Context, c *client.Client, name stri
 		d.add("Of that at sites", quotaText(v.AtSites))
 	}
 	for _, s := range v.Shares {
-		d.add("Share of "+s.Cluster, fmt.Sprintf("%s, by weight %.3g %%", shareText(s.Share, s.Resource), 100*s.Share/float64(max(1, v.Standing.Weight))))
+		d.add("Share of "+s.Cluster,
+			fmt.Sprintf("%s, by weight %.3g %%", shareText(s.Share, s.Resource),
+				100*s.Share/float64(max(1, v.Standing.Weight))))
 	}
 	if err := d.print(a); err != nil {
 		return err
@@ -426,7 +450,7 @@ func (a *app) describeNamespace(ctx context.Context, c *client.Client, name stri
 	if err := a.section("Applications"); err != nil {
 		return err
 	}
-	apps = slices.DeleteFunc(apps, func(v wire.AppView) bool { return v.Namespace != name })
+	apps = slices.DeleteFunc(apps, func(v apiv1.AppView) bool { return v.Namespace != name })
 	if len(apps) == 0 {
 		return a.printf("none")
 	}
@@ -448,7 +472,8 @@ func (f *namespaceFlags) add(cmd *cobra.Command) {
 // for by its name is found in any.
 func (f *namespaceFlags) resolve(a *app, name string) error {
 	if f.namespace != "" && f.all {
-		return &userError{what: "give one namespace, or all", why: "--namespace " + f.namespace + " and --all-namespaces", next: "remove one of them"}
+		return &userError{what: "give one namespace, or all",
+			why: "--namespace " + f.namespace + " and --all-namespaces", next: "remove one of them"}
 	}
 	if f.namespace != "" || f.all || name != "" {
 		return nil

@@ -6,6 +6,7 @@ import (
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/client"
+	"github.com/verge-edge/verge/internal/apiv1"
 	"github.com/verge-edge/verge/internal/rest/resttest"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -13,12 +14,16 @@ import (
 // spaced is a world with namespaces.
 func spaced() *resttest.Fake {
 	f := world()
-	f.Spaces = []wire.NamespaceView{
+	f.Spaces = []apiv1.NamespaceView{
 		{Name: "default", Used: wire.Quota{CPU: 1500, Memory: 3 << 30, Disk: 1 << 30, Instances: 4, Applications: 2}},
-		{Name: "shop", Quota: wire.Quota{CPU: 4000, Memory: 8 << 30, Instances: 2}, Used: wire.Quota{CPU: 500, Memory: 1 << 30, Instances: 3, Applications: 1}, Created: noon.AddDate(0, 0, -3), By: "admin/ann"},
+		{Name: "shop", Quota: wire.Quota{CPU: 4000, Memory: 8 << 30, Instances: 2},
+			Used: wire.Quota{CPU: 500, Memory: 1 << 30, Instances: 3, Applications: 1}, Created: noon.AddDate(0, 0, -3),
+			By: "admin/ann"},
 		{Name: "empty"},
-		{Name: "learn", Standing: wire.Standing{Weight: 4, MaxPriority: 50}, Quota: wire.Quota{VGPUs: 4000, Devices: map[string]int{"camera": 2}}, Used: wire.Quota{VGPUs: 1500, BandwidthIn: 10e6, Devices: map[string]int{"camera": 3, "lidar": 1}},
-			Shares: []wire.NamespaceShare{{Cluster: "edge", Share: 0.375, Resource: "vgpus"}}},
+		{Name: "learn", Standing: wire.Standing{Weight: 4, MaxPriority: 50},
+			Quota:  wire.Quota{VGPUs: 4000, Devices: map[string]int{"camera": 2}},
+			Used:   wire.Quota{VGPUs: 1500, BandwidthIn: 10e6, Devices: map[string]int{"camera": 3, "lidar": 1}},
+			Shares: []apiv1.NamespaceShare{{Cluster: "edge", Share: 0.375, Resource: "vgpus"}}},
 	}
 	for i := range f.Apps {
 		f.Apps[i].Namespace = api.DefaultNamespace

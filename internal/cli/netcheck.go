@@ -13,6 +13,7 @@ import (
 	"github.com/verge-edge/verge/client"
 	"github.com/verge-edge/verge/internal/policy/route"
 	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 func (a *app) netcheckCommand() *cobra.Command {
@@ -64,8 +65,10 @@ port: it takes the same connection as verge logs.`,
 // dropped says in words what a worker's service network refused, "" if nothing.
 func dropped(by map[string]uint64) string {
 	why := map[string]string{
-		"spoofed": "with a source that is not the sender's", "isolated": "to another application", "guarded": "to the machine",
-		"outside": "from outside of the service network", "foreign": "from other workers for nobody here", "endless": "to services without an endpoint",
+		"spoofed": "with a source that is not the sender's", "isolated": "to another application",
+		"guarded": "to the machine",
+		"outside": "from outside of the service network", "foreign": "from other workers for nobody here",
+		"endless": "to services without an endpoint",
 	}
 	var parts []string
 	for _, reason := range slices.Sorted(maps.Keys(by)) {
@@ -79,32 +82,33 @@ func dropped(by map[string]uint64) string {
 	return "packets since it started: " + strings.Join(parts, ", ")
 }
 
-func peerColumns() listing[wire.NetPeer] {
-	type view = wire.NetPeer
-	return listing[view]{kind: kindWorker, name: func(v view) string { return v.Cluster + "/" + v.Worker }, columns: []column[view]{
-		{name: "peer", cell: func(v view) cell { return text(v.Cluster + "/" + v.Worker) }},
-		{name: "path", cell: func(v view) cell {
-			if v.Path == wire.PathNone {
-				return cell{v.Path, red}
-			}
-			return text(v.Path)
-		}},
-		{name: "via", cell: func(v view) cell { return text(v.Via) }},
-		{name: "rtt", cell: func(v view) cell { return distanceCell(false, v.RTT, v.Source) }},
-		{name: "from", cell: func(v view) cell {
-			from := cmp.Or(v.Source, route.Unknown.String())
-			if v.Over == wire.OverTunnel {
-				from += ", " + v.Over
-			}
-			return text(from)
-		}},
-		{name: "coordinate", wide: true, cell: func(v view) cell {
-			if v.Estimate == 0 {
-				return text("")
-			}
-			return text(milliseconds(time.Duration(v.Estimate)))
-		}},
-		{name: "address", wide: true, cell: func(v view) cell { return text(v.Address) }},
-		{name: "message", cell: func(v view) cell { return problem(v.Why) }},
-	}}
+func peerColumns() listing[rpc.NetPeer] {
+	type view = rpc.NetPeer
+	return listing[view]{kind: kindWorker, name: func(v view) string { return v.Cluster + "/" + v.Worker },
+		columns: []column[view]{
+			{name: "peer", cell: func(v view) cell { return text(v.Cluster + "/" + v.Worker) }},
+			{name: "path", cell: func(v view) cell {
+				if v.Path == wire.PathNone {
+					return cell{v.Path, red}
+				}
+				return text(v.Path)
+			}},
+			{name: "via", cell: func(v view) cell { return text(v.Via) }},
+			{name: "rtt", cell: func(v view) cell { return distanceCell(false, v.RTT, v.Source) }},
+			{name: "from", cell: func(v view) cell {
+				from := cmp.Or(v.Source, route.Unknown.String())
+				if v.Over == rpc.OverTunnel {
+					from += ", " + v.Over
+				}
+				return text(from)
+			}},
+			{name: "coordinate", wide: true, cell: func(v view) cell {
+				if v.Estimate == 0 {
+					return text("")
+				}
+				return text(milliseconds(time.Duration(v.Estimate)))
+			}},
+			{name: "address", wide: true, cell: func(v view) cell { return text(v.Address) }},
+			{name: "message", cell: func(v view) cell { return problem(v.Why) }},
+		}}
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 // addresses of an instance, "" for none.
@@ -33,7 +34,7 @@ func relayCount(n int) string {
 }
 
 // networkOf says how the instances of a worker are connected, "" where it has not said.
-func networkOf(v wire.WorkerView) string {
+func networkOf(v rpc.WorkerView) string {
 	switch n := v.Network; {
 	case n == nil:
 		return ""
@@ -45,7 +46,7 @@ func networkOf(v wire.WorkerView) string {
 }
 
 // workerNetwork says what a worker has and does of the service network.
-func workerNetwork(d *details, v wire.WorkerView) {
+func workerNetwork(d *details, v rpc.WorkerView) {
 	if n := v.Network; n != nil {
 		mode := n.Mode
 		if n.WireGuard != "" {
@@ -58,7 +59,7 @@ func workerNetwork(d *details, v wire.WorkerView) {
 		if n.Port != 0 {
 			bound := "no --uplink, so unlimited"
 			if n.Uplink != 0 {
-				bound = "at most " + n.Uplink.String() + " leave by it"
+				bound = "at most " + n.Uplink.String() + " upstream"
 			}
 			d.addf("Tunnel", "UDP port %d, MTU %d, %s", n.Port, n.MTU, bound)
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/verge-edge/verge/client"
+	"github.com/verge-edge/verge/internal/apiv1"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -23,7 +24,8 @@ const kindObject = "object"
 
 func (a *app) objectCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "object", Aliases: []string{"objects"}, Short: "Put, get, list and remove objects", Args: cobra.ArbitraryArgs, RunE: group,
+		Use: "object", Aliases: []string{"objects"}, Short: "Put, get, list and remove objects",
+		Args: cobra.ArbitraryArgs, RunE: group,
 		Long: `Put, get, list and remove objects: files with a name in a namespace. Instances read
 them at $VERGE_OBJECTS/NAMESPACE/NAME, and functions are made of them.
 
@@ -37,7 +39,8 @@ name. An object is replaced as a whole or not at all.`,
 }
 
 func (f *namespaceFlags) ofObject(cmd *cobra.Command) {
-	cmd.Flags().StringVarP(&f.namespace, "namespace", "n", "", "namespace of the object (default: that of the context, else default)")
+	cmd.Flags().StringVarP(&f.namespace, "namespace", "n", "",
+		"namespace of the object (default: that of the context, else default)")
 }
 
 func (a *app) objectPut() *cobra.Command {
@@ -71,7 +74,8 @@ name has letters, digits and . _ - =, with / between its parts. At most %d GiB.`
 				if err != nil {
 					return err
 				}
-				return a.printf("object/%s of namespace %s put at %s: %s, %s", v.Name, v.Namespace, v.Origin, bytesText(v.Size), short(v.Digest))
+				return a.printf("object/%s of namespace %s put at %s: %s, %s", v.Name, v.Namespace, v.Origin,
+					bytesText(v.Size), short(v.Digest))
 			})
 		},
 	}
@@ -95,7 +99,8 @@ func short(digest string) string { return digest[:min(len(digest), len("sha256:"
 // that what arrives is known to be that.
 func openObject(path string, in *client.ObjectUpload) (*os.File, error) {
 	unread := func(err error) error {
-		return &userError{what: "the file cannot be read", why: err.Error(), next: "give the path of a file, or - for standard input"}
+		return &userError{what: "the file cannot be read", why: err.Error(),
+			next: "give the path of a file, or - for standard input"}
 	}
 	file, err := os.Open(path)
 	if err != nil {
@@ -154,7 +159,8 @@ content that was put, or not at all.`,
 				if err := saveObject(args[1], got); err != nil {
 					return err
 				}
-				return a.printf("object/%s of namespace %s written to %s: %s, %s", got.View.Name, got.View.Namespace, args[1], bytesText(got.View.Size), short(got.View.Digest))
+				return a.printf("object/%s of namespace %s written to %s: %s, %s", got.View.Name, got.View.Namespace,
+					args[1], bytesText(got.View.Size), short(got.View.Digest))
 			})
 		},
 	}
@@ -189,7 +195,8 @@ func saveObject(path string, got client.ObjectContent) (err error) {
 	if err := receive(tmp, got); err != nil {
 		return errors.Join(err, tmp.Close())
 	}
-	if err := errors.Join(tmp.Chmod(0o644), tmp.Close(), os.Rename(tmp.Name(), path)); err != nil { //nolint:gosec // an ordinary file of whoever asked for it
+	if err := errors.Join(tmp.Chmod(0o644), tmp.Close(),
+		os.Rename(tmp.Name(), path)); err != nil { //nolint:gosec // an ordinary file of whoever asked for it
 		return &userError{what: "the file cannot be written", why: err.Error(), next: "choose another place"}
 	}
 	return nil
@@ -227,8 +234,8 @@ func (a *app) objectList() *cobra.Command {
 	return cmd
 }
 
-func (a *app) objects() listing[wire.ObjectView] {
-	type view = wire.ObjectView
+func (a *app) objects() listing[apiv1.ObjectView] {
+	type view = apiv1.ObjectView
 	return listing[view]{kind: kindObject, name: func(v view) string { return v.Name }, columns: []column[view]{
 		{name: "object", cell: func(v view) cell { return text(v.Name) }},
 		{name: "namespace", cell: func(v view) cell { return text(v.Namespace) }},
@@ -263,7 +270,10 @@ root's, which the next read fetches again.`,
 			if err != nil {
 				return err
 			}
-			return a.withClient(func(c *client.Client) error { return a.removeObject(cmd.Context(), c, namespace, args[0]) })
+			return a.withClient(func(c *client.Client) error {
+				return a.removeObject(cmd.Context(), c, namespace,
+					args[0])
+			})
 		},
 	}
 	f.ofObject(cmd)
@@ -275,5 +285,6 @@ func (a *app) removeObject(ctx context.Context, c *client.Client, namespace, nam
 	if err != nil {
 		return err
 	}
-	return a.printf("object/%s of namespace %s removed at %s", v.Name, v.Namespace, map[bool]string{true: "this cluster, which had a copy", false: v.Origin}[v.Copy])
+	return a.printf("object/%s of namespace %s removed at %s", v.Name, v.Namespace,
+		map[bool]string{true: "this cluster, which had a copy", false: v.Origin}[v.Copy])
 }

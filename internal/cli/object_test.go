@@ -7,18 +7,21 @@ import (
 	"testing"
 	"time"
 
+	"github.com/verge-edge/verge/internal/apiv1"
 	"github.com/verge-edge/verge/internal/rest/resttest"
-	"github.com/verge-edge/verge/internal/wire"
 )
 
 // stocked is a world with objects, as a cluster has them.
 func stocked() *resttest.Fake {
 	f := world()
 	const hello = "sha256:2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824"
-	f.ObjectList = []wire.ObjectView{
-		{Namespace: "default", Name: "functions/hello.wasm", Size: 5, Digest: hello, Type: "application/wasm", Updated: ago(time.Hour), By: "admin/ann", Origin: "root", Copy: true},
-		{Namespace: "default", Name: "photos.tgz", Size: 3 << 20, Digest: hello, Updated: ago(time.Minute), By: "edge/w1", Origin: "edge"},
-		{Namespace: "shop", Name: "a", Size: 5, Digest: "sha256:" + strings.Repeat("0", 64), Updated: ago(time.Minute), By: "user/dev", Origin: "root"},
+	f.ObjectList = []apiv1.ObjectView{
+		{Namespace: "default", Name: "functions/hello.wasm", Size: 5, Digest: hello, Type: "application/wasm",
+			Updated: ago(time.Hour), By: "admin/ann", Origin: "root", Copy: true},
+		{Namespace: "default", Name: "photos.tgz", Size: 3 << 20, Digest: hello, Updated: ago(time.Minute),
+			By: "edge/w1", Origin: "edge"},
+		{Namespace: "shop", Name: "a", Size: 5, Digest: "sha256:" + strings.Repeat("0", 64), Updated: ago(time.Minute),
+			By: "user/dev", Origin: "root"},
 	}
 	f.ObjectContents = map[string][]byte{"default/functions/hello.wasm": []byte("hello"), "shop/a": []byte("hello")}
 	return f
@@ -60,7 +63,8 @@ func TestObjectGolden(t *testing.T) {
 
 func TestObjectFromStandardInput(t *testing.T) {
 	f := newFixture(t, stocked())
-	if r := f.runWith("hello", "object", "put", "a", "-", "-n", "shop", "--type", "text/plain"); r.code != 0 || string(f.fake.ObjectContents["shop/a"]) != "hello" {
+	if r := f.runWith("hello", "object", "put", "a", "-", "-n", "shop", "--type", "text/plain"); r.code != 0 ||
+		string(f.fake.ObjectContents["shop/a"]) != "hello" {
 		t.Errorf("%+v", r)
 	}
 	if r := f.run("object", "get", "a", "-n", "shop"); r.code != 0 || r.stdout != "hello" {

@@ -9,7 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/verge-edge/verge/client"
-	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/apiv1"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 func (a *app) planCommand() *cobra.Command {
@@ -26,8 +27,9 @@ that what starts becomes ready. With -o wide it shows the decisions, as verge ex
 
 Exit code 0: all would be placed; 1: it would be refused; 2: it would be accepted but
 not fully placed.`,
-		Example: "  verge plan guestbook.yaml\n  sed s/v1/v2/ app.yaml | verge plan -\n  verge plan -n shop web.yaml db.yaml -o json",
-		Args:    filesArgs,
+		Example: "  verge plan guestbook.yaml\n  sed s/v1/v2/ app.yaml | verge plan -\n" +
+			"  verge plan -n shop web.yaml db.yaml -o json",
+		Args: filesArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			list, err := a.readDescriptors(args, namespace)
 			if err != nil {
@@ -45,7 +47,7 @@ not fully placed.`,
 // plan says what applying list would do: for verge plan, or for apply --dry-run.
 func (a *app) plan(ctx context.Context, c *client.Client, list []descriptorFile, mode string, dryRun bool) error {
 	var outs []applyOutput
-	var plans []wire.Plan
+	var plans []apiv1.Plan
 	for _, d := range list {
 		p, err := c.Applications.Plan(ctx, d.source)
 		if err != nil && len(list) > 1 {
@@ -67,7 +69,7 @@ func (a *app) plan(ctx context.Context, c *client.Client, list []descriptorFile,
 		var v any = plans[0]
 		if len(plans) > 1 {
 			v = struct {
-				Items []wire.Plan `json:"items"`
+				Items []apiv1.Plan `json:"items"`
 			}{plans}
 		}
 		if err := a.encode(mode, v); err != nil {
@@ -94,13 +96,13 @@ func (a *app) plan(ctx context.Context, c *client.Client, list []descriptorFile,
 	return unplaced(plans)
 }
 
-// unplaced is the error for plans of which not all would be placed.
-func unplaced(plans []wire.Plan) error {
+// unplaced is the error for plans with instances that find no place.
+func unplaced(plans []apiv1.Plan) error {
 	n := 0
 	why := ""
 	for _, p := range plans {
 		for _, i := range p.Instances {
-			if i.Action == wire.PlanWait {
+			if i.Action == rpc.PlanWait {
 				if n++; n <= 10 {
 					why += fmt.Sprintf("\n  %s: %s", i.ID, cmp.Or(i.Why, "it waits"))
 				}
@@ -117,7 +119,7 @@ func unplaced(plans []wire.Plan) error {
 		next: "make room, or ask for less; the decisions: verge plan -o wide"}}
 }
 
-func (a *app) printPlan(p wire.Plan, mode string, dryRun bool) error {
+func (a *app) printPlan(p apiv1.Plan, mode string, dryRun bool) error {
 	would := "would be " + p.Change
 	if dryRun {
 		would += " (dry run)"
@@ -150,7 +152,8 @@ func (a *app) printPlan(p wire.Plan, mode string, dryRun bool) error {
 	var notes []string
 	for _, s := range p.Sites {
 		if !s.Asked {
-			notes = append(notes, fmt.Sprintf("cluster %s gave no plan: %s. This is what the root knows of it; last report: %s", s.Cluster, s.Why, agoOf(s.AgeSeconds)))
+			notes = append(notes, fmt.Sprintf("cluster %s gave no plan: %s. This is what the root knows of it; "+
+				"last report: %s", s.Cluster, s.Why, agoOf(s.AgeSeconds)))
 		}
 	}
 	if notes = append(notes, p.Notes...); len(notes) > 0 {
@@ -171,15 +174,17 @@ func (a *app) printPlan(p wire.Plan, mode string, dryRun bool) error {
 	if p.Moves > 0 {
 		restarts += fmt.Sprintf(" (%d elsewhere)", p.Moves)
 	}
-	return a.printf("\n%s, %s, %s, %s; %s", count(p.Changes, "change"), restarts, count(p.Starts, "start"), count(p.Stops, "stop"), placed)
+	return a.printf("\n%s, %s, %s, %s; %s", count(p.Changes, "change"), restarts, count(p.Starts, "start"),
+		count(p.Stops, "stop"), placed)
 }
 
 // planFields lists what changes of the services that are there already.
-func (a *app) planFields(p wire.Plan) error {
+func (a *app) planFields(p apiv1.Plan) error {
 	var rows [][]cell
 	for _, s := range p.Services {
 		for _, f := range s.Fields {
-			rows = append(rows, []cell{text(s.Name + "." + f.Field), text(cmp.Or(f.Old, "not set")), text(cmp.Or(f.New, "not set"))})
+			rows = append(rows, []cell{text(s.Name + "." + f.Field), text(cmp.Or(f.Old, "not set")),
+				text(cmp.Or(f.New, "not set"))})
 		}
 	}
 	if len(rows) == 0 {
@@ -193,26 +198,27 @@ func (a *app) planFields(p wire.Plan) error {
 
 // planWords are what becomes of an instance, for people.
 var planWords = map[string]string{
-	wire.PlanKeep: "runs on", wire.PlanStart: "starts", wire.PlanRestart: "restarts", wire.PlanMove: "moves", wire.PlanStop: "stops", wire.PlanLater: "starts later", wire.PlanWait: "waits",
+	rpc.PlanKeep: "runs on", rpc.PlanStart: "starts", rpc.PlanRestart: "restarts", rpc.PlanMove: "moves",
+	rpc.PlanStop: "stops", rpc.PlanLater: "starts later", rpc.PlanWait: "waits",
 }
 
-// planInstances lists the instances of which something becomes.
-func (a *app) planInstances(p wire.Plan, mode string) error {
+// planInstances lists the instances that a plan changes.
+func (a *app) planInstances(p apiv1.Plan, mode string) error {
 	var rows [][]cell
 	var lines []string
 	for _, i := range p.Instances {
-		if i.Action == wire.PlanKeep && i.Why == "" {
+		if i.Action == rpc.PlanKeep && i.Why == "" {
 			continue
 		}
 		place := i.To
 		switch {
-		case i.Action == wire.PlanStop, i.To == "":
+		case i.Action == rpc.PlanStop, i.To == "":
 			place = i.From
 		case i.From != "" && i.From != i.To:
 			place = i.From + " → " + i.To
 		}
 		what := text(cmp.Or(planWords[i.Action], i.Action))
-		if i.Action == wire.PlanWait {
+		if i.Action == rpc.PlanWait {
 			what.colour = yellow
 		}
 		rows = append(rows, []cell{text(i.ID), what, text(place), text(i.Why)})

@@ -13,14 +13,14 @@ type PluginJoin struct {
 	// Dir gets the identity. TokenFile holds the token, "-" is Stdin.
 	Dir, TokenFile string
 	Stdin          io.Reader
-	// Warn is told what is unwise but works.
+	// Warn receives warnings about what works but is unwise.
 	Warn func(string)
 }
 
 // PluginKeep is whose identity is to be kept valid.
 type PluginKeep struct {
 	Dir string
-	// Sleep waits, until ctx ends; Say is told what happened.
+	// Sleep waits, until ctx ends; Say receives messages about what happened.
 	Sleep func(ctx context.Context, d time.Duration) error
 	Say   func(string)
 }
@@ -39,18 +39,21 @@ type PluginIdentity struct {
 	Cert        string `json:"cert"`
 	Key         string `json:"key"`
 	Credentials string `json:"credentials"`
-	// Subject of the questions, Queue the group of which one is asked.
+	// Subject of the questions, and Queue, the queue group: one of its members gets each
+	// question.
 	Subject string `json:"subject"`
 	Queue   string `json:"queue"`
 	File    string `json:"-"`
 }
 
 func (a *app) pluginCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "plugin", Short: "List the scheduler plugins of a cluster, and connect them to its bus", Args: cobra.ArbitraryArgs, RunE: group}
+	cmd := &cobra.Command{Use: "plugin", Short: "List the scheduler plugins of a cluster, and connect them to its bus",
+		Args: cobra.ArbitraryArgs, RunE: group}
 	j := PluginJoin{}
 	mode, stay := "", false
 	join := &cobra.Command{
-		Use: "join --token-file FILE --dir DIR", Short: "Get an identity for a scheduler plugin on the bus", Args: noArgs,
+		Use: "join --token-file FILE --dir DIR", Short: "Get an identity for a scheduler plugin on the bus",
+		Args: noArgs,
 		Long: `Get an identity for a scheduler plugin on the bus of its cluster (NATS, with TLS). The
 command makes keys in DIR and adds the cluster's certificate. nats.json there says how
 a NATS client connects and what it subscribes to.
@@ -61,13 +64,15 @@ until you end it. The program uses renewed files when it next connects.
 
 Make the token at the cluster with verge token create --plugin NAME, and register the
 plugin with verge cluster --plugin NAME=nats:. To revoke it: verge revoke plugin/NAME.`,
-		Example: "  verge plugin join --token-file ilp.token --dir ilp-identity\n  verge plugin join --dir ilp-identity --stay",
+		Example: "  verge plugin join --token-file ilp.token --dir ilp-identity\n" +
+			"  verge plugin join --dir ilp-identity --stay",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if j.Dir == "" {
 				return usageError(cmd, "--dir is missing: the directory for the identity")
 			}
 			if a.opts.JoinPlugin == nil {
-				return &userError{what: "not possible with this build", why: "it cannot join", next: "use a build with the daemons"}
+				return &userError{what: "not possible with this build", why: "it cannot join",
+					next: "use a build with the daemons"}
 			}
 			j.Stdin, j.Warn = a.in, func(s string) { a.notef("%s", s) }
 			id, err := a.opts.JoinPlugin(cmd.Context(), j)
@@ -83,11 +88,13 @@ plugin with verge cluster --plugin NAME=nats:. To revoke it: verge revoke plugin
 			if err != nil || !stay || a.opts.KeepPlugin == nil {
 				return err
 			}
-			return a.opts.KeepPlugin(cmd.Context(), PluginKeep{Dir: j.Dir, Sleep: a.opts.Sleep, Say: func(s string) { a.notef("%s", clean(s)) }})
+			return a.opts.KeepPlugin(cmd.Context(),
+				PluginKeep{Dir: j.Dir, Sleep: a.opts.Sleep, Say: func(s string) { a.notef("%s", clean(s)) }})
 		},
 	}
 	join.Flags().BoolVar(&stay, "stay", false, "stay, and renew the certificate whenever it is due")
-	join.Flags().StringVar(&j.TokenFile, "token-file", "", "file with the token, - for standard input; needed the first time only")
+	join.Flags().StringVar(&j.TokenFile, "token-file", "",
+		"file with the token, - for standard input; needed the first time only")
 	join.Flags().StringVar(&j.Dir, "dir", "", "directory for the identity")
 	outputFlag(join, &mode, "table", "json", "yaml")
 	cmd.AddCommand(a.pluginLs(), a.pluginDescribe(), join)

@@ -12,13 +12,15 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/verge-edge/verge/client"
+	"github.com/verge-edge/verge/internal/apiv1"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
 func (a *app) pluginLs() *cobra.Command {
 	mode := ""
 	cmd := &cobra.Command{
-		Use: "ls", Aliases: []string{"list"}, Short: "List the scheduler plugins of a cluster and their state", Args: noArgs,
+		Use: "ls", Aliases: []string{"list"}, Short: "List the scheduler plugins of a cluster and their state",
+		Args: noArgs,
 		Long: `List the scheduler plugins of a cluster and their state (with a context of the
 cluster). Counts begin when the cluster's orchestrator starts.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -34,9 +36,13 @@ cluster). Counts begin when the cluster's orchestrator starts.`,
 func (a *app) pluginDescribe() *cobra.Command {
 	mode := ""
 	cmd := &cobra.Command{
-		Use: "describe NAME", Short: "Show a scheduler plugin: its last answers and failures, and its identities", Args: oneArg("NAME"),
+		Use: "describe NAME", Short: "Show a scheduler plugin: its last answers and failures, and its identities",
+		Args: oneArg("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withClient(func(c *client.Client) error { return a.describePlugin(cmd.Context(), c, args[0], mode) })
+			return a.withClient(func(c *client.Client) error {
+				return a.describePlugin(cmd.Context(), c, args[0],
+					mode)
+			})
 		},
 	}
 	outputFlag(cmd, &mode, "table", "json", "yaml")
@@ -44,7 +50,7 @@ func (a *app) pluginDescribe() *cobra.Command {
 }
 
 // pluginStatus says in a word how a plugin does.
-func (a *app) pluginStatus(v wire.PluginView) cell {
+func (a *app) pluginStatus(v apiv1.PluginView) cell {
 	switch {
 	case !v.Registered:
 		return cell{text: "not registered", colour: yellow}
@@ -64,7 +70,7 @@ func (a *app) pluginStatus(v wire.PluginView) cell {
 const pluginAnswered = "answered"
 
 // pluginFailures counts the questions that went wrong, and says of what kinds they were.
-func pluginFailures(v wire.PluginView) (n uint64, kinds string) {
+func pluginFailures(v apiv1.PluginView) (n uint64, kinds string) {
 	var parts []string
 	for _, result := range slices.Sorted(maps.Keys(v.Calls)) {
 		if result != pluginAnswered {
@@ -75,8 +81,8 @@ func pluginFailures(v wire.PluginView) (n uint64, kinds string) {
 	return n, strings.Join(parts, ", ")
 }
 
-func (a *app) plugins() listing[wire.PluginView] {
-	type view = wire.PluginView
+func (a *app) plugins() listing[apiv1.PluginView] {
+	type view = apiv1.PluginView
 	number := func(n uint64) cell { return text(strconv.FormatUint(n, 10)) }
 	return listing[view]{kind: "plugin", name: func(v view) string { return v.Name }, columns: []column[view]{
 		{name: "plugin", cell: func(v view) cell { return text(v.Name) }},
@@ -102,9 +108,10 @@ func (a *app) describePlugin(ctx context.Context, c *client.Client, name, mode s
 	if err != nil {
 		return err
 	}
-	i := slices.IndexFunc(list, func(v wire.PluginView) bool { return v.Name == name })
+	i := slices.IndexFunc(list, func(v apiv1.PluginView) bool { return v.Name == name })
 	if i < 0 {
-		return &userError{what: "no such plugin", why: name, next: "list them with: verge plugin ls; register one with: verge cluster --plugin " + name + "=URL"}
+		return &userError{what: "no such plugin", why: name,
+			next: "list them with: verge plugin ls; register one with: verge cluster --plugin " + name + "=URL"}
 	}
 	v := list[i]
 	if mode != "table" {
@@ -162,11 +169,12 @@ func (a *app) describePlugin(ctx context.Context, c *client.Client, name, mode s
 }
 
 // pluginCall writes how a question ended.
-func (a *app) pluginCall(p *wire.PluginCall) string {
+func (a *app) pluginCall(p *apiv1.PluginCall) string {
 	if p == nil {
 		return ""
 	}
-	out := fmt.Sprintf("%s ago: %s after %s, about %s of %s, with %s", a.since(p.At), p.Result, milliseconds(time.Duration(p.Seconds*float64(time.Second))),
+	out := fmt.Sprintf("%s ago: %s after %s, about %s of %s, with %s", a.since(p.At), p.Result,
+		milliseconds(time.Duration(p.Seconds*float64(time.Second))),
 		wire.Count(p.Instances, "instance"), wire.Count(p.Services, "service"), wire.Count(p.Candidates, "candidate"))
 	if p.Problem != "" {
 		out += ": " + p.Problem

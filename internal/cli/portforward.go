@@ -16,8 +16,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/verge-edge/verge/client"
+	"github.com/verge-edge/verge/internal/apiv1"
 	"github.com/verge-edge/verge/internal/forward"
 	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 func (a *app) portForwardCommand() *cobra.Command {
@@ -25,9 +27,12 @@ func (a *app) portForwardCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "port-forward APP/SERVICE|INSTANCE [LOCAL:]REMOTE…",
 		Short: "Forward local ports to an instance",
-		Long: "Forward local ports to an instance, wherever it is, over the same connection as verge exec: through NAT,\n" +
-			"and to ports without an entry. REMOTE is the name of a port in the descriptor, or its number; LOCAL is a\n" +
-			"port of this machine, 0 or nothing before the colon for any free one. Of a service, the first ready instance\n" +
+		Long: "Forward local ports to an instance, wherever it is, over the same connection as verge exec: " +
+			"through NAT,\n" +
+			"and to ports without an entry. REMOTE is the name of a port in the descriptor, or its number; " +
+			"LOCAL is a\n" +
+			"port of this machine, 0 or nothing before the colon for any free one. Of a service, the first " +
+			"ready instance\n" +
 			"is used. TCP only. It runs until Ctrl-C or until the instance ends. When the worker is upgraded, open\n" +
 			"connections end and new ones work at once.",
 		Example: "  verge port-forward guestbook/store 8080:http\n  verge port-forward guestbook.store.0 :5432",
@@ -49,7 +54,8 @@ func (a *app) portForwardCommand() *cobra.Command {
 			return a.portForward(cmd.Context(), c, id, address, ports)
 		},
 	}
-	cmd.Flags().StringVar(&address, "address", "127.0.0.1", "address of this machine to listen on; whoever reaches it reaches the instance")
+	cmd.Flags().StringVar(&address, "address", "127.0.0.1",
+		"address of this machine to listen on; whoever reaches it reaches the instance")
 	return cmd
 }
 
@@ -61,8 +67,9 @@ type forwardPort struct {
 
 // forwardPorts reads [LOCAL:]REMOTE.
 func forwardPorts(args []string) ([]forwardPort, error) {
-	if len(args) > wire.MaxForwardPorts {
-		return nil, &userError{what: "too many ports", why: fmt.Sprintf("%d; the limit is %d", len(args), wire.MaxForwardPorts)}
+	if len(args) > rpc.MaxForwardPorts {
+		return nil, &userError{what: "too many ports",
+			why: fmt.Sprintf("%d; the limit is %d", len(args), rpc.MaxForwardPorts)}
 	}
 	var out []forwardPort
 	for _, arg := range args {
@@ -78,7 +85,8 @@ func forwardPorts(args []string) ([]forwardPort, error) {
 		if local != "" {
 			p.local, err = strconv.Atoi(local)
 		}
-		if err != nil || p.local < 0 || p.local > 65535 || remote == "" || strings.Contains(remote, ":") || len(remote) > 63 {
+		if err != nil || p.local < 0 || p.local > 65535 || remote == "" || strings.Contains(remote, ":") ||
+			len(remote) > 63 {
 			return nil, &userError{what: "not a port", why: arg, next: "write LOCAL:REMOTE, for example 8080:http"}
 		}
 		out = append(out, p)
@@ -112,7 +120,7 @@ func forwardTarget(ctx context.Context, c *client.Client, arg string) (wire.Inst
 	if err != nil {
 		return "", err
 	}
-	slices.SortFunc(list, func(a, b wire.InstanceView) int { return a.Ordinal - b.Ordinal })
+	slices.SortFunc(list, func(a, b apiv1.InstanceView) int { return a.Ordinal - b.Ordinal })
 	for _, i := range list {
 		if i.State == wire.Running && i.Ready {
 			return i.ID, nil
@@ -123,7 +131,8 @@ func forwardTarget(ctx context.Context, c *client.Client, arg string) (wire.Inst
 			return i.ID, nil
 		}
 	}
-	return "", &userError{what: "no instance runs", why: fmt.Sprintf("%s.%s has %d", app, service, len(list)), next: "verge get instances --app " + app}
+	return "", &userError{what: "no instance runs", why: fmt.Sprintf("%s.%s has %d", app, service, len(list)),
+		next: "verge get instances --app " + app}
 }
 
 // forwarding carries connections to ports of an instance, by one session after another.
@@ -131,13 +140,14 @@ type forwarding struct {
 	a     *app
 	c     *client.Client
 	id    wire.InstanceID
-	start wire.ForwardStart
+	start rpc.ForwardStart
 	// now offers the client of the session that there is.
 	now chan *forward.Client
 }
 
 // portForward listens, and carries what comes, until ctx or the instance ends.
-func (a *app) portForward(ctx context.Context, c *client.Client, id wire.InstanceID, address string, ports []forwardPort) error {
+func (a *app) portForward(ctx context.Context, c *client.Client, id wire.InstanceID, address string,
+	ports []forwardPort) error {
 	ctx, unhook := signal.NotifyContext(ctx, syscall.SIGHUP, syscall.SIGQUIT)
 	defer unhook()
 	ctx, give := context.WithCancel(ctx)
@@ -156,7 +166,8 @@ func (a *app) portForward(ctx context.Context, c *client.Client, id wire.Instanc
 	for _, p := range ports {
 		l, err := config.Listen(ctx, "tcp", net.JoinHostPort(address, strconv.Itoa(p.local)))
 		if err != nil {
-			return &userError{what: fmt.Sprintf("port %d of this machine is not available", p.local), why: err.Error(), next: "choose another, or any: :" + p.remote}
+			return &userError{what: fmt.Sprintf("port %d of this machine is not available", p.local), why: err.Error(),
+				next: "choose another, or any: :" + p.remote}
 		}
 		listeners = append(listeners, l)
 		f.start.Ports = append(f.start.Ports, p.remote)
@@ -177,9 +188,9 @@ func (a *app) portForward(ctx context.Context, c *client.Client, id wire.Instanc
 	}
 }
 
-// session carries connections until ctx, the session or the instance ends. begun, if it is
-// not nil, is called when it works: who has begun before tries for a while to get another
-// one. again: it ended with the engine that had it.
+// session carries connections until ctx, the session or the instance ends. begun, if set, is
+// called once it works: from then on a lost session is tried again for a while. again: it ended
+// with its engine.
 func (f *forwarding) session(ctx context.Context, begun func() error) (again bool, err error) {
 	ctx, give := context.WithCancel(ctx)
 	defer give()
@@ -239,7 +250,8 @@ func (f *forwarding) session(ctx context.Context, begun func() error) (again boo
 		f.a.notef("open connections have ended (%s); new ones work", clean(lostWhy(last, err)))
 		return true, nil
 	}
-	return false, &userError{what: "the connections to " + f.id + " have ended", why: last.Why, next: "verge describe instance/" + f.id}
+	return false, &userError{what: "the connections to " + f.id + " have ended", why: last.Why,
+		next: "verge describe instance/" + f.id}
 }
 
 // carry carries the connections that come to l until it is closed. What comes while there

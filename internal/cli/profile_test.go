@@ -10,6 +10,7 @@ import (
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/rest/resttest"
 	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 // profiler is a world in which services are kept busy; it takes no time.
@@ -22,47 +23,53 @@ type profiler struct {
 
 func (p *profiler) world() *resttest.Fake {
 	f := world()
-	f.ExecStep = func(_ context.Context, q wire.ExecAsk) (wire.ExecAnswer, error) {
+	f.ExecStep = func(_ context.Context, q rpc.ExecAsk) (rpc.ExecAnswer, error) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		if q.Do != wire.ExecDoProfile || q.Profile == nil {
-			return wire.ExecAnswer{}, wire.Problemf(400, "odd", "", "another step was meant", "%s", q.Do)
+		if q.Do != rpc.ExecDoProfile || q.Profile == nil {
+			return rpc.ExecAnswer{}, wire.Problemf(400, "odd", "", "another step was meant", "%s", q.Do)
 		}
 		p.steps = append(p.steps, q.Profile.Do)
-		r := &wire.ProfileReport{V: wire.Version, App: q.Profile.App, Service: q.Profile.Service, Nodes: []wire.ProfileNode{}}
+		r := &rpc.ProfileReport{V: wire.Version, App: q.Profile.App, Service: q.Profile.Service,
+			Nodes: []rpc.ProfileNode{}}
 		const ms = api.Duration(time.Millisecond)
-		measured := []wire.ProfileNode{
-			{Cluster: "edge", Worker: "w1", Instances: 2, Requests: 12000, Errors: 3, Span: 60000 * ms, Rate: 200, Mean: 50 * ms, P50: 48 * ms, P99: 91 * ms},
-			{Cluster: "fog", Worker: "w1", Instances: 1, Requests: 30, Span: 60000 * ms, Rate: 0.5, Mean: 1950 * ms, P50: 2000 * ms, P99: 2100 * ms},
+		measured := []rpc.ProfileNode{
+			{Cluster: "edge", Worker: "w1", Instances: 2, Requests: 12000, Errors: 3, Span: 60000 * ms, Rate: 200,
+				Mean: 50 * ms, P50: 48 * ms, P99: 91 * ms},
+			{Cluster: "fog", Worker: "w1", Instances: 1, Requests: 30, Span: 60000 * ms, Rate: 0.5, Mean: 1950 * ms,
+				P50: 2000 * ms, P99: 2100 * ms},
 			{Cluster: "fog", Worker: "w2", Instances: 1, Problem: "worker w2 does not answer"},
 		}
 		switch {
-		case q.Profile.Do == wire.ProfileForget, q.Profile.Do == wire.ProfileEnd:
+		case q.Profile.Do == rpc.ProfileForget, q.Profile.Do == rpc.ProfileEnd:
 			p.kept = false
-		case q.Profile.Do == wire.ProfileShow && !p.kept:
-		case q.Profile.Do == wire.ProfileShow:
+		case q.Profile.Do == rpc.ProfileShow && !p.kept:
+		case q.Profile.Do == rpc.ProfileShow:
 			r.Stored = true
-			for i, from := range []string{wire.WeightProfile, wire.WeightOld, wire.WeightCPU} {
+			for i, from := range []string{rpc.WeightProfile, rpc.WeightOld, rpc.WeightCPU} {
 				n := measured[i]
 				n.From, n.Problem = from, ""
-				if n.At, n.By = ago(time.Hour), "user/ann"; from == wire.WeightCPU {
+				if n.At, n.By = ago(time.Hour), "user/ann"; from == rpc.WeightCPU {
 					n.Rate, n.At, n.By = 25, time.Time{}, ""
 				}
-				n.Old = from == wire.WeightOld
+				n.Old = from == rpc.WeightOld
 				r.Nodes = append(r.Nodes, n)
 			}
 			same := measured[0]
-			r.Nodes = append(r.Nodes, wire.ProfileNode{Cluster: "edge", Worker: "w3", Instances: 1, Rate: same.Rate / 2, From: wire.WeightKind})
+			r.Nodes = append(r.Nodes,
+				rpc.ProfileNode{Cluster: "edge", Worker: "w3", Instances: 1, Rate: same.Rate / 2, From: rpc.WeightKind})
 		case p.fails:
-			r.State, r.Why, r.Nodes = wire.ProfileFailed, "more than half of the requests failed: guestbook.front.0 answered 404 Not Found", measured[1:2]
-			r.Nodes[0].Requests, r.Nodes[0].Rate, r.Nodes[0].Errors, r.Nodes[0].Problem = 0, 0, 41, "guestbook.front.0 answered 404 Not Found"
+			r.State, r.Why, r.Nodes = rpc.ProfileFailed,
+				"more than half of the requests failed: guestbook.front.0 answered 404 Not Found", measured[1:2]
+			r.Nodes[0].Requests, r.Nodes[0].Rate, r.Nodes[0].Errors, r.Nodes[0].Problem = 0, 0, 41,
+				"guestbook.front.0 answered 404 Not Found"
 		default:
-			r.State, r.Nodes = wire.ProfileDone, measured
+			r.State, r.Nodes = rpc.ProfileDone, measured
 			r.Took, r.Whole = 66000*ms, 66000*ms
-			r.Stored = q.Profile.Do == wire.ProfileKeep
+			r.Stored = q.Profile.Do == rpc.ProfileKeep
 			p.kept = p.kept || r.Stored
 		}
-		return wire.ExecAnswer{Profile: r}, nil
+		return rpc.ExecAnswer{Profile: r}, nil
 	}
 	return f
 }

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/verge-edge/verge/internal/apiv1"
+	"github.com/verge-edge/verge/internal/event"
 	"github.com/verge-edge/verge/internal/policy/life"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -22,8 +24,8 @@ const (
 // errTimeout ends a poll whose time is over.
 var errTimeout = errors.New("time is over")
 
-// poll calls done until it says so or timeout is over. While the server cannot
-// be reached it says so once and goes on.
+// poll calls done until it returns true or the timeout is over. If the server is unreachable it
+// prints that once and continues.
 func (a *app) poll(ctx context.Context, timeout time.Duration, done func() (bool, error)) error {
 	start := a.opts.Now()
 	away := false
@@ -99,13 +101,13 @@ type step struct {
 }
 
 // skip marks what list shows as already known.
-func (p *progress) skip(list []wire.InstanceView) {
+func (p *progress) skip(list []apiv1.InstanceView) {
 	p.news(list)
 	p.restarted = time.Time{}
 }
 
 // show prints what list has that was not known.
-func (p *progress) show(list []wire.InstanceView) {
+func (p *progress) show(list []apiv1.InstanceView) {
 	for _, s := range p.news(list) {
 		line := fmt.Sprintf("%s  %s  %s", p.a.clock(s.at), s.id, s.what)
 		if s.place != "" {
@@ -118,7 +120,7 @@ func (p *progress) show(list []wire.InstanceView) {
 	}
 }
 
-func (p *progress) news(list []wire.InstanceView) []step {
+func (p *progress) news(list []apiv1.InstanceView) []step {
 	var steps []step
 	once := func(key string, s step) {
 		if !p.seen[key] {
@@ -136,8 +138,8 @@ func (p *progress) news(list []wire.InstanceView) []step {
 			p.restarted = p.a.opts.Now()
 		}
 		for _, what := range life.News(&was, &i.Instance) {
-			if what != "ready" { // it is one for each incarnation
-				steps = append(steps, step{at: p.a.opts.Now(), id: i.ID, what: what, place: where(i.Instance)})
+			if what.Kind != event.InstanceReady { // it is one for each incarnation
+				steps = append(steps, step{at: p.a.opts.Now(), id: i.ID, what: what.Text, place: where(i.Instance)})
 			}
 		}
 		p.last[i.ID] = i.Instance

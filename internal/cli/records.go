@@ -25,8 +25,8 @@ type Records struct {
 // LostRecord is a stored record that its role cannot read.
 type LostRecord struct {
 	Key string `json:"key"`
-	// Role is what it does: "does not start", "decides nothing", "goes on without", "makes
-	// it anew".
+	// Role is the effect on the role: "does not start", "decides nothing", "goes on without",
+	// "makes it anew".
 	Role string `json:"role"`
 	Why  string `json:"why"`
 	// Drop is what follows when it is dropped; Confirm: that has to be confirmed, Security:
@@ -52,7 +52,8 @@ type DropRecord struct {
 
 func (a *app) recordsCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "records", Short: "Save and drop unreadable records of a root or cluster", Args: cobra.ArbitraryArgs, RunE: group,
+		Use: "records", Short: "Save and drop unreadable records of a root or cluster", Args: cobra.ArbitraryArgs,
+		RunE: group,
 		Long: `Save and drop unreadable records of a root or cluster: damaged ones, and those that a
 newer program wrote. verge status, and the log of a role that does not start, name them.
 
@@ -89,7 +90,8 @@ func (a *app) recordsLsCommand() *cobra.Command {
 	mode, dir := "", ""
 	cmd := &cobra.Command{
 		Use: "ls --data-dir DIR", Aliases: []string{"list"}, Short: "List unreadable records", Args: noArgs,
-		Long:    "List unreadable records, the most important first, with what their role does without them\nand what follows if they are dropped. This changes nothing.",
+		Long: "List unreadable records, the most important first, with what their role does without them\n" +
+			"and what follows if they are dropped. This changes nothing.",
 		Example: "  verge records ls --data-dir /var/lib/verge/cluster",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			r, err := a.records(cmd, dir)
@@ -130,7 +132,8 @@ func (a *app) recordsShowCommand() *cobra.Command {
 	dir, to := "", ""
 	cmd := &cobra.Command{
 		Use: "show KEY --data-dir DIR --to FILE", Short: "Save an unreadable record to a file", Args: oneArg("KEY"),
-		Long:    "Save an unreadable record to a new file, byte for byte. It may contain secrets, so it is not\nshown, and only you can read the file.",
+		Long: "Save an unreadable record to a new file, byte for byte. It may contain secrets, so it is not\n" +
+			"shown, and only you can read the file.",
 		Example: "  verge records show app.shop --data-dir /var/lib/verge/root --to shop.json",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			r, err := a.records(cmd, dir)
@@ -147,12 +150,14 @@ func (a *app) recordsShowCommand() *cobra.Command {
 			for _, v := range list {
 				if v.Key == args[0] {
 					if err := newFile(to, v.Value); err != nil {
-						return &userError{what: "the file cannot be written", why: err.Error(), next: "choose another name"}
+						return &userError{what: "the file cannot be written", why: err.Error(),
+							next: "choose another name"}
 					}
 					return a.printf("record/%s written to %s: %d bytes", v.Key, to, len(v.Value))
 				}
 			}
-			return &userError{what: "no such unreadable record", why: args[0], next: "verge records ls --data-dir " + dir}
+			return &userError{what: "no such unreadable record", why: args[0],
+				next: "verge records ls --data-dir " + dir}
 		},
 	}
 	dataDirFlag(cmd, &dir)
@@ -190,7 +195,7 @@ func (a *app) recordsDropCommand() *cobra.Command {
 directory, and can be put back; the audit log says who dropped it.
 
 If the role decides nothing without the record, repeat its key with --confirm. When
-such a role starts, it asks those around it what they hold and takes that over before
+such a role starts, it asks its neighbours for their state and takes that over before
 it decides anything (verge recovery), so running instances continue; verge records ls
 says what is lost. A record that security depends on needs --security too. One that a
 newer program wrote is whole: --newer drops it to go back for good.`,
@@ -208,7 +213,8 @@ newer program wrote is whole: --newer drops it to go back for good.`,
 			if err := a.printf("record/%s dropped, saved as %s", q.Key, saved); err != nil {
 				return err
 			}
-			a.notef("next: start the role as before; to undo this before that: verge records put-back %s --data-dir %s", saved, dir)
+			a.notef("next: start the role as before; to undo this before that: verge records put-back %s --data-dir %s",
+				saved, dir)
 			return nil
 		},
 	}
@@ -223,13 +229,15 @@ func (a *app) recordsPutBackCommand() *cobra.Command {
 	dir := ""
 	cmd := &cobra.Command{
 		Use: "put-back FILE --data-dir DIR", Short: "Put a dropped record back", Args: oneArg("FILE"),
-		Long: "Put a dropped record back from the file that it was saved in. This is refused if a record\nwith its key exists again.",
+		Long: "Put a dropped record back from the file that it was saved in. This is refused if a record\n" +
+			"with its key exists again.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			r, err := a.records(cmd, dir)
 			if err != nil {
 				return err
 			}
-			key, err := r.PutBack(cmd.Context(), dir, args[0], DropRecord{Who: a.localUser(), Now: a.opts.Now()}, quiet())
+			key, err := r.PutBack(cmd.Context(), dir, args[0], DropRecord{Who: a.localUser(), Now: a.opts.Now()},
+				quiet())
 			if err != nil {
 				return err
 			}

@@ -18,12 +18,12 @@ func (a *app) recoveryCommand() *cobra.Command {
 		Long: `Show the recovery of a root or cluster that was restored from a backup, or whose data
 directory was replaced by an older copy of itself, as by a snapshot of the machine. The
 second needs no command: a cluster or worker that has seen a later state proves it when
-it connects, and the recovery begins before it is told anything.
+it connects, and the recovery begins before anything is sent to it.
 
-Such a root asks each cluster what it holds before it tells it anything, and takes over
+Such a root asks each cluster for its state before it sends it anything, and takes over
 what it does not know. It decides nothing until all have answered or count as dead.
 verge recovery finish CLUSTER continues without one; without a name it ends the
-recovery: clusters that come later are told what the root knows.
+recovery: clusters that connect later get the state of the root.
 
 A cluster asks its root first and then each of its workers, in the same way. So does a
 role whose unreadable records were dropped (verge records).`,
@@ -116,12 +116,14 @@ func (a *app) recoveredTable(apps map[string]wire.Recovered) error {
 	if len(apps) == 0 {
 		return nil
 	}
-	if err := a.section("Recovered from clusters (their descriptors as written are lost: apply them again)"); err != nil {
+	if err := a.section("Recovered from clusters (their descriptors as written are lost: apply " +
+		"them again)"); err != nil {
 		return err
 	}
 	var rows [][]cell
 	for _, name := range records.SortedKeys(apps) {
-		rows = append(rows, []cell{text(name), text(strings.Join(apps[name].From, ",")), text(a.since(apps[name].At) + " ago")})
+		rows = append(rows, []cell{text(name), text(strings.Join(apps[name].From, ",")),
+			text(a.since(apps[name].At) + " ago")})
 	}
 	return a.table([]string{"APPLICATION", "FROM", "WHEN"}, rows)
 }

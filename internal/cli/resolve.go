@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/verge-edge/verge/client"
+	"github.com/verge-edge/verge/internal/apiv1"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -46,7 +47,8 @@ func kindOf(word string) (string, error) {
 		}
 		all = append(all, k.words[0])
 	}
-	return "", &userError{what: "unknown kind", why: fmt.Sprintf("%q", word), next: "kinds are " + strings.Join(all, ", ")}
+	return "", &userError{what: "unknown kind", why: fmt.Sprintf("%q", word),
+		next: "kinds are " + strings.Join(all, ", ")}
 }
 
 // ref reads "kind/name" or "kind name"; the name is "" if it is not given.
@@ -56,11 +58,13 @@ func ref(args []string) (kind, name string, err error) {
 		name = args[1]
 	} else if w, n, ok := strings.Cut(word, "/"); ok {
 		if word, name = w, n; name == "" {
-			return "", "", &userError{what: "a name is missing", why: args[0], next: "write KIND/NAME, for example application/guestbook"}
+			return "", "", &userError{what: "a name is missing", why: args[0],
+				next: "write KIND/NAME, for example application/guestbook"}
 		}
 	}
 	if name == "." || name == ".." {
-		return "", "", &userError{what: "not a name", why: strings.Join(args, " "), next: "write KIND/NAME, for example application/guestbook"}
+		return "", "", &userError{what: "not a name", why: strings.Join(args, " "),
+			next: "write KIND/NAME, for example application/guestbook"}
 	}
 	kind, err = kindOf(word)
 	return kind, name, err
@@ -73,7 +77,8 @@ func instanceRef(args []string) (name string, err error) {
 	}
 	kind, name, err := ref(args)
 	if err == nil && kind != kindInstance {
-		err = &userError{what: "not possible for this kind", why: strings.Join(args, " "), next: "it works for " + kindInstance}
+		err = &userError{what: "not possible for this kind", why: strings.Join(args, " "),
+			next: "it works for " + kindInstance}
 	}
 	return name, err
 }
@@ -125,7 +130,8 @@ func (a *app) contextPath() (string, error) {
 		return "", err
 	}
 	if name == "" {
-		return "", &userError{what: "no context", why: "neither --context nor VERGE_CONTEXT nor a current context is set",
+		return "", &userError{what: "no context",
+			why:  "neither --context nor VERGE_CONTEXT nor a current context is set",
 			next: "start something with: verge dev; or choose one: verge context use NAME|FILE"}
 	}
 	return client.ContextPath(dir, name)
@@ -148,14 +154,16 @@ func (e *noInstanceError) Is(target error) bool { return target == errNoInstance
 
 // findInstance is the instance whose id is name, or begins with it if there is
 // only one such.
-func findInstance(ctx context.Context, c *client.Client, name string) (wire.InstanceView, error) {
+func findInstance(ctx context.Context, c *client.Client, name string) (apiv1.InstanceView, error) {
 	found, err := matchInstances(ctx, c, name)
 	if err != nil {
-		return wire.InstanceView{}, err
+		return apiv1.InstanceView{}, err
 	}
 	switch len(found) {
 	case 0:
-		return wire.InstanceView{}, &noInstanceError{userError{what: "no such instance", why: name, next: "list them with: verge get instances"}}
+		return apiv1.InstanceView{},
+			&noInstanceError{userError{what: "no such instance", why: name,
+				next: "list them with: verge get instances"}}
 	case 1:
 		return found[0], nil
 	}
@@ -167,11 +175,13 @@ func findInstance(ctx context.Context, c *client.Client, name string) (wire.Inst
 		}
 		ids = append(ids, f.ID)
 	}
-	return wire.InstanceView{}, &userError{what: "more than one instance", why: fmt.Sprintf("%s could be %s", name, strings.Join(ids, ", ")), next: "write more of the id"}
+	return apiv1.InstanceView{},
+		&userError{what: "more than one instance", why: fmt.Sprintf("%s could be %s", name, strings.Join(ids, ", ")),
+			next: "write more of the id"}
 }
 
 // matchInstances are the instances that name is the id, or a prefix, of.
-func matchInstances(ctx context.Context, c *client.Client, name string) ([]wire.InstanceView, error) {
+func matchInstances(ctx context.Context, c *client.Client, name string) ([]apiv1.InstanceView, error) {
 	app := ""
 	if first, _, dotted := strings.Cut(name, "."); dotted {
 		app = first // the part before a dot is complete: ask for less
@@ -180,10 +190,10 @@ func matchInstances(ctx context.Context, c *client.Client, name string) ([]wire.
 	if err != nil && !notFound(err) {
 		return nil, err
 	}
-	var found []wire.InstanceView
+	var found []apiv1.InstanceView
 	for _, i := range list {
 		if i.ID == name {
-			return []wire.InstanceView{i}, nil
+			return []apiv1.InstanceView{i}, nil
 		}
 		if strings.HasPrefix(i.ID, name) {
 			found = append(found, i)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/client"
+	"github.com/verge-edge/verge/internal/apiv1"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -32,8 +33,9 @@ that site.
 
 Exit code 0: all are ready again; 1: an error, nothing was changed; 2: accepted, but
 not all are ready yet.`,
-		Example: "  verge restart shop\n  verge restart shop.web --reason 'new certificate'\n  verge restart instance/shop.web.1",
-		Args:    oneOrTwoArgs("APPLICATION, APPLICATION.SERVICE or instance/ID"),
+		Example: "  verge restart shop\n  verge restart shop.web --reason 'new certificate'\n" +
+			"  verge restart instance/shop.web.1",
+		Args: oneOrTwoArgs("APPLICATION, APPLICATION.SERVICE or instance/ID"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			args, err := a.wholeInstance(cmd.Context(), args)
 			if err != nil {
@@ -59,7 +61,8 @@ func (a *app) wholeInstance(ctx context.Context, args []string) ([]string, error
 		return args, nil
 	}
 	kind, name, err := ref(args)
-	if err != nil || kind != kindInstance || name == "" || strings.Count(name, ".") > 1 && !strings.HasSuffix(name, ".") {
+	if err != nil || kind != kindInstance || name == "" || strings.Count(name, ".") > 1 &&
+		!strings.HasSuffix(name, ".") {
 		return args, err
 	}
 	err = a.withClient(func(c *client.Client) error {
@@ -72,7 +75,7 @@ func (a *app) wholeInstance(ctx context.Context, args []string) ([]string, error
 
 // restartRef reads what is to be restarted: "shop", "application/shop",
 // "shop.web", "service/shop.web", "shop.web.1" or "instance/shop.web.1".
-func restartRef(args []string) (app string, q wire.RestartRequest, err error) {
+func restartRef(args []string) (app string, q apiv1.RestartRequest, err error) {
 	kind, name := "", args[0]
 	if len(args) == 2 || strings.Contains(name, "/") {
 		if kind, name, err = ref(args); err != nil {
@@ -85,7 +88,8 @@ func restartRef(args []string) (app string, q wire.RestartRequest, err error) {
 		kind = byParts[len(parts)]
 	}
 	if kind == "" || byParts[len(parts)] != kind || slices.Contains(parts, "") {
-		return "", q, &userError{what: "not possible", why: strings.Join(args, " "), next: "write APPLICATION, APPLICATION.SERVICE or instance/APPLICATION.SERVICE.ORDINAL"}
+		return "", q, &userError{what: "not possible", why: strings.Join(args, " "),
+			next: "write APPLICATION, APPLICATION.SERVICE or instance/APPLICATION.SERVICE.ORDINAL"}
 	}
 	if len(parts) > 1 {
 		q.Service = parts[1]
@@ -100,7 +104,7 @@ func restartRef(args []string) (app string, q wire.RestartRequest, err error) {
 	return parts[0], q, nil
 }
 
-func (a *app) restart(ctx context.Context, app string, q wire.RestartRequest, f waitFlags) error {
+func (a *app) restart(ctx context.Context, app string, q apiv1.RestartRequest, f waitFlags) error {
 	c, err := a.client()
 	if err != nil {
 		return err
@@ -126,7 +130,8 @@ func (a *app) restart(ctx context.Context, app string, q wire.RestartRequest, f 
 	if err := a.awaitRestart(ctx, c, result, f.timeout, steps); err != nil {
 		return err
 	}
-	return a.printf("application/%s: %s restarted and ready after %s", app, instancesOf(len(result.Instances)), took(a.opts.Now().Sub(start)))
+	return a.printf("application/%s: %s restarted and ready after %s", app, instancesOf(len(result.Instances)),
+		took(a.opts.Now().Sub(start)))
 }
 
 func instancesOf(n int) string {
@@ -138,7 +143,8 @@ func instancesOf(n int) string {
 
 // awaitRestart polls until every instance of r that is still there has been
 // started again and is ready, or has completed.
-func (a *app) awaitRestart(ctx context.Context, c *client.Client, r wire.RestartResult, timeout time.Duration, steps *progress) error {
+func (a *app) awaitRestart(ctx context.Context, c *client.Client, r apiv1.RestartResult, timeout time.Duration,
+	steps *progress) error {
 	var left []string
 	err := a.poll(ctx, timeout, func() (bool, error) {
 		list, err := c.Instances.List(ctx, r.Name, "")
@@ -167,13 +173,14 @@ func (a *app) awaitRestart(ctx context.Context, c *client.Client, r wire.Restart
 	}
 	slices.Sort(left)
 	return &incompleteError{userError{
-		what: "application/" + r.Name + " is restarting, and not all of it is ready yet", why: why + "\n  " + strings.Join(left, "\n  "),
+		what: "application/" + r.Name + " is restarting, and not all of it is ready yet",
+		why:  why + "\n  " + strings.Join(left, "\n  "),
 		next: "it continues without this command; see: verge get instances --app " + r.Name,
 	}}
 }
 
 // unrestarted says what an instance lacks to have been restarted by mark n.
-func unrestarted(i wire.InstanceView, n uint64) string {
+func unrestarted(i apiv1.InstanceView, n uint64) string {
 	var what string
 	switch {
 	case i.State == wire.Terminated && i.Restarted >= n:

@@ -4,13 +4,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/verge-edge/verge/internal/apiv1"
 	"github.com/verge-edge/verge/internal/rest/resttest"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
 func TestRestartShowsEachInstance(t *testing.T) {
 	fake := shop(2)
-	fake.RestartAnswer = wire.RestartResult{Name: "shop", N: 4, Instances: []string{"shop.web.0", "shop.web.1"}}
+	fake.RestartAnswer = apiv1.RestartResult{Name: "shop", N: 4, Instances: []string{"shop.web.0", "shop.web.1"}}
 	asked := 0
 	fake.Hook = func(f *resttest.Fake, op string) error {
 		if op != "instances" {
@@ -21,7 +22,8 @@ func TestRestartShowsEachInstance(t *testing.T) {
 			at := noon.Add(time.Duration(asked) * time.Second)
 			i.Incarnation, i.Restarted = 2, 4
 			i.History = append(i.History,
-				wire.Transition{To: wire.WorkerScheduled, At: at, Tier: "cluster/edge", Why: "restarted by admin/ann: new certificate"},
+				wire.Transition{To: wire.WorkerScheduled, At: at, Tier: "cluster/edge",
+					Why: "restarted by admin/ann: new certificate"},
 				wire.Transition{To: wire.Running, At: at.Add(time.Second), Tier: "worker/w1", Why: "started"})
 		}
 		return nil
@@ -29,14 +31,14 @@ func TestRestartShowsEachInstance(t *testing.T) {
 	f := newFixture(t, fake)
 	args := []string{"restart", "shop.web", "--reason", "certificate"}
 	f.golden("restart", f.run(args...), args...)
-	if len(fake.Restarts) != 1 || fake.Restarts[0] != (wire.RestartRequest{Service: "web", Reason: "certificate"}) {
+	if len(fake.Restarts) != 1 || fake.Restarts[0] != (apiv1.RestartRequest{Service: "web", Reason: "certificate"}) {
 		t.Errorf("asked for %+v", fake.Restarts)
 	}
 }
 
 func TestRestartThatDoesNotEnd(t *testing.T) {
 	fake := shop(2)
-	fake.RestartAnswer = wire.RestartResult{Name: "shop", N: 4, Instances: []string{"shop.web.0", "shop.web.1"}}
+	fake.RestartAnswer = apiv1.RestartResult{Name: "shop", N: 4, Instances: []string{"shop.web.0", "shop.web.1"}}
 	fake.InstanceList[0].Restarted, fake.InstanceList[0].Ready = 4, false
 	f := newFixture(t, fake)
 	args := []string{"restart", "application/shop", "--timeout", "3s"}

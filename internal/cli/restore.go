@@ -31,12 +31,13 @@ func (a *app) restoreCommand() *cobra.Command {
 
 The whole file is checked first. The directory must be empty or missing; afterwards it
 is complete, or unchanged. Then start verge root or verge cluster with it. It asks
-those below it what they hold before it tells them anything, so that nothing ends only
+the tier below for its state before it sends it anything, so that nothing ends only
 because the backup does not know it; verge recovery shows the progress.
 
 Never run the original and the restored role at the same time.`,
-		Example: "  verge restore root.backup --data-dir /var/lib/verge/root --passphrase-file pass\n  verge restore root.backup --dry-run --passphrase-file pass",
-		Args:    oneArg("FILE or -"),
+		Example: "  verge restore root.backup --data-dir /var/lib/verge/root --passphrase-file pass\n" +
+			"  verge restore root.backup --dry-run --passphrase-file pass",
+		Args: oneArg("FILE or -"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if (f.dataDir == "") != f.dryRun {
 				return usageError(cmd, "give --data-dir DIR, or --dry-run to only check the file")
@@ -73,7 +74,8 @@ func (a *app) restore(ctx context.Context, file string, f restoreFlags) (err err
 		const maxIdentities = 1 << 20
 		b, err := atomicfile.ReadBounded(f.identityFile, maxIdentities)
 		if err != nil {
-			return &userError{what: "the age keys cannot be read", why: err.Error(), next: "give the file that age-keygen wrote"}
+			return &userError{what: "the age keys cannot be read", why: err.Error(),
+				next: "give the file that age-keygen wrote"}
 		}
 		keys.Identities = string(b)
 	}
@@ -81,7 +83,8 @@ func (a *app) restore(ctx context.Context, file string, f restoreFlags) (err err
 	if file != "-" {
 		opened, err := os.Open(file)
 		if err != nil {
-			return &userError{what: "the backup cannot be read", why: err.Error(), next: "give the path of a file from verge backup"}
+			return &userError{what: "the backup cannot be read", why: err.Error(),
+				next: "give the path of a file from verge backup"}
 		}
 		defer func() { _ = opened.Close() }() // read only
 		in = opened
@@ -111,15 +114,18 @@ func (a *app) restore(ctx context.Context, file string, f restoreFlags) (err err
 	what := "backup of " + nameOf(archive.Manifest)
 	made := a.moment(archive.Made)
 	if f.dryRun {
-		return a.printf("%s, made %s: whole, entries: %d at revision %s, files: %d", what, made, archive.Entries, archive.At, len(archive.Files))
+		return a.printf("%s, made %s: whole, entries: %d at revision %s, files: %d", what, made, archive.Entries,
+			archive.At, len(archive.Files))
 	}
 	if err := backup.Restore(ctx, f.dataDir, archive, a.opts.Now(), slog.New(slog.DiscardHandler)); err != nil {
 		return err
 	}
-	if err := a.printf("data directory %s made of the %s, made %s; entries: %d at revision %s, files: %d", f.dataDir, what, made, archive.Entries, archive.At, len(archive.Files)); err != nil {
+	if err := a.printf("data directory %s made of the %s, made %s; entries: %d at revision %s, files: %d", f.dataDir,
+		what, made, archive.Entries, archive.At, len(archive.Files)); err != nil {
 		return err
 	}
-	a.notef("next: verge %s --data-dir %s, with its former flags\n  then: verge recovery shows the progress", archive.Role, f.dataDir)
+	a.notef("next: verge %s --data-dir %s, with its former flags\n  then: verge recovery shows the progress",
+		archive.Role, f.dataDir)
 	return nil
 }
 

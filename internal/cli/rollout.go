@@ -14,14 +14,15 @@ import (
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/client"
+	"github.com/verge-edge/verge/internal/apiv1"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
-// errStopped ends a wait for what does not go on by itself.
+// errStopped ends a wait for a rollout that needs somebody to continue.
 var errStopped = errors.New("the rollout has stopped")
 
 // stopped says whether a rollout of an application has failed.
-func stopped(v *wire.AppView) bool {
+func stopped(v *apiv1.AppView) bool {
 	for _, s := range v.Services {
 		if s.Rollout == wire.RolloutFailed {
 			return true
@@ -30,8 +31,8 @@ func stopped(v *wire.AppView) bool {
 	return false
 }
 
-// rolling says whether one goes on.
-func rolling(v *wire.AppView) bool {
+// rolling says whether a rollout is in progress.
+func rolling(v *apiv1.AppView) bool {
 	for _, s := range v.Services {
 		if s.Rollout == wire.RolloutRolling || s.Rollout == wire.RolloutWaiting {
 			return true
@@ -51,7 +52,8 @@ beside the others. When they are ready, the others are updated, some at a time, 
 the promised number answers at every moment. Clusters are updated one after the other.
 The descriptor sets the numbers under rollout.`,
 	}
-	cmd.AddCommand(a.rolloutStatusCommand(), a.rolloutHistoryCommand(), a.rolloutHoldCommand(true), a.rolloutHoldCommand(false), a.rolloutUndoCommand())
+	cmd.AddCommand(a.rolloutStatusCommand(), a.rolloutHistoryCommand(), a.rolloutHoldCommand(true),
+		a.rolloutHoldCommand(false), a.rolloutUndoCommand())
 	return cmd
 }
 
@@ -70,7 +72,8 @@ func rolloutRef(arg string) (app, service string, err error) {
 		app, service, _ = strings.Cut(arg, ".")
 	}
 	if app == "" || strings.ContainsAny(app+service, "./") || two && service == "" && kind != kindApplication {
-		return "", "", &userError{what: "not an application or service", why: arg, next: "write APPLICATION or APPLICATION/SERVICE; verge get services lists them"}
+		return "", "", &userError{what: "not an application or service", why: arg,
+			next: "write APPLICATION or APPLICATION/SERVICE; verge get services lists them"}
 	}
 	return app, service, nil
 }
@@ -109,12 +112,13 @@ Exit code 0: done; 1: an error; 2: not done, or failed.`,
 	return cmd
 }
 
-func (a *app) rolloutStatus(ctx context.Context, c *client.Client, arg, mode string, wait bool, timeout time.Duration) error {
+func (a *app) rolloutStatus(ctx context.Context, c *client.Client, arg, mode string, wait bool,
+	timeout time.Duration) error {
 	app, service, err := rolloutRef(arg)
 	if err != nil {
 		return err
 	}
-	var v wire.RolloutView
+	var v apiv1.RolloutView
 	phase := ""
 	look := func() error {
 		now, err := c.Rollouts.Get(ctx, app)
@@ -126,7 +130,7 @@ func (a *app) rolloutStatus(ctx context.Context, c *client.Client, arg, mode str
 		}
 		v, phase = now, wire.RolloutDone
 		for _, s := range v.Services {
-			phase = wire.WorstPhase(phase, s.Phase)
+			phase = apiv1.WorstPhase(phase, s.Phase)
 		}
 		return nil
 	}
@@ -159,7 +163,8 @@ func (a *app) rolloutStatus(ctx context.Context, c *client.Client, arg, mode str
 	next := "it continues without this command; verge rollout status " + arg + " --wait"
 	switch phase {
 	case wire.RolloutFailed:
-		next = "apply another descriptor, verge rollout undo " + arg + ", or, once the reason is gone: verge rollout resume " + arg
+		next = "apply another descriptor, verge rollout undo " + arg +
+			", or, once the reason is gone: verge rollout resume " + arg
 	case wire.RolloutPaused:
 		next = "verge rollout resume " + arg
 	}
@@ -169,30 +174,33 @@ func (a *app) rolloutStatus(ctx context.Context, c *client.Client, arg, mode str
 			why += "\n  " + s.Name + ": " + s.Why
 		}
 	}
-	return &incompleteError{userError{what: "the rollout of " + arg + " is not done: it is " + phase + late, why: strings.TrimPrefix(why, "\n  "), next: next}}
+	return &incompleteError{userError{what: "the rollout of " + arg + " is not done: it is " + phase + late,
+		why: strings.TrimPrefix(why, "\n  "), next: next}}
 }
 
 // only are the services of a view, or the one that is named.
-func only(v wire.RolloutView, service string) ([]wire.ServiceRollout, error) {
+func only(v apiv1.RolloutView, service string) ([]apiv1.ServiceRollout, error) {
 	if service == "" {
 		return v.Services, nil
 	}
 	for _, s := range v.Services {
 		if s.Name == service {
-			return []wire.ServiceRollout{s}, nil
+			return []apiv1.ServiceRollout{s}, nil
 		}
 	}
-	return nil, &userError{what: "no such service", why: service + " is not in application " + v.Name, next: "verge get services --app " + v.Name}
+	return nil, &userError{what: "no such service", why: service + " is not in application " + v.Name,
+		next: "verge get services --app " + v.Name}
 }
 
-func (a *app) printRollout(v wire.RolloutView) error {
+func (a *app) printRollout(v apiv1.RolloutView) error {
 	if err := a.printf("application/%s, revision %s", v.Name, revision(v.Revision)); err != nil {
 		return err
 	}
 	var rows [][]cell
 	head := []string{"SERVICE", "CLUSTER", "ROLLOUT", "FROM", "READY", "UPDATED", "EXTRA"}
-	tried := slices.ContainsFunc(v.Services, func(s wire.ServiceRollout) bool {
-		return slices.ContainsFunc(s.Clusters, func(r wire.RolloutReport) bool { return r.Trial || r.New != nil && r.Phase != wire.RolloutDone })
+	tried := slices.ContainsFunc(v.Services, func(s apiv1.ServiceRollout) bool {
+		return slices.ContainsFunc(s.Clusters,
+			func(r wire.RolloutReport) bool { return r.Trial || r.New != nil && r.Phase != wire.RolloutDone })
 	})
 	if tried {
 		head = append(head, "SHARE", "NEW", "BEFORE")
@@ -215,7 +223,9 @@ func (a *app) printRollout(v wire.RolloutView) error {
 			if r.Surge > 0 {
 				extra = fmt.Sprintf("+%d", r.Surge)
 			}
-			row := []cell{text(s.Name), text(r.Cluster), phase, text(from), text(fmt.Sprintf("%d/%d", r.Ready, r.Promised)), text(fmt.Sprintf("%d/%d", r.Updated, r.Promised)), text(extra)}
+			row := []cell{text(s.Name), text(r.Cluster), phase, text(from),
+				text(fmt.Sprintf("%d/%d", r.Ready, r.Promised)), text(fmt.Sprintf("%d/%d", r.Updated, r.Promised)),
+				text(extra)}
 			if tried {
 				row = append(row, text(shareOf(&r)), text(side(&r, r.New)), text(side(&r, r.Old)))
 			}
@@ -267,9 +277,9 @@ func (a *app) rolloutHistoryCommand() *cobra.Command {
 		Short: "List earlier revisions of an application",
 		Long: `List earlier revisions of an application.
 
-The last 10 before the current one are kept, until the application is deleted. HELD
+The last 10 before the current one are kept, until the application is deleted. GOOD
 says whether all services were ready as applied; verge rollout undo goes back to the
-last revision that held. --revision prints the descriptor of one as it was applied.`,
+last good revision. --revision prints the descriptor of one as it was applied.`,
 		Example: "  verge rollout history shop\n  verge rollout history shop --revision 3 > shop.yaml",
 		Args:    oneArg("APPLICATION"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -280,7 +290,10 @@ last revision that held. --revision prints the descriptor of one as it was appli
 			if err != nil {
 				return err
 			}
-			return a.withClient(func(c *client.Client) error { return a.rolloutHistory(cmd.Context(), c, app, number, mode) })
+			return a.withClient(func(c *client.Client) error {
+				return a.rolloutHistory(cmd.Context(), c, app, number,
+					mode)
+			})
 		},
 	}
 	cmd.Flags().Uint64Var(&number, "revision", 0, "print the descriptor of this revision")
@@ -305,7 +318,7 @@ func (a *app) rolloutHistory(ctx context.Context, c *client.Client, app string, 
 	}
 	if mode == "json" || mode == "yaml" {
 		return a.encode(mode, struct {
-			Items []wire.AppRevision `json:"items"`
+			Items []apiv1.AppRevision `json:"items"`
 		}{list})
 	}
 	rows := make([][]cell, len(list))
@@ -314,17 +327,18 @@ func (a *app) rolloutHistory(ctx context.Context, c *client.Client, app string, 
 		if r.Current {
 			number += " (current)"
 		}
-		rows[n] = []cell{text(number), text(heldWord(&r)), text(age(a.opts.Now().Sub(r.When))), text(cmp.Or(r.By, "-")), text(cmp.Or(strings.Join(r.Changed, "; "), "-")), text(cmp.Or(r.Why, "-"))}
+		rows[n] = []cell{text(number), text(goodWord(&r)), text(age(a.opts.Now().Sub(r.When))), text(cmp.Or(r.By, "-")),
+			text(cmp.Or(strings.Join(r.Changed, "; "), "-")), text(cmp.Or(r.Why, "-"))}
 	}
-	return a.table([]string{"REVISION", "HELD", "AGE", "BY", "CHANGED", "WHY"}, rows)
+	return a.table([]string{"REVISION", "GOOD", "AGE", "BY", "CHANGED", "WHY"}, rows)
 }
 
-// heldWord says whether a revision held, or which services of it did.
-func heldWord(r *wire.AppRevision) string {
-	var held []string
+// goodWord says whether a revision was good, or which services of it were.
+func goodWord(r *apiv1.AppRevision) string {
+	var good []string
 	for _, name := range slices.Sorted(maps.Keys(r.Held)) {
 		if r.Held[name] {
-			held = append(held, name)
+			good = append(good, name)
 		}
 	}
 	switch {
@@ -332,10 +346,10 @@ func heldWord(r *wire.AppRevision) string {
 		return "-"
 	case r.HasHeld(""):
 		return "yes"
-	case len(held) == 0:
+	case len(good) == 0:
 		return "no"
 	}
-	return "only " + strings.Join(held, ", ")
+	return "only " + strings.Join(good, ", ")
 }
 
 func (a *app) rolloutHoldCommand(pause bool) *cobra.Command {
@@ -350,7 +364,8 @@ A failed one tries again from where it is.`,
 		Args:    oneArg(rolloutArg),
 	}
 	if pause {
-		cmd.Use, cmd.Short, cmd.Example = "pause APPLICATION[/SERVICE]", "Pause a rollout", "  verge rollout pause shop/web --reason 'looking at it'"
+		cmd.Use, cmd.Short, cmd.Example = "pause APPLICATION[/SERVICE]", "Pause a rollout",
+			"  verge rollout pause shop/web --reason 'looking at it'"
 		cmd.Long = `Pause a rollout: no more instances are updated.
 
 Instances that are being updated become ready. Nothing else is touched until you resume,
@@ -362,7 +377,7 @@ not even by later applies. A cluster that is away pauses when it is back.`
 			return err
 		}
 		return a.withClient(func(c *client.Client) error {
-			q, do, did := wire.RolloutRequest{Service: service, Reason: reason}, c.Rollouts.Resume, "resumed"
+			q, do, did := apiv1.RolloutRequest{Service: service, Reason: reason}, c.Rollouts.Resume, "resumed"
 			if pause {
 				do, did = c.Rollouts.Pause, "paused"
 			}
@@ -384,8 +399,8 @@ func (a *app) rolloutUndoCommand() *cobra.Command {
 		Short: "Go back to an earlier revision, and wait until ready",
 		Long: `Go back to an earlier revision, and wait until ready.
 
-The application, or the one service, becomes what it was: the last revision that held
-and differs from the present one, or the one that --to names (see verge rollout
+The application, or the one service, becomes what it was: the last good revision
+that differs from the present one, or the one that --to names (see verge rollout
 history). It is applied as a new revision and rolled out like any other.
 
 Exit code 0: ready; 1: an error, nothing was changed; 2: accepted, but not ready yet or
@@ -398,17 +413,17 @@ has failed.`,
 				return err
 			}
 			return a.withClient(func(c *client.Client) error {
-				return a.undo(cmd.Context(), c, app, wire.RolloutRequest{Service: service, Reason: reason, To: to}, f)
+				return a.undo(cmd.Context(), c, app, apiv1.RolloutRequest{Service: service, Reason: reason, To: to}, f)
 			})
 		},
 	}
 	f.add(cmd, "accepted")
-	cmd.Flags().Uint64Var(&to, "to", 0, "the revision to go back to (default: the last one that held)")
+	cmd.Flags().Uint64Var(&to, "to", 0, "the revision to go back to (default: the last good one)")
 	cmd.Flags().StringVar(&reason, "reason", "", "why, for the history")
 	return cmd
 }
 
-func (a *app) undo(ctx context.Context, c *client.Client, app string, q wire.RolloutRequest, f waitFlags) error {
+func (a *app) undo(ctx context.Context, c *client.Client, app string, q apiv1.RolloutRequest, f waitFlags) error {
 	steps := newProgress(a)
 	before, err := c.Instances.List(ctx, app, "")
 	if err != nil && !notFound(err) {
@@ -428,7 +443,8 @@ func (a *app) undo(ctx context.Context, c *client.Client, app string, q wire.Rol
 	if r.Undo > 0 {
 		what = "revision " + revision(r.Undo)
 	}
-	if err := a.printf("application/%s: %s is applied again as revision %s", app, what, revision(r.Revision)); err != nil || f.noWait {
+	if err := a.printf("application/%s: %s is applied again as revision %s", app, what,
+		revision(r.Revision)); err != nil || f.noWait {
 		return err
 	}
 	view, err := a.await(ctx, c, r, f.timeout, steps)

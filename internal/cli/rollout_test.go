@@ -5,27 +5,33 @@ import (
 	"testing"
 	"time"
 
+	"github.com/verge-edge/verge/internal/apiv1"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
 func TestRolloutCommands(t *testing.T) {
 	fake := shop(2)
-	fake.RolloutAnswer = wire.RolloutView{Name: "shop", Revision: 4, Source: "root", Services: []wire.ServiceRollout{{
+	fake.RolloutAnswer = apiv1.RolloutView{Name: "shop", Revision: 4, Source: "root", Services: []apiv1.ServiceRollout{{
 		Name: "web", Phase: wire.RolloutFailed, Why: "cluster edge: web.978800: exit code 7", Promised: 2,
-		Clusters: []wire.RolloutReport{{Cluster: "edge", App: "shop", Service: "web", Revision: 4, From: 3, Phase: wire.RolloutFailed, Why: "web.978800: exit code 7", Promised: 2, Surge: 1, Ready: 2}},
+		Clusters: []wire.RolloutReport{{Cluster: "edge", App: "shop", Service: "web", Revision: 4, From: 3,
+			Phase: wire.RolloutFailed, Why: "web.978800: exit code 7", Promised: 2, Surge: 1, Ready: 2}},
 	}}}
-	fake.RevisionList = []wire.AppRevision{
-		{App: "shop", Revision: 4, By: "admin/ann", When: noon.Add(-time.Minute), Changed: []string{"web: image"}, Current: true, Descriptor: "application: shop\n"},
-		{App: "shop", Revision: 3, By: "admin/bob", When: noon.Add(-time.Hour), Why: "undo to revision 1", Descriptor: "application: shop # three\n"},
+	fake.RevisionList = []apiv1.AppRevision{
+		{App: "shop", Revision: 4, By: "admin/ann", When: noon.Add(-time.Minute), Changed: []string{"web: image"},
+			Current: true, Descriptor: "application: shop\n"},
+		{App: "shop", Revision: 3, By: "admin/bob", When: noon.Add(-time.Hour), Why: "undo to revision 1",
+			Descriptor: "application: shop # three\n"},
 	}
-	fake.ApplyAnswer = wire.ApplyResult{Name: "shop", Revision: 5, Change: "updated"}
+	fake.ApplyAnswer = apiv1.ApplyResult{Name: "shop", Revision: 5, Change: "updated"}
 	f := newFixture(t, fake)
 	for _, c := range []struct {
 		args string
 		code int
 		says []string
 	}{
-		{"rollout status shop", 2, []string{"web      edge     failed   3     2/2   0/2      +1     web.978800: exit code 7", "the rollout of shop is not done: it is failed", "verge rollout undo shop"}},
+		{"rollout status shop", 2,
+			[]string{"web      edge     failed   3     2/2   0/2      +1     web.978800: exit code 7",
+				"the rollout of shop is not done: it is failed", "verge rollout undo shop"}},
 		{"rollout status shop/db", 1, []string{"db is not in application shop"}},
 		{"rollout history shop", 0, []string{"4 (current)", "admin/ann", "web: image", "undo to revision 1"}},
 		{"rollout history shop --revision 3", 0, []string{"application: shop # three"}},
@@ -47,7 +53,7 @@ func TestRolloutCommands(t *testing.T) {
 			}
 		}
 	}
-	want := []wire.RolloutRequest{{Service: "web", Reason: "look"}, {}, {Service: "web", To: 3}}
+	want := []apiv1.RolloutRequest{{Service: "web", Reason: "look"}, {}, {Service: "web", To: 3}}
 	for n, q := range fake.Rollouts {
 		if n >= len(want) || q != want[n] {
 			t.Errorf("request %d: %+v", n, q)
@@ -59,15 +65,17 @@ func TestRolloutCommands(t *testing.T) {
 func TestApplyOfWhatIsTakenBack(t *testing.T) {
 	fake := shop(2)
 	fake.Apps[0].Revision, fake.Apps[0].Holds = 5, true
-	fake.ApplyAnswer = wire.ApplyResult{Name: "shop", Revision: 4, Change: "updated"}
-	fake.RevisionList = []wire.AppRevision{
-		{App: "shop", Revision: 5, Current: true, By: wire.ByRollback, When: ago(time.Second), Why: "undo of web to revision 3: its rollout failed, cluster edge: web.0: exit code 7"},
+	fake.ApplyAnswer = apiv1.ApplyResult{Name: "shop", Revision: 4, Change: "updated"}
+	fake.RevisionList = []apiv1.AppRevision{
+		{App: "shop", Revision: 5, Current: true, By: wire.ByRollback, When: ago(time.Second),
+			Why: "undo of web to revision 3: its rollout failed, cluster edge: web.0: exit code 7"},
 		{App: "shop", Revision: 4, By: "admin/ann", When: ago(time.Minute)},
 	}
 	f := newFixture(t, fake)
 	source := "application: shop\nservices: {web: {command: [y], replicas: 2}}\n"
 	r := f.runWith(source, "apply", "-")
-	if r.code != 2 || !strings.Contains(r.stderr, "was rolled back: it is revision 5 now") || !strings.Contains(r.stderr, "exit code 7") || strings.Contains(r.stdout, " ready: ") {
+	if r.code != 2 || !strings.Contains(r.stderr, "was rolled back: it is revision 5 now") ||
+		!strings.Contains(r.stderr, "exit code 7") || strings.Contains(r.stdout, " ready: ") {
 		t.Errorf("code %d\n%s%s", r.code, r.stdout, r.stderr)
 	}
 	// Somebody else's next revision is none that took it back.
@@ -85,8 +93,9 @@ func TestDiff(t *testing.T) {
 		code int
 		says string
 	}{
-		"application: shop\nservices: {web: {command: [x], replicas: 2}}\n":                     {0, ""},
-		"application: shop\nservices: {web: {command: [y], replicas: 2}}\n":                     {1, "shop.web.command"},
+		"application: shop\nservices: {web: {command: [x], replicas: 2}}\n": {0, ""},
+		"application: shop\nservices: {web: {command: [y], replicas: 2}}\n": {1,
+			"shop.web.command"},
 		"application: shop\nservices: {web: {command: [x], replicas: 2}, db: {command: [x]}}\n": {1, "shop.db"},
 		"application: shop\nservices: {web: {comand: [x]}}\n":                                   {2, "is not a field"},
 	} {

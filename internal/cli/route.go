@@ -11,11 +11,12 @@ import (
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/client"
 	"github.com/verge-edge/verge/internal/policy/route"
-	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 func (a *app) routeCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "route", Short: "Show how services are routed, and what another policy would do", Args: cobra.ArbitraryArgs, RunE: group}
+	cmd := &cobra.Command{Use: "route", Short: "Show how services are routed, and what another policy would do",
+		Args: cobra.ArbitraryArgs, RunE: group}
 	cmd.AddCommand(a.routeShowCommand(), a.routePlanCommand())
 	return cmd
 }
@@ -57,13 +58,14 @@ func fromFlag(cmd *cobra.Command, from *string) {
 }
 
 // routeFrom asks the worker of --from about a service.
-func (a *app) routeFrom(cmd *cobra.Command, c *client.Client, service, from string) (r wire.RouteReport, err error) {
+func (a *app) routeFrom(cmd *cobra.Command, c *client.Client, service, from string) (r rpc.RouteReport, err error) {
 	app, name, err := routedService(service)
 	if err != nil {
 		return r, err
 	}
 	if from == "" {
-		return r, usageError(cmd, "--from WORKER is missing: each worker routes by its own distances; verge get workers lists them")
+		return r, usageError(cmd,
+			"--from WORKER is missing: each worker routes by its own distances; verge get workers lists them")
 	}
 	w, err := workerNamed(cmd.Context(), c, from)
 	if err != nil {
@@ -76,13 +78,14 @@ func (a *app) routeFrom(cmd *cobra.Command, c *client.Client, service, from stri
 func routedService(s string) (app, service string, err error) {
 	app, service, ok := strings.Cut(strings.TrimPrefix(s, "service/"), ".")
 	if !ok || app == "" || service == "" || strings.ContainsAny(service, "./") {
-		return "", "", &userError{what: "not a service", why: fmt.Sprintf("%q", s), next: "write APPLICATION.SERVICE; verge get services lists them"}
+		return "", "", &userError{what: "not a service", why: fmt.Sprintf("%q", s),
+			next: "write APPLICATION.SERVICE; verge get services lists them"}
 	}
 	return app, service, nil
 }
 
 // workerNamed finds a worker by NAME or CLUSTER/NAME.
-func workerNamed(ctx context.Context, c *client.Client, s string) (w wire.WorkerView, err error) {
+func workerNamed(ctx context.Context, c *client.Client, s string) (w rpc.WorkerView, err error) {
 	s = strings.TrimPrefix(s, "worker/")
 	if cluster, name, ok := strings.Cut(s, "/"); ok { // what is not listed may be asked all the same
 		w.Cluster, w.Name = cluster, name
@@ -92,7 +95,7 @@ func workerNamed(ctx context.Context, c *client.Client, s string) (w wire.Worker
 	if err != nil {
 		return w, err
 	}
-	var found []wire.WorkerView
+	var found []rpc.WorkerView
 	for _, x := range list {
 		if x.Name == s {
 			found = append(found, x)
@@ -102,13 +105,15 @@ func workerNamed(ctx context.Context, c *client.Client, s string) (w wire.Worker
 	case 1:
 		return found[0], nil
 	case 0:
-		return w, &userError{what: "no such worker here", why: s, next: "verge get workers lists them; workers of other clusters are written CLUSTER/NAME"}
+		return w, &userError{what: "no such worker here", why: s,
+			next: "verge get workers lists them; workers of other clusters are written CLUSTER/NAME"}
 	}
-	return w, &userError{what: "several workers have that name", why: s, next: "write " + found[0].Cluster + "/" + s + " or " + found[1].Cluster + "/" + s}
+	return w, &userError{what: "several workers have that name", why: s,
+		next: "write " + found[0].Cluster + "/" + s + " or " + found[1].Cluster + "/" + s}
 }
 
-func routeColumns() listing[wire.RouteEndpoint] {
-	type view = wire.RouteEndpoint
+func routeColumns() listing[rpc.RouteEndpoint] {
+	type view = rpc.RouteEndpoint
 	return listing[view]{kind: kindInstance, name: func(v view) string { return v.Instance }, columns: []column[view]{
 		{name: "instance", cell: func(v view) cell { return text(v.Instance) }},
 		{name: "worker", cell: func(v view) cell { return text(v.Cluster + "/" + v.Worker) }},
@@ -133,7 +138,7 @@ func routeColumns() listing[wire.RouteEndpoint] {
 		}},
 		{name: "weight from", wide: true, cell: func(v view) cell {
 			if v.ServesBy == "" && v.CPU > 0 {
-				return text(wire.WeightCPU)
+				return text(rpc.WeightCPU)
 			}
 			return text(v.ServesBy)
 		}},
@@ -143,7 +148,7 @@ func routeColumns() listing[wire.RouteEndpoint] {
 }
 
 // loadWord is what is known of the requests at an instance.
-func loadWord(v wire.RouteEndpoint) string {
+func loadWord(v rpc.RouteEndpoint) string {
 	if v.Asleep {
 		return "asleep"
 	}
@@ -161,7 +166,7 @@ func loadWord(v wire.RouteEndpoint) string {
 }
 
 // lineWord is what is known of the line to the worker of an instance, "" for nothing.
-func lineWord(v wire.RouteEndpoint) string {
+func lineWord(v rpc.RouteEndpoint) string {
 	var parts []string
 	if v.Bandwidth > 0 {
 		parts = append(parts, sizeOf(v.Bandwidth)+"/s there")
@@ -173,11 +178,12 @@ func lineWord(v wire.RouteEndpoint) string {
 }
 
 // sizesWord is how large the requests of a service are, "" where none was seen.
-func sizesWord(r wire.RouteReport) string {
+func sizesWord(r rpc.RouteReport) string {
 	if r.MeanBody == 0 && r.MeanAnswer == 0 {
 		return ""
 	}
-	return fmt.Sprintf("its requests bring %s in the mean and are answered with %s", sizeOf(r.MeanBody), sizeOf(r.MeanAnswer))
+	return fmt.Sprintf("its requests bring %s in the mean and are answered with %s", sizeOf(r.MeanBody),
+		sizeOf(r.MeanAnswer))
 }
 
 // sizeOf writes bytes.
@@ -223,11 +229,12 @@ func milliseconds(d time.Duration) string {
 func percentOf(share float64) string { return fmt.Sprintf("%.1f %%", 100*share) }
 
 // viewOf is what the policy of a worker saw.
-func viewOf(r wire.RouteReport) route.View {
+func viewOf(r rpc.RouteReport) route.View {
 	list := make([]route.Endpoint, len(r.Endpoints))
 	for i, e := range r.Endpoints {
 		list[i] = route.Endpoint{
-			ID: e.Instance + "@" + e.Cluster + "/" + e.Worker, Local: e.Local, Ordinal: e.Ordinal, RTT: time.Duration(e.RTT),
+			ID: e.Instance + "@" + e.Cluster + "/" + e.Worker, Local: e.Local, Ordinal: e.Ordinal,
+			RTT:   time.Duration(e.RTT),
 			Ready: e.State != "no path", Ejected: e.State == "ejected", Suspect: e.State == "suspect",
 		}
 		switch e.Source {

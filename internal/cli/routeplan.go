@@ -14,6 +14,7 @@ import (
 	"github.com/verge-edge/verge/client"
 	"github.com/verge-edge/verge/internal/policy/route"
 	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 // planAsks is how many workers are asked at a time.
@@ -68,7 +69,10 @@ workers. Nothing changes. Without --alpha, proximity is shown with several value
 					return usageError(cmd, "%v", err)
 				}
 			}
-			return a.withClient(func(c *client.Client) error { return a.routePlan(cmd.Context(), c, args[0], from, policies, mode) })
+			return a.withClient(func(c *client.Client) error {
+				return a.routePlan(cmd.Context(), c, args[0], from,
+					policies, mode)
+			})
 		},
 	}
 	f := cmd.Flags()
@@ -84,12 +88,13 @@ workers. Nothing changes. Without --alpha, proximity is shown with several value
 	return cmd
 }
 
-func (a *app) routePlan(ctx context.Context, c *client.Client, service string, from []string, policies []api.Policy, mode string) error {
+func (a *app) routePlan(ctx context.Context, c *client.Client, service string, from []string, policies []api.Policy,
+	mode string) error {
 	appName, name, err := routedService(service)
 	if err != nil {
 		return err
 	}
-	var workers []wire.WorkerView
+	var workers []rpc.WorkerView
 	for _, s := range from {
 		w, err := workerNamed(ctx, c, s)
 		if err != nil {
@@ -109,7 +114,8 @@ func (a *app) routePlan(ctx context.Context, c *client.Client, service string, f
 		if len(reports) > 0 {
 			why = reports[0].Problem
 		}
-		return &userError{what: "no worker could be asked", why: why, next: "verge get workers; with a context of the cluster its workers can be asked"}
+		return &userError{what: "no worker could be asked", why: why,
+			next: "verge get workers; with a context of the cluster its workers can be asked"}
 	}
 	var rows []routePlanned
 	add := func(p api.Policy, now bool) error {
@@ -117,7 +123,9 @@ func (a *app) routePlan(ctx context.Context, c *client.Client, service string, f
 		if err != nil {
 			return err
 		}
-		rows = append(rows, routePlanned{Policy: p, Now: now, MeanRTT: api.Duration(got.Mean.Round(time.Microsecond)), Unknown: rounded(got.Unknown), Imbalance: rounded(got.Imbalance), Most: rounded(got.Most), Even: rounded(got.Even)})
+		rows = append(rows, routePlanned{Policy: p, Now: now, MeanRTT: api.Duration(got.Mean.Round(time.Microsecond)),
+			Unknown: rounded(got.Unknown), Imbalance: rounded(got.Imbalance), Most: rounded(got.Most),
+			Even: rounded(got.Even)})
 		return nil
 	}
 	if err := add(current, true); err != nil {
@@ -137,8 +145,8 @@ func (a *app) routePlan(ctx context.Context, c *client.Client, service string, f
 func rounded(x float64) float64 { return float64(int64(x*10_000+0.5)) / 10_000 }
 
 // askRoutes asks workers, some at a time; who could not be asked says why.
-func askRoutes(ctx context.Context, c *client.Client, workers []wire.WorkerView, app, service string) []wire.RouteReport {
-	out := make([]wire.RouteReport, len(workers))
+func askRoutes(ctx context.Context, c *client.Client, workers []rpc.WorkerView, app, service string) []rpc.RouteReport {
+	out := make([]rpc.RouteReport, len(workers))
 	slots := make(chan struct{}, planAsks)
 	var all sync.WaitGroup
 	for i, w := range workers {
@@ -147,7 +155,7 @@ func askRoutes(ctx context.Context, c *client.Client, workers []wire.WorkerView,
 			defer func() { <-slots }()
 			r, err := c.Workers.Route(ctx, w.Cluster, w.Name, app, service)
 			if err != nil {
-				r = wire.RouteReport{Cluster: w.Cluster, Worker: w.Name, Problem: firstLine(err)}
+				r = rpc.RouteReport{Cluster: w.Cluster, Worker: w.Name, Problem: firstLine(err)}
 			}
 			out[i] = r
 		})
@@ -158,7 +166,7 @@ func askRoutes(ctx context.Context, c *client.Client, workers []wire.WorkerView,
 
 // sourcesOf are where requests come from, by the last minute or else equally, and
 // the policy that is in use.
-func (a *app) sourcesOf(reports []wire.RouteReport) (sources []route.From, current api.Policy) {
+func (a *app) sourcesOf(reports []rpc.RouteReport) (sources []route.From, current api.Policy) {
 	total := 0
 	for _, r := range reports {
 		if r.Problem != "" {
@@ -211,7 +219,7 @@ func planColumns() listing[routePlanned] {
 }
 
 // explainRoute says why a worker routes a service as it does.
-func (a *app) explainRoute(r wire.RouteReport) error {
+func (a *app) explainRoute(r rpc.RouteReport) error {
 	lines := []string{
 		fmt.Sprintf("service/%s from worker/%s/%s", r.Key(), r.Cluster, r.Worker),
 		"  policy       " + r.Policy.String(),
@@ -228,7 +236,8 @@ func (a *app) explainRoute(r wire.RouteReport) error {
 			break
 		}
 	}
-	lines = append(lines, fmt.Sprintf("  endpoints    %d, of which %d are %s", len(r.Endpoints), counts[usable], usable))
+	lines = append(lines, fmt.Sprintf("  endpoints    %d, of which %d are %s", len(r.Endpoints), counts[usable],
+		usable))
 	if s := sizesWord(r); s != "" {
 		lines = append(lines, "  sizes        "+s)
 	}
@@ -242,7 +251,8 @@ func (a *app) explainRoute(r wire.RouteReport) error {
 				why += ", " + e.Why
 			}
 		case byWeight && e.Serves > 0:
-			why = fmt.Sprintf("its worker does %.4g/s with %d of these, %s; weight %.1f", e.Serves, sharing(r.Endpoints, e), weightSource(e.ServesBy), e.Weight)
+			why = fmt.Sprintf("its worker does %.4g/s with %d of these, %s; weight %.1f", e.Serves,
+				sharing(r.Endpoints, e), weightSource(e.ServesBy), e.Weight)
 		case byWeight && e.CPU == 0:
 			why = "the processors of its worker are unknown: it counts as the median"
 		case byWeight:
@@ -257,7 +267,8 @@ func (a *app) explainRoute(r wire.RouteReport) error {
 		if l := lineWord(e); l != "" {
 			why += "; its line carries " + l
 		}
-		lines = append(lines, fmt.Sprintf("  %-12s %s at %s/%s: %s", percentOf(e.Share), e.Instance, e.Cluster, e.Worker, why))
+		lines = append(lines, fmt.Sprintf("  %-12s %s at %s/%s: %s", percentOf(e.Share), e.Instance, e.Cluster,
+			e.Worker, why))
 	}
 	for _, l := range lines {
 		if err := a.printf("%s", clean(strings.TrimRight(l, " "))); err != nil {
@@ -268,7 +279,7 @@ func (a *app) explainRoute(r wire.RouteReport) error {
 }
 
 // sharing is how many endpoints are on the worker of one.
-func sharing(list []wire.RouteEndpoint, e wire.RouteEndpoint) (n int) {
+func sharing(list []rpc.RouteEndpoint, e rpc.RouteEndpoint) (n int) {
 	for _, o := range list {
 		if o.Cluster == e.Cluster && o.Worker == e.Worker {
 			n++
@@ -280,11 +291,11 @@ func sharing(list []wire.RouteEndpoint, e wire.RouteEndpoint) (n int) {
 // weightSource says where it is known from what a worker does.
 func weightSource(by string) string {
 	switch by {
-	case wire.WeightProfile:
+	case rpc.WeightProfile:
 		return "as it was measured"
-	case wire.WeightOld:
+	case rpc.WeightOld:
 		return "as it was measured with an older program"
-	case wire.WeightKind:
+	case rpc.WeightKind:
 		return "like those of its kind that were measured"
 	}
 	return "by its processors and what others were measured to do"
@@ -298,11 +309,14 @@ func ruleInWords(p api.Policy) string {
 	case api.PolicyLocal:
 		return "those on the same worker equally; if there are none, " + p.Fallback
 	case api.PolicyProximity:
-		return fmt.Sprintf("(1-%g)/N + %g*f(l)/sum, f %s over the round trip l in ms; what is not known counts as the median", p.Alpha, p.Alpha, p.Decay)
+		return fmt.Sprintf("(1-%g)/N + %g*f(l)/sum, f %s over the round trip l in ms; what is not known counts "+
+			"as the median", p.Alpha, p.Alpha, p.Decay)
 	case api.PolicyWeighted:
-		return "by what each worker was measured to do (verge profile), else by its processors, divided among the replicas there"
+		return "by what each worker was measured to do (verge profile), else by its processors, divided among the " +
+			"replicas there"
 	case api.PolicyBilliard:
-		return "in turn, as often as its weight says: by what its worker was measured to do (verge profile), else by its processors"
+		return "in turn, as often as its weight says: by what its worker was measured to do (verge profile), else by " +
+			"its processors"
 	case api.PolicyInstance:
 		return fmt.Sprintf("replica %d alone", p.Ordinal)
 	case api.PolicyFastest:

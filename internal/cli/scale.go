@@ -82,12 +82,14 @@ func serviceRef(args []string) (app, service string, err error) {
 			return "", "", err
 		}
 		if kind != kindService {
-			return "", "", &userError{what: "not possible for this kind", why: strings.Join(args, " "), next: "it works for service/APPLICATION.SERVICE"}
+			return "", "", &userError{what: "not possible for this kind", why: strings.Join(args, " "),
+				next: "it works for service/APPLICATION.SERVICE"}
 		}
 	}
 	app, service, ok := strings.Cut(name, ".")
 	if !ok || app == "" || service == "" || strings.Contains(service, ".") {
-		return "", "", &userError{what: "not a service name", why: name, next: "write APPLICATION.SERVICE; verge get services lists them"}
+		return "", "", &userError{what: "not a service name", why: name,
+			next: "write APPLICATION.SERVICE; verge get services lists them"}
 	}
 	return app, service, nil
 }
@@ -113,7 +115,8 @@ func (a *app) scale(ctx context.Context, app, service string, replicas int, f wa
 	if result.Change == "unchanged" {
 		did = "is at"
 	}
-	if err := a.printf("service/%s.%s %s %d, revision %s", app, service, did, replicas, revision(result.Revision)); err != nil {
+	if err := a.printf("service/%s.%s %s %d, revision %s", app, service, did, replicas,
+		revision(result.Revision)); err != nil {
 		return err
 	}
 	if f.noWait {
@@ -132,7 +135,8 @@ func (a *app) scale(ctx context.Context, app, service string, replicas int, f wa
 // awaitGone waits until no more than n instances of a service are left: those
 // that were too many end in their orderly way, which takes longer than what
 // remains takes to hold.
-func (a *app) awaitGone(ctx context.Context, c *client.Client, app, service string, n int, timeout time.Duration, steps *progress) error {
+func (a *app) awaitGone(ctx context.Context, c *client.Client, app, service string, n int, timeout time.Duration,
+	steps *progress) error {
 	left := 0
 	err := a.poll(ctx, timeout, func() (bool, error) {
 		list, err := c.Instances.List(ctx, app, service)
@@ -150,7 +154,8 @@ func (a *app) awaitGone(ctx context.Context, c *client.Client, app, service stri
 	})
 	if errors.Is(err, errTimeout) || errors.Is(err, context.Canceled) {
 		return &incompleteError{userError{what: "service/" + app + "." + service + " was scaled but is not ready yet",
-			why: fmt.Sprintf("%d more than wanted, still ending", left-n), next: "it continues without this command; see: verge get instances --app " + app}}
+			why:  fmt.Sprintf("%d more than wanted, still ending", left-n),
+			next: "it continues without this command; see: verge get instances --app " + app}}
 	}
 	return err
 }

@@ -3,14 +3,15 @@ package cli
 import (
 	"testing"
 
+	"github.com/verge-edge/verge/internal/apiv1"
 	"github.com/verge-edge/verge/internal/rest/resttest"
-	"github.com/verge-edge/verge/internal/wire"
 )
 
 // shop is an application with one service of n ready instances.
 func shop(n int) *resttest.Fake {
-	f := &resttest.Fake{ApplyAnswer: wire.ApplyResult{Name: "shop", Revision: 2, Change: "updated"}}
-	f.Apps = []wire.AppView{{Name: "shop", Revision: 2, Holds: true, Services: []wire.ServiceView{{Name: "web", Wanted: n, Ready: n}}}}
+	f := &resttest.Fake{ApplicationData: resttest.ApplicationData{ApplyAnswer: apiv1.ApplyResult{Name: "shop", Revision: 2, Change: "updated"}}}
+	f.Apps = []apiv1.AppView{{Name: "shop", Revision: 2, Holds: true,
+		Services: []apiv1.ServiceView{{Name: "web", Wanted: n, Ready: n}}}}
 	for o := range n {
 		i := instance("shop.web."+string(rune('0'+o)), "web", o, "edge", "w1", noon)
 		i.App, i.Revision = "shop", 2

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/verge-edge/verge/internal/rest/resttest"
-	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 var docBlocks = regexp.MustCompile("(?ms)^```(sh|csv|yaml)\n(.*?)^```")
@@ -33,12 +33,14 @@ func TestScalingDoc(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := newFixture(t, &resttest.Fake{Scales: []wire.ScaleReport{{V: 1, Cluster: "edge", App: "shop", Service: "front", Max: 20, Placed: 1}}})
+	f := newFixture(t, &resttest.Fake{MetricData: resttest.MetricData{Scales: []rpc.ScaleReport{{V: 1, Cluster: "edge", App: "shop", Service: "front",
+		Max: 20, Placed: 1}}}})
 	t.Chdir(f.dir)
 	run := func(stdin string, args ...string) {
 		t.Helper()
 		var out, problems strings.Builder
-		if code := Main(t.Context(), args, strings.NewReader(stdin), &out, &problems, f.options()); code != 0 || out.Len() == 0 {
+		if code := Main(t.Context(), args, strings.NewReader(stdin), &out, &problems, f.options()); code != 0 ||
+			out.Len() == 0 {
 			t.Errorf("verge %s: %d\n%s%s", strings.Join(args, " "), code, out.String(), problems.String())
 		}
 	}

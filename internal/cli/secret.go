@@ -14,6 +14,7 @@ import (
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/client"
+	"github.com/verge-edge/verge/internal/apiv1"
 	"github.com/verge-edge/verge/internal/atomicfile"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -22,7 +23,8 @@ const kindSecret = "secret"
 
 func (a *app) secretCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "secret", Aliases: []string{"secrets"}, Short: "Set, list and remove secrets", Args: cobra.ArbitraryArgs, RunE: group,
+		Use: "secret", Aliases: []string{"secrets"}, Short: "Set, list and remove secrets", Args: cobra.ArbitraryArgs,
+		RunE: group,
 		Long: `Set, list and remove secrets.
 
 A secret has a name in a namespace, and a value that nobody can read again. A
@@ -36,7 +38,8 @@ that run them can open it, also while they are cut off.`,
 
 // ofNamespace adds the flag for the namespace of one secret.
 func (f *namespaceFlags) ofNamespace(cmd *cobra.Command) {
-	cmd.Flags().StringVarP(&f.namespace, "namespace", "n", "", "namespace of the secret (default: that of the context, else default)")
+	cmd.Flags().StringVarP(&f.namespace, "namespace", "n", "",
+		"namespace of the secret (default: that of the context, else default)")
 }
 
 // one is the namespace of one secret.
@@ -52,7 +55,8 @@ func (a *app) secretSet() *cobra.Command {
 	var login registryLogin
 	f := namespaceFlags{}
 	cmd := &cobra.Command{
-		Use: "set NAME (--from-file FILE | --cert FILE --key FILE | --registry HOST --username USER --password-file FILE)", Short: "Set a secret to the content of a file", Args: secretName,
+		Use: "set NAME (--from-file FILE | --cert FILE --key FILE | --registry HOST --username USER " +
+			"--password-file FILE)", Short: "Set a secret to the content of a file", Args: secretName,
 		Long: fmt.Sprintf(`Set a secret to the whole content of a file, at most %d KiB; "-" is standard input. A
 value is never an argument, because others can see arguments. Running instances get a
 new value in their files at once, each replaced as a whole, and in their variables at
@@ -64,7 +68,8 @@ the host's first, and its private key, both in PEM. Gateways use a new one at on
 With --registry, --username and --password-file it is for pulling images (pull_secret:
 NAME of a service). Docker's config.json, or the .dockerconfigjson of a Kubernetes
 secret, works with --from-file.`, wire.MaxSecretBytes>>10),
-		Example: "  verge secret set db-password --from-file password.txt\n  openssl rand -hex 20 | tr -d '\\n' | verge secret set session-key --from-file -",
+		Example: "  verge secret set db-password --from-file password.txt\n" +
+			"  openssl rand -hex 20 | tr -d '\\n' | verge secret set session-key --from-file -",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := login.check(file != "" || cert != "" || key != ""); err != nil {
 				return usageError(cmd, "%v", err)
@@ -116,7 +121,7 @@ secret, works with --from-file.`, wire.MaxSecretBytes>>10),
 }
 
 // whoGetsIt says when those that use a secret have its new value.
-func (a *app) whoGetsIt(v wire.SecretView) {
+func (a *app) whoGetsIt(v apiv1.SecretView) {
 	if v.Holders == 0 {
 		return
 	}
@@ -127,15 +132,17 @@ func (a *app) whoGetsIt(v wire.SecretView) {
 		}
 	}
 	if len(files) > 0 {
-		a.notef("note: running instances of %s get it in their files without a restart: verge secret ls shows when they have it", strings.Join(files, ", "))
+		a.notef("note: running instances of %s get it in their files without a restart: verge secret ls shows when "+
+			"they have it", strings.Join(files, ", "))
 	}
 	if len(v.Variable) > 0 {
-		a.notef("note: running instances of %s have the former value in a variable until: verge restart service/%s", strings.Join(v.Variable, ", "), v.Variable[0])
+		a.notef("note: running instances of %s have the former value in a variable until: verge restart service/%s",
+			strings.Join(v.Variable, ", "), v.Variable[0])
 	}
 }
 
 // current says how many of those that have a value of a secret have the newest one.
-func current(v wire.SecretView) cell {
+func current(v apiv1.SecretView) cell {
 	if v.Holders == 0 {
 		return text("")
 	}
@@ -154,7 +161,8 @@ func current(v wire.SecretView) cell {
 func secretName(cmd *cobra.Command, args []string) error {
 	if len(args) > 1 {
 		return &userError{
-			what: "secret set", why: "a value is never an argument, because others can see arguments (and it is now in your shell's history)",
+			what: "secret set", why: "a value is never an argument, because others can see arguments (and it is now " +
+				"in your shell's history)",
 			next: "write it to a file, or pipe it: verge secret set NAME --from-file FILE",
 		}
 	}
@@ -171,7 +179,8 @@ func (a *app) secretValue(file string) (value []byte, err error) {
 	var next string
 	switch {
 	case err == nil && len(value) == 0:
-		return nil, &userError{what: "the secret has no value", why: file + " is empty", next: "write the value into it; to remove a secret: verge secret rm NAME"}
+		return nil, &userError{what: "the secret has no value", why: file + " is empty",
+			next: "write the value into it; to remove a secret: verge secret rm NAME"}
 	case err == nil:
 		return value, nil
 	case errors.Is(err, atomicfile.ErrTooLarge):
@@ -202,8 +211,8 @@ func (a *app) secretList() *cobra.Command {
 	return cmd
 }
 
-func (a *app) secrets() listing[wire.SecretView] {
-	type view = wire.SecretView
+func (a *app) secrets() listing[apiv1.SecretView] {
+	type view = apiv1.SecretView
 	return listing[view]{kind: kindSecret, name: func(v view) string { return v.Name }, columns: []column[view]{
 		{name: "secret", cell: func(v view) cell { return text(v.Name) }},
 		{name: "namespace", cell: func(v view) cell { return text(v.Namespace) }},
@@ -227,7 +236,10 @@ without it wait until it is set again.`,
 			if err != nil {
 				return err
 			}
-			return a.withClient(func(c *client.Client) error { return a.removeSecret(cmd.Context(), c, namespace, args[0]) })
+			return a.withClient(func(c *client.Client) error {
+				return a.removeSecret(cmd.Context(), c, namespace,
+					args[0])
+			})
 		},
 	}
 	f.ofNamespace(cmd)
@@ -240,7 +252,8 @@ func (a *app) removeSecret(ctx context.Context, c *client.Client, namespace, nam
 		return err
 	}
 	if len(v.UsedBy) > 0 {
-		a.notef("note: %s still need it: their instances will wait for it at their next start", strings.Join(v.UsedBy, ", "))
+		a.notef("note: %s still need it: their instances will wait for it at their next start",
+			strings.Join(v.UsedBy, ", "))
 	}
 	return a.printf("secret/%s of namespace %s removed", v.Name, v.Namespace)
 }

@@ -15,7 +15,8 @@ type registryLogin struct{ host, user, file string }
 func (l *registryLogin) flags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&l.host, "registry", "", "the registry, as registry.example.org:5000 or docker.io")
 	cmd.Flags().StringVar(&l.user, "username", "", "user name at --registry")
-	cmd.Flags().StringVar(&l.file, "password-file", "", "file with the password or token of --username, - for standard input")
+	cmd.Flags().StringVar(&l.file, "password-file", "",
+		"file with the password or token of --username, - for standard input")
 }
 
 func (l *registryLogin) given() bool { return l.host != "" || l.user != "" || l.file != "" }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/client"
+	"github.com/verge-edge/verge/internal/apiv1"
 	"github.com/verge-edge/verge/internal/rest/resttest"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -19,11 +20,14 @@ import (
 // secretive is a world with secrets.
 func secretive() *resttest.Fake {
 	f := world()
-	f.SecretList = []wire.SecretView{
-		{Namespace: "default", Name: "db-password", Created: ago(30 * time.Hour), Updated: ago(3 * time.Minute), By: "user/ann", UsedBy: []string{"guestbook.front", "guestbook.store"},
+	f.SecretList = []apiv1.SecretView{
+		{Namespace: "default", Name: "db-password", Created: ago(30 * time.Hour), Updated: ago(3 * time.Minute),
+			By: "user/ann", UsedBy: []string{"guestbook.front", "guestbook.store"},
 			Variable: []string{"guestbook.store"}, Holders: 3, Current: 2, Restart: []string{"guestbook.store.0"}},
 		{Namespace: "default", Name: "unused", Created: ago(time.Hour), Updated: ago(time.Hour), By: "admin"},
-		{Namespace: "shop", Name: "tls-key", Created: ago(50 * time.Hour), Updated: ago(50 * time.Hour), By: "admin", Expires: ago(-24 * time.Hour), Problem: "it was sealed with another key than the root has now: set it again"},
+		{Namespace: "shop", Name: "tls-key", Created: ago(50 * time.Hour), Updated: ago(50 * time.Hour), By: "admin",
+			Expires: ago(-24 * time.Hour),
+			Problem: "it was sealed with another key than the root has now: set it again"},
 	}
 	return f
 }
@@ -42,12 +46,14 @@ func TestSecretGolden(t *testing.T) {
 		"secret-set-missing": "secret set session --from-file DIR/none",
 		"secret-set-empty":   "secret set session --from-file DIR/empty",
 		"secret-set-large":   "secret set session --from-file DIR/large",
-		"secret-set-login":   "secret set registry --registry https://registry.test:5000 --username me --password-file DIR/line",
-		"secret-set-half":    "secret set registry --registry registry.test --password-file DIR/line",
-		"secret-set-both":    "secret set registry --registry registry.test --username me --password-file DIR/line --from-file DIR/value",
-		"secret-rm":          "secret rm unused",
-		"secret-rm-used":     "secret rm db-password",
-		"secret-rm-missing":  "secret rm nothing -n shop",
+		"secret-set-login": "secret set registry --registry https://registry.test:5000 --username me " +
+			"--password-file DIR/line",
+		"secret-set-half": "secret set registry --registry registry.test --password-file DIR/line",
+		"secret-set-both": "secret set registry --registry registry.test --username me --password-file DIR/line " +
+			"--from-file DIR/value",
+		"secret-rm":         "secret rm unused",
+		"secret-rm-used":    "secret rm db-password",
+		"secret-rm-missing": "secret rm nothing -n shop",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -68,7 +74,8 @@ func TestSecretGolden(t *testing.T) {
 
 func TestSecretFromStandardInput(t *testing.T) {
 	f := newFixture(t, secretive())
-	if r := f.runWith("hunter2", "secret", "set", "session", "--from-file", "-"); r.code != 0 || f.fake.SecretValues["default.session"] != "hunter2" {
+	if r := f.runWith("hunter2", "secret", "set", "session", "--from-file", "-"); r.code != 0 ||
+		f.fake.SecretValues["default.session"] != "hunter2" {
 		t.Errorf("%+v, %q", r, f.fake.SecretValues)
 	}
 	// The namespace of the context counts where none is given.
@@ -76,7 +83,8 @@ func TestSecretFromStandardInput(t *testing.T) {
 	if err := client.WriteContext(f.env["VERGE_CONTEXT"], f.entry); err != nil {
 		t.Fatal(err)
 	}
-	if r := f.runWith("x", "secret", "set", "session", "--from-file", "-"); r.code != 0 || f.fake.SecretValues["shop.session"] != "x" {
+	if r := f.runWith("x", "secret", "set", "session", "--from-file", "-"); r.code != 0 ||
+		f.fake.SecretValues["shop.session"] != "x" {
 		t.Errorf("%+v, %q", r, f.fake.SecretValues)
 	}
 }
@@ -88,7 +96,8 @@ func pair(t *testing.T, end time.Time) (cert, key string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tmpl := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{"shop.example"}, NotBefore: end.Add(-time.Hour), NotAfter: end}
+	tmpl := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{"shop.example"},
+		NotBefore: end.Add(-time.Hour), NotAfter: end}
 	der, err := x509.CreateCertificate(rand.Reader, tmpl, tmpl, &private.PublicKey, private)
 	if err != nil {
 		t.Fatal(err)
@@ -97,7 +106,8 @@ func pair(t *testing.T, end time.Time) (cert, key string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})), string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: text}))
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})),
+		string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: text}))
 }
 
 // A certificate is set only with its own key, and only one that is valid.
@@ -121,7 +131,8 @@ func TestSecretSetCertificate(t *testing.T) {
 			f.file("cert.pem", c.cert)
 			f.file("key.pem", c.key)
 			r := f.run("secret", "set", "shop-tls", "--cert", f.dir+"/cert.pem", "--key", f.dir+"/key.pem")
-			if (r.code == 0) != c.set || !strings.Contains(r.stderr, c.says) || (f.fake.SecretValues["default.shop-tls"] != "") != c.set {
+			if (r.code == 0) != c.set || !strings.Contains(r.stderr, c.says) ||
+				(f.fake.SecretValues["default.shop-tls"] != "") != c.set {
 				t.Errorf("%+v", r)
 			}
 			if !c.set && !strings.Contains(r.stderr, "→") {

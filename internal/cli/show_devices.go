@@ -9,6 +9,7 @@ import (
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/policy/place"
 	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 // devicesOf counts devices: "2 gpu nvidia-a10, 1 camera".
@@ -30,7 +31,7 @@ func countsOf(n map[string]int) string {
 
 // workerDevices are the devices of a worker, and what of them and of its connection is
 // reserved.
-func workerDevices(d *details, v wire.WorkerView) {
+func workerDevices(d *details, v rpc.WorkerView) {
 	for _, x := range v.Devices {
 		d.add("Device "+x.ID, strings.TrimSpace(x.Type+" "+x.Model))
 	}

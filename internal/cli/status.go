@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/verge-edge/verge/client"
-	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/apiv1"
 )
 
 func (a *app) statusCommand() *cobra.Command {
@@ -36,7 +36,7 @@ func (a *app) statusCommand() *cobra.Command {
 	return cmd
 }
 
-func (a *app) printStatus(v wire.StatusView, mode string) error {
+func (a *app) printStatus(v apiv1.StatusView, mode string) error {
 	if mode == "json" || mode == "yaml" {
 		return a.encode(mode, v)
 	}
@@ -64,8 +64,8 @@ func (a *app) statusWatch(ctx context.Context, c *client.Client, mode string) er
 	defer stop()
 	watching.Go(func() {
 		live := false
-		ended <- a.watch(ctx, c.WatchOn, kinds, func(e wire.WatchEvent) error {
-			live = live && e.Type != wire.WatchBegin || e.Type == wire.WatchSynced
+		ended <- a.watch(ctx, c.WatchOn, kinds, func(e apiv1.WatchEvent) error {
+			live = live && e.Type != apiv1.WatchBegin || e.Type == apiv1.WatchSynced
 			if live {
 				select {
 				case news <- struct{}{}:
@@ -86,7 +86,7 @@ func (a *app) statusWatch(ctx context.Context, c *client.Client, mode string) er
 		case ctx.Err() != nil:
 			return nil // the user has seen enough
 		case passing(err):
-			// The watch tells, if it is lost, too; else it would hear of nothing.
+			// A lost watch wakes this too; otherwise there would be no events.
 			if a.opts.Sleep(ctx, statusPause) != nil {
 				return nil
 			}
@@ -110,7 +110,7 @@ func (a *app) statusWatch(ctx context.Context, c *client.Client, mode string) er
 	}
 }
 
-func (a *app) status(v wire.StatusView, mode string) error {
+func (a *app) status(v apiv1.StatusView, mode string) error {
 	says := v.Role
 	if v.Role != "root" {
 		says = v.Role + "/" + v.Name
@@ -126,10 +126,11 @@ func (a *app) status(v wire.StatusView, mode string) error {
 		d.add("Root", upstream)
 	}
 	if n := v.Network; n != nil {
-		d.addf("Network", "%s, IPv4 %s (%d of %d networks given), services %s", n.Prefix, n.Pool, n.Given, n.Subnets, n.Services)
+		d.addf("Network", "%s, IPv4 %s (%d of %d networks given), services %s", n.Prefix, n.Pool, n.Given, n.Subnets,
+			n.Services)
 	}
 	d.add("Counts", v.Tally.String())
-	d.add("Since the root was lost", a.tallySince(v.SinceAway))
+	d.add("Since the root was lost", a.countsSince(v.SinceAway))
 	if err := d.print(a); err != nil {
 		return err
 	}
@@ -157,7 +158,7 @@ func (a *app) status(v wire.StatusView, mode string) error {
 			return err
 		}
 	}
-	if err := a.tallies(v); err != nil {
+	if err := a.counts(v); err != nil {
 		return err
 	}
 	if err := a.localSections(v.Local, v.Conflicts); err != nil {

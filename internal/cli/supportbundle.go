@@ -21,10 +21,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/verge-edge/verge/client"
+	"github.com/verge-edge/verge/internal/apiv1"
 	"github.com/verge-edge/verge/internal/atomicfile"
+	"github.com/verge-edge/verge/internal/cli/redact"
 	"github.com/verge-edge/verge/internal/doctor"
 	"github.com/verge-edge/verge/internal/leftover"
 	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 // Bounds of a support bundle.
@@ -50,16 +53,21 @@ func (a *app) supportBundleCommand() *cobra.Command {
 		Use: "support-bundle", Args: noArgs,
 		Short: "Collect diagnostics in one file, without secrets",
 		Long: "Collect diagnostics in one file (tar.gz): versions, status, lists, events and metrics of\n" +
-			"the context's server and its workers, the ends of instances' logs, what verge doctor finds here, and the settings\n" +
-			"of daemons on this machine. Descriptors, the environment of instances and the contents of secrets, objects and contexts\n" +
-			"are not collected; tokens, private keys and passwords are redacted (SUMMARY.txt says in how many places).\n" +
-			"A program may still print secrets in a form of its own: --tail 0 leaves logs out. Look through it before you pass it on.\n" +
+			"the context's server and its workers, the ends of instances' logs, what verge doctor finds here, and " +
+			"the settings\n" +
+			"of daemons on this machine. Descriptors, the environment of instances and the contents of secrets, " +
+			"objects and contexts\n" +
+			"are not collected; tokens, private keys and passwords are redacted (SUMMARY.txt says in how " +
+			"many places).\n" +
+			"A program may still print secrets in a form of its own: --tail 0 leaves logs out. Look through it " +
+			"before you pass it on.\n" +
 			"What cannot be reached is named in SUMMARY.txt, and is no error.",
 		Example: "  verge support-bundle -o problem.tar.gz --with edge",
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.supportBundle(cmd.Context(), f) },
 	}
 	fl := cmd.Flags()
-	fl.StringVarP(&f.out, "output", "o", "", "file to write, - for standard output (default: verge-support-TIME.tar.gz)")
+	fl.StringVarP(&f.out, "output", "o", "",
+		"file to write, - for standard output (default: verge-support-TIME.tar.gz)")
 	fl.StringArrayVar(&f.with, "with", nil, "another context to ask, for example that of a cluster (repeatable)")
 	fl.DurationVar(&f.timeout, "timeout", time.Minute, "leave out what has not answered by then")
 	fl.IntVar(&f.tail, "tail", 100, "lines of the log of each instance; 0 leaves logs out")
@@ -76,13 +84,14 @@ type bundle struct {
 	mu      sync.Mutex // guards below
 	files   map[string][]byte
 	size    int
-	hidden  int      // places that were blotted out
+	hidden  int      // places that were redacted
 	missing []string // and why
 }
 
 func (a *app) supportBundle(ctx context.Context, f bundleFlags) error {
 	if f.tail < 0 || f.timeout <= 0 {
-		return &userError{what: "support-bundle", why: "--tail and --timeout must not be negative", next: "see: verge support-bundle --help"}
+		return &userError{what: "support-bundle", why: "--tail and --timeout must not be negative",
+			next: "see: verge support-bundle --help"}
 	}
 	b := &bundle{a: a, now: a.opts.Now(), places: make(chan struct{}, bundleAtOnce), files: map[string][]byte{}}
 	ctx, cancel := context.WithTimeout(ctx, f.timeout)
@@ -139,20 +148,24 @@ func (b *bundle) ask(ctx context.Context, all *sync.WaitGroup, c *client.Client,
 	if st.Role == "root" {
 		for _, cl := range st.Clusters {
 			b.mu.Lock()
-			b.missing = append(b.missing, "cluster "+cl.Name+": of it there is what the root knows; --with a context of the cluster adds its own events and metrics")
+			b.missing = append(b.missing, "cluster "+cl.Name+
+				": of it there is what the root knows; --with a context of the cluster adds its own events and metrics")
 			b.mu.Unlock()
 		}
 	}
 	for name, get := range map[string]func(context.Context) (any, error){
-		"version.json":          func(ctx context.Context) (any, error) { return c.System.Version(ctx) },
-		"clusters.json":         func(ctx context.Context) (any, error) { return c.Clusters.List(ctx) },
-		"workers.json":          func(ctx context.Context) (any, error) { return c.Workers.List(ctx) },
-		"namespaces.json":       func(ctx context.Context) (any, error) { return c.Namespaces.List(ctx) },
-		"top-instances.json":    func(ctx context.Context) (any, error) { return c.Metrics.Instances(ctx, "") },
-		"top-workers.json":      func(ctx context.Context) (any, error) { return c.Metrics.Workers(ctx) },
-		"hooks.json":            func(ctx context.Context) (any, error) { return hostsOnly(c.Hooks.List(ctx)) },
-		"events.json":           func(ctx context.Context) (any, error) { return lastEvents(ctx, c) },
-		"metrics.txt":           func(ctx context.Context) (any, error) { return c.Metrics.Page(ctx, "", "", bundleFile) },
+		"version.json":       func(ctx context.Context) (any, error) { return c.System.Version(ctx) },
+		"clusters.json":      func(ctx context.Context) (any, error) { return c.Clusters.List(ctx) },
+		"workers.json":       func(ctx context.Context) (any, error) { return c.Workers.List(ctx) },
+		"namespaces.json":    func(ctx context.Context) (any, error) { return c.Namespaces.List(ctx) },
+		"top-instances.json": func(ctx context.Context) (any, error) { return c.Metrics.Instances(ctx, "") },
+		"top-workers.json":   func(ctx context.Context) (any, error) { return c.Metrics.Workers(ctx) },
+		"hooks.json":         func(ctx context.Context) (any, error) { return hostsOnly(c.Hooks.List(ctx)) },
+		"events.json":        func(ctx context.Context) (any, error) { return lastEvents(ctx, c) },
+		"metrics.txt": func(ctx context.Context) (any,
+			error) {
+			return c.Metrics.Page(ctx, "", "", bundleFile)
+		},
 		"application-list.json": func(ctx context.Context) (any, error) { return c.Applications.List(ctx) },
 	} {
 		b.fetch(ctx, all, dir+"/"+name, get)
@@ -161,11 +174,14 @@ func (b *bundle) ask(ctx context.Context, all *sync.WaitGroup, c *client.Client,
 		for i, w := range workers {
 			at := w.Cluster + "/" + w.Name
 			if i >= bundleWorkers {
-				b.miss(dir, fmt.Errorf("the metrics and entries of %d more workers: %d are asked at most", len(workers)-i, bundleWorkers))
+				b.miss(dir, fmt.Errorf("the metrics and entries of %d more workers: %d are asked at most",
+					len(workers)-i, bundleWorkers))
 				break
 			}
-			b.fetch(ctx, all, path.Join(dir, "workers", at, "entries.json"), func(ctx context.Context) (any, error) { return c.Workers.Entries(ctx, w.Cluster, w.Name) })
-			b.fetch(ctx, all, path.Join(dir, "workers", at, "metrics.txt"), func(ctx context.Context) (any, error) { return c.Metrics.Page(ctx, w.Cluster, w.Name, bundleFile) })
+			b.fetch(ctx, all, path.Join(dir, "workers", at, "entries.json"),
+				func(ctx context.Context) (any, error) { return c.Workers.Entries(ctx, w.Cluster, w.Name) })
+			b.fetch(ctx, all, path.Join(dir, "workers", at, "metrics.txt"),
+				func(ctx context.Context) (any, error) { return c.Metrics.Page(ctx, w.Cluster, w.Name, bundleFile) })
 		}
 	}
 	list, err := c.Instances.List(ctx, "", "")
@@ -177,15 +193,15 @@ func (b *bundle) ask(ctx context.Context, all *sync.WaitGroup, c *client.Client,
 	if tail == 0 || !first {
 		return
 	}
-	// Those that do not run well before the others.
-	slices.SortStableFunc(list, func(x, y wire.InstanceView) int { return wellness(x) - wellness(y) })
+	// Unhealthy ones first.
+	slices.SortStableFunc(list, func(x, y apiv1.InstanceView) int { return wellness(x) - wellness(y) })
 	for i, in := range list {
 		if i >= bundleLogs {
 			b.miss(dir, fmt.Errorf("the logs of %d more instances: %d are read at most", len(list)-i, bundleLogs))
 			break
 		}
 		b.fetch(ctx, all, path.Join(dir, "logs", in.ID+".log"), func(ctx context.Context) (any, error) {
-			chunk, err := c.Instances.Logs(ctx, in.ID, wire.LogAsk{Offset: -int64(tail), Max: logPage})
+			chunk, err := c.Instances.Logs(ctx, in.ID, rpc.LogAsk{Offset: -int64(tail), Max: logPage})
 			return chunk.Data, err
 		})
 	}
@@ -193,7 +209,7 @@ func (b *bundle) ask(ctx context.Context, all *sync.WaitGroup, c *client.Client,
 
 // hostsOnly leaves of the URLs of hooks where they lead: the rest is a secret of some
 // receivers.
-func hostsOnly(list []wire.HookView, err error) ([]wire.HookView, error) {
+func hostsOnly(list []apiv1.HookView, err error) ([]apiv1.HookView, error) {
 	for i := range list {
 		if u, perr := url.Parse(list[i].URL); perr == nil {
 			list[i].URL = u.Scheme + "://" + u.Host
@@ -205,7 +221,7 @@ func hostsOnly(list []wire.HookView, err error) ([]wire.HookView, error) {
 }
 
 // wellness sorts instances: 0 is what somebody wants to look at.
-func wellness(i wire.InstanceView) int {
+func wellness(i apiv1.InstanceView) int {
 	switch {
 	case i.State != wire.Running || !i.Ready:
 		return 0
@@ -216,8 +232,8 @@ func wellness(i wire.InstanceView) int {
 }
 
 // lastEvents are all events that the server still has.
-func lastEvents(ctx context.Context, c *client.Client) ([]wire.Event, error) {
-	var all []wire.Event
+func lastEvents(ctx context.Context, c *client.Client) ([]apiv1.Event, error) {
+	var all []apiv1.Event
 	for after := uint64(0); len(all) < bundleEvents; {
 		page, err := c.Events.After(ctx, after, 0)
 		if err != nil || len(page.Events) == 0 {
@@ -293,7 +309,7 @@ func (b *bundle) add(name string, text []byte) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	text, n := blot(text, b.known)
+	text, n := redact.Text(text, b.known)
 	b.hidden += n
 	if b.size+len(text) > bundleWhole {
 		b.missing = append(b.missing, name+": the bundle is full")
@@ -309,7 +325,7 @@ func (b *bundle) add(name string, text []byte) {
 func (b *bundle) miss(name string, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	text, _ := blot([]byte(firstLine(err)), b.known)
+	text, _ := redact.Text([]byte(firstLine(err)), b.known)
 	b.missing = append(b.missing, name+": "+clean(string(text)))
 }
 
@@ -317,7 +333,8 @@ func (b *bundle) miss(name string, err error) {
 func (b *bundle) write(out string) error {
 	slices.Sort(b.missing)
 	var sum bytes.Buffer
-	fmt.Fprintf(&sum, "Support bundle of Verge, made at %s by version %s.\n%d places were blotted out: tokens, keys, passwords.\n",
+	fmt.Fprintf(&sum, "Support bundle of Verge, made at %s by version %s.\n"+
+		"%d places were redacted: tokens, keys, passwords.\n",
 		b.now.UTC().Format(time.RFC3339), b.a.opts.Version, b.hidden)
 	fmt.Fprintf(&sum, "\nMissing (%d):\n", len(b.missing))
 	for _, m := range b.missing {
@@ -334,7 +351,8 @@ func (b *bundle) write(out string) error {
 	}
 	slices.Sort(names)
 	for _, name := range names {
-		h := &tar.Header{Typeflag: tar.TypeReg, Name: dir + "/" + name, Size: int64(len(b.files[name])), Mode: 0o600, ModTime: b.now, Format: tar.FormatPAX}
+		h := &tar.Header{Typeflag: tar.TypeReg, Name: dir + "/" + name, Size: int64(len(b.files[name])), Mode: 0o600,
+			ModTime: b.now, Format: tar.FormatPAX}
 		if err := w.WriteHeader(h); err != nil {
 			return fmt.Errorf("make the bundle: %w", err)
 		}

@@ -12,40 +12,6 @@ import (
 	"testing"
 )
 
-func TestBlot(t *testing.T) {
-	for text, want := range map[string]string{
-		"token verge-api-AbC_1.2 of bob":   "token verge-api-[blotted out] of bob",
-		"verge-join-1.eyJh":                "verge-join-[blotted out]",
-		"Authorization: Bearer abcdefgh.1": "Authorization: Bearer [blotted out]",
-		"x -----BEGIN EC PRIVATE KEY-----\nMIG\nabc\n-----END EC PRIVATE KEY-----\ny": "x [blotted out]\ny",
-		"-----BEGIN PRIVATE KEY-----\nMIG":                                            "[blotted out]",
-		"postgres://app:hunter2@db:5432/x":                                            "postgres://app:[blotted out]@db:5432/x",
-		`{"db_password": "hunter2", "n": 1}`:                                          `{"db_password": "[blotted out]", "n": 1}`,
-		"PGPASSWORD=hunter2 psql":                                                     "PGPASSWORD=[blotted out] psql",
-		"AWS_SECRET_ACCESS_KEY=abc/def":                                               "AWS_SECRET_ACCESS_KEY=[blotted out]",
-		`msg="{\"password\":\"hunter2 and, more;\\\"x\",\"n\":1}"`:                    `msg="{\"password\":\"[blotted out]\",\"n\":1}"`,
-		`"{\\\"password\\\":\\\"hunter2 x\\\"}" n`:                                    `"{\\\"password\\\":\\\"[blotted out]" n`,
-		`{"password": "a b,c;d\"e", "n": 1}`:                                          `{"password": "[blotted out]", "n": 1}`,
-		"password: 'a b, c' n":                                                        "password: '[blotted out]' n",
-		"password=a,b;c}d, n":                                                         "password=[blotted out], n",
-		"token=abc secret: def pass=ghi DB_PASS=jkl":                                  "token=[blotted out] secret: [blotted out] pass=[blotted out] DB_PASS=[blotted out]",
-		`{"private_key":"x y","refresh_token":"z"}`:                                   `{"private_key":"[blotted out]","refresh_token":"[blotted out]"}`,
-		"token: verge-api-AbC_1.2 n":                                                  "token: [blotted out] n",
-		"bypass=on tokens=5 secrets: 2 password_file=/x":                              "bypass=on tokens=5 secrets: 2 password_file=/x",
-		"a b:\nMIGabc+/=\nabc==\n-----END EC PRIVATE KEY-----\ny":                     "a b:\n[blotted out]\ny",
-		`"k":"abc\nMIG=\n-----END PRIVATE KEY-----\n"`:                                `"k":"[blotted out]\n"`,
-		"mine is 12345678":                                                            "mine is [blotted out]",
-		"-----BEGIN CERTIFICATE-----\nMIG":                                            "-----BEGIN CERTIFICATE-----\nMIG",
-		"secret db-password set, no such token":                                       "secret db-password set, no such token",
-		"http://shop.test/login?next=1":                                               "http://shop.test/login?next=1",
-	} {
-		got, n := blot([]byte(text), [][]byte{[]byte("12345678")})
-		if string(got) != want || (n > 0) != (text != want) {
-			t.Errorf("%q became %q (%d), want %q", text, got, n, want)
-		}
-	}
-}
-
 // unbundle reads a support bundle: names without the directory.
 func unbundle(t *testing.T, file string) map[string]string {
 	t.Helper()
@@ -82,7 +48,8 @@ func TestSupportBundle(t *testing.T) {
 	f := newFixture(t, shown)
 	out := filepath.Join(t.TempDir(), "b.tar.gz")
 	got := f.run("support-bundle", "-o", out, "--with", "/no/such/context.yaml")
-	if got.code != 0 || !strings.Contains(got.stdout, out+" written: ") || !strings.Contains(got.stderr, "missing: the context /no/such/context.yaml") {
+	if got.code != 0 || !strings.Contains(got.stdout, out+" written: ") ||
+		!strings.Contains(got.stderr, "missing: the context /no/such/context.yaml") {
 		t.Errorf("%+v", got)
 	}
 	files := unbundle(t, out)
@@ -92,7 +59,8 @@ func TestSupportBundle(t *testing.T) {
 		}
 	}
 	for m := range strings.Lines(got.stderr) { // w2 is a worker of which the server knows no entries
-		if strings.Contains(m, "entries.json") && !strings.HasPrefix(m, "missing: servers/test/workers/edge/w2/entries.json: ") {
+		if strings.Contains(m, "entries.json") && !strings.HasPrefix(m,
+			"missing: servers/test/workers/edge/w2/entries.json: ") {
 			t.Errorf("it says %q", m)
 		}
 	}
@@ -104,7 +72,8 @@ func TestSupportBundle(t *testing.T) {
 		if strings.Contains(text, "t0ken-in-a-path") {
 			t.Errorf("%s has the whole URL of a hook", name)
 		}
-		if strings.HasSuffix(name, "/hooks.json") && strings.Contains(text, "https://pager.example") && strings.Contains(text, "503 Service Unavailable") {
+		if strings.HasSuffix(name, "/hooks.json") && strings.Contains(text, "https://pager.example") &&
+			strings.Contains(text, "503 Service Unavailable") {
 			hooks++
 		}
 		if strings.Contains(name, "/logs/") {
@@ -121,7 +90,8 @@ func TestSupportBundle(t *testing.T) {
 	if err != nil || info.Mode() != 0o600 {
 		t.Errorf("%v, %v", info, err)
 	}
-	if got := f.run("support-bundle", "-o", filepath.Join(out, "x")); got.code != 1 || !strings.Contains(got.stderr, "cannot be written") {
+	if got := f.run("support-bundle", "-o", filepath.Join(out, "x")); got.code != 1 ||
+		!strings.Contains(got.stderr, "cannot be written") {
 		t.Errorf("%+v", got)
 	}
 }

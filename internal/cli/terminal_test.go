@@ -12,7 +12,8 @@ import (
 func TestAge(t *testing.T) {
 	for d, want := range map[time.Duration]string{
 		-time.Second: "0s", 0: "0s", 12*time.Second + 900*time.Millisecond: "12s", 119 * time.Second: "119s",
-		2 * time.Minute: "2m", 119 * time.Minute: "119m", 2 * time.Hour: "2h", 47 * time.Hour: "47h", 49 * time.Hour: "2d",
+		2 * time.Minute: "2m", 119 * time.Minute: "119m", 2 * time.Hour: "2h", 47 * time.Hour: "47h",
+		49 * time.Hour: "2d",
 	} {
 		if got := age(d); got != want {
 			t.Errorf("%s is %s, want %s", d, got, want)

@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/apiv1"
 )
 
 // What the interface accepts.
@@ -46,8 +46,10 @@ printed once and stored only as a hash.`,
 	}
 	create.Flags().StringVar(&f.cluster, "cluster", "", "to join as the cluster of this name")
 	create.Flags().BoolVar(&f.worker, "worker", false, "to join as a worker of this cluster")
-	create.Flags().StringVar(&f.plugin, "plugin", "", "to join the bus of this cluster as the scheduler plugin of this name")
-	create.Flags().BoolVar(&f.gateway, "gateway", false, "with --worker: allow it to be a gateway with TLS, which gets the certificates and keys of hosts")
+	create.Flags().StringVar(&f.plugin, "plugin", "",
+		"to join the bus of this cluster as the scheduler plugin of this name")
+	create.Flags().BoolVar(&f.gateway, "gateway", false,
+		"with --worker: allow it to be a gateway with TLS, which gets the certificates and keys of hosts")
 	create.Flags().IntVar(&f.uses, "uses", 1, "with --worker: how many workers may join with it")
 	create.Flags().BoolVar(&f.api, "api", false, "to use the HTTP interface")
 	create.Flags().DurationVar(&f.ttl, "ttl", 0, "valid for this long (default 1h; with --api 720h)")
@@ -56,7 +58,7 @@ printed once and stored only as a hash.`,
 	return cmd
 }
 
-func (f *tokenFlags) request(cmd *cobra.Command) (wire.TokenRequest, error) {
+func (f *tokenFlags) request(cmd *cobra.Command) (apiv1.TokenRequest, error) {
 	var kinds []string
 	if f.cluster != "" {
 		kinds = append(kinds, "cluster")
@@ -71,28 +73,30 @@ func (f *tokenFlags) request(cmd *cobra.Command) (wire.TokenRequest, error) {
 		kinds = append(kinds, "api")
 	}
 	if len(kinds) != 1 {
-		return wire.TokenRequest{}, usageError(cmd, "give one of --cluster NAME, --worker, --plugin NAME and --api")
+		return apiv1.TokenRequest{}, usageError(cmd, "give one of --cluster NAME, --worker, --plugin NAME and --api")
 	}
 	if f.gateway && !f.worker {
-		return wire.TokenRequest{}, usageError(cmd, "--gateway goes with --worker")
+		return apiv1.TokenRequest{}, usageError(cmd, "--gateway goes with --worker")
 	}
 	if f.uses != 1 && (!f.worker || f.gateway) {
-		return wire.TokenRequest{}, usageError(cmd, "--uses goes with --worker, and not with --gateway")
+		return apiv1.TokenRequest{}, usageError(cmd, "--uses goes with --worker, and not with --gateway")
 	}
 	if f.uses < 1 || f.uses > maxTokenUses {
-		return wire.TokenRequest{}, usageError(cmd, "--uses %d is not between 1 and %d", f.uses, maxTokenUses)
+		return apiv1.TokenRequest{}, usageError(cmd, "--uses %d is not between 1 and %d", f.uses, maxTokenUses)
 	}
 	if f.ttl < 0 || f.ttl > maxTokenTTL || f.ttl%time.Second != 0 {
-		return wire.TokenRequest{}, usageError(cmd, "--ttl %s is not whole seconds between 1s and %s", f.ttl, maxTokenTTL)
+		return apiv1.TokenRequest{},
+			usageError(cmd, "--ttl %s is not whole seconds between 1s and %s", f.ttl, maxTokenTTL)
 	}
-	r := wire.TokenRequest{Kind: kinds[0], Cluster: f.cluster, Plugin: f.plugin, Gateway: f.gateway, TTLSeconds: int(f.ttl / time.Second)}
+	r := apiv1.TokenRequest{Kind: kinds[0], Cluster: f.cluster, Plugin: f.plugin, Gateway: f.gateway,
+		TTLSeconds: int(f.ttl / time.Second)}
 	if f.uses > 1 {
 		r.Uses = f.uses // an older server knows no more than one
 	}
 	return r, nil
 }
 
-func (a *app) createToken(ctx context.Context, r wire.TokenRequest, mode string) error {
+func (a *app) createToken(ctx context.Context, r apiv1.TokenRequest, mode string) error {
 	c, err := a.client()
 	if err != nil {
 		return err
@@ -108,7 +112,8 @@ func (a *app) createToken(ctx context.Context, r wire.TokenRequest, mode string)
 	if err := a.printf("%s", t.Token); err != nil {
 		return err
 	}
-	a.notef("valid until %s (%s)", t.Expires.In(a.opts.Now().Location()).Format(time.RFC3339), age(t.Expires.Sub(a.opts.Now())))
+	a.notef("valid until %s (%s)", t.Expires.In(a.opts.Now().Location()).Format(time.RFC3339),
+		age(t.Expires.Sub(a.opts.Now())))
 	switch r.Kind {
 	case "api":
 		if t.ID != "" {
@@ -123,7 +128,8 @@ func (a *app) createToken(ctx context.Context, r wire.TokenRequest, mode string)
 			a.notef("%d workers may join with it: guard it like %d tokens", r.Uses, r.Uses)
 		}
 		if r.Gateway {
-			a.notef("next, on the gateway's machine: verge worker --token-file FILE --gateway :8480 --gateway-tls :8443")
+			a.notef("next, on the gateway's machine: verge worker --token-file FILE --gateway :8480 " +
+				"--gateway-tls :8443")
 			return nil
 		}
 		a.notef("next, on the worker's machine: verge worker --token-file FILE")

@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/verge-edge/verge/client"
-	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/apiv1"
 )
 
 func (a *app) tokenLsCommand() *cobra.Command {
@@ -32,7 +32,7 @@ verge user ls.`,
 }
 
 // tokenFor says what a token is good for.
-func tokenFor(v wire.TokenView) string {
+func tokenFor(v apiv1.TokenView) string {
 	switch v.Kind {
 	case "cluster":
 		return "joining as cluster " + v.Cluster
@@ -52,8 +52,8 @@ func tokenFor(v wire.TokenView) string {
 	return v.Kind
 }
 
-func (a *app) tokens() listing[wire.TokenView] {
-	type view = wire.TokenView
+func (a *app) tokens() listing[apiv1.TokenView] {
+	type view = apiv1.TokenView
 	return listing[view]{kind: "token", name: func(v view) string { return v.ID }, columns: []column[view]{
 		{name: "token", cell: func(v view) cell { return text(v.ID) }},
 		{name: "for", cell: func(v view) cell { return text(tokenFor(v)) }},
@@ -85,7 +85,8 @@ itself. This also revokes API tokens that were made with it.`,
 			id := strings.TrimPrefix(args[0], "token/")
 			if strings.HasPrefix(id, "verge-") {
 				return &userError{
-					what: "token revoke", why: "this looks like the token itself, which is a secret (and is now in your shell's history)",
+					what: "token revoke", why: "this looks like the token itself, which is a secret (and is now in " +
+						"your shell's history)",
 					next: "give its id: verge token ls",
 				}
 			}

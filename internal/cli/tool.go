@@ -15,7 +15,8 @@ import (
 type Tool struct{ app *app }
 
 // RunTool is Main for such a program: build makes its command with all below it.
-func RunTool(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, o Options, build func(Tool) *cobra.Command) int {
+func RunTool(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, o Options,
+	build func(Tool) *cobra.Command) int {
 	a := newApp(stdin, stdout, stderr, o)
 	cmd := build(Tool{a})
 	cmd.SilenceErrors, cmd.SilenceUsage, cmd.Version = true, true, a.opts.Version

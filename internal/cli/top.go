@@ -12,7 +12,9 @@ import (
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/client"
+	"github.com/verge-edge/verge/internal/apiv1"
 	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 // topEvery is the pause between two measurements of top -w: long enough for a
@@ -31,8 +33,10 @@ func (a *app) topCommand() *cobra.Command {
 		Use:   "top instances|services|workers|clusters",
 		Short: "Show what instances use and reserve, and the requests of services",
 		Long: "Show what instances use now, beside their reservations and limits.\n" +
-			"It is measured when you ask, so the answer takes a moment. What cannot be measured is listed with the reason.\n" +
-			"For services that scale by requests: the rate of the last two seconds, how long an instance works on a request, and the\n" +
+			"It is measured when you ask, so the answer takes a moment. What cannot be measured is listed with " +
+			"the reason.\n" +
+			"For services that scale by requests: the rate of the last two seconds, how long an instance works on a " +
+			"request, and the\n" +
 			"share that was not refused to keep the objective.",
 		Example:   "  verge top instances --app guestbook\n  verge top workers -w\n  verge top services",
 		Args:      oneArg("instances, services, workers or clusters"),
@@ -43,7 +47,8 @@ func (a *app) topCommand() *cobra.Command {
 				return err
 			}
 			if kind != kindInstance && kind != kindService && kind != kindWorker && kind != kindCluster {
-				return &userError{what: "not possible for this kind", why: args[0], next: "it works for instances, services, workers and clusters"}
+				return &userError{what: "not possible for this kind", why: args[0],
+					next: "it works for instances, services, workers and clusters"}
 			}
 			c, err := a.client()
 			if err != nil {
@@ -92,7 +97,7 @@ func (a *app) topOnce(ctx context.Context, c *client.Client, kind string, f topF
 	case kindWorker:
 		list, err := c.Metrics.Workers(ctx)
 		if f.mode == "name" {
-			list = slices.DeleteFunc(list, func(v wire.WorkerTopView) bool { return v.Name == "" })
+			list = slices.DeleteFunc(list, func(v rpc.WorkerTopView) bool { return v.Name == "" })
 		}
 		return again(a, f, workerTops(), list, err)
 	}
@@ -127,21 +132,21 @@ func (a *app) redraw(mode string) error {
 }
 
 // usedCPU, usedMemory and usedTasks are the cells of what was measured.
-func usedCPU(u *wire.Use) cell {
+func usedCPU(u *rpc.Use) cell {
 	if u == nil {
 		return text("")
 	}
 	return text(millis(u.CPU))
 }
 
-func usedMemory(u *wire.Use) cell {
+func usedMemory(u *rpc.Use) cell {
 	if u == nil {
 		return text("")
 	}
 	return text(size(u.Memory))
 }
 
-func usedTasks(u *wire.Use) cell {
+func usedTasks(u *rpc.Use) cell {
 	if u == nil {
 		return text("")
 	}
@@ -166,8 +171,8 @@ func problem(why string) cell {
 	return cell{why, yellow}
 }
 
-func instanceTops() listing[wire.InstanceTop] {
-	type view = wire.InstanceTop
+func instanceTops() listing[rpc.InstanceTop] {
+	type view = rpc.InstanceTop
 	return listing[view]{kind: kindInstance, name: func(v view) string { return v.ID }, columns: []column[view]{
 		{name: "instance", cell: func(v view) cell { return text(v.ID) }},
 		{name: "cpu", cell: func(v view) cell { return usedCPU(v.Used) }},
@@ -177,15 +182,18 @@ func instanceTops() listing[wire.InstanceTop] {
 		{name: "reserved", cell: func(v view) cell { return text(size(v.Reserved.Memory)) }},
 		{name: "limit", cell: func(v view) cell { return orNone(int64(v.Limits.Memory), size(v.Limits.Memory)) }},
 		{name: "tasks", cell: func(v view) cell { return usedTasks(v.Used) }},
-		{name: "where", cell: func(v view) cell { return text(where(wire.Instance{Cluster: v.Cluster, Worker: v.Worker})) }},
+		{name: "where", cell: func(v view) cell {
+			return text(where(wire.Instance{Cluster: v.Cluster,
+				Worker: v.Worker}))
+		}},
 		{name: "namespace", wide: true, cell: func(v view) cell { return text(v.Namespace) }},
 		{name: "heard", wide: true, cell: func(v view) cell { return text(ageOf(v.AgeSeconds)) }},
 		{name: "message", cell: func(v view) cell { return topProblem(v.Used, v.Problem, v.AgeSeconds) }},
 	}}
 }
 
-func workerTops() listing[wire.WorkerTopView] {
-	type view = wire.WorkerTopView
+func workerTops() listing[rpc.WorkerTopView] {
+	type view = rpc.WorkerTopView
 	// A cluster that says nothing of its workers has a line without a name.
 	name := func(v view) string { return v.Cluster + "/" + cmp.Or(strings.TrimPrefix(v.Name, v.Cluster+"/"), "?") }
 	return listing[view]{kind: kindWorker, name: name, columns: []column[view]{
@@ -203,8 +211,8 @@ func workerTops() listing[wire.WorkerTopView] {
 	}}
 }
 
-func clusterTops() listing[wire.ClusterTop] {
-	type view = wire.ClusterTop
+func clusterTops() listing[apiv1.ClusterTop] {
+	type view = apiv1.ClusterTop
 	return listing[view]{kind: kindCluster, name: func(v view) string { return v.Name }, columns: []column[view]{
 		{name: "cluster", cell: func(v view) cell { return text(v.Name) }},
 		{name: "cpu", cell: func(v view) cell { return usedCPU(v.Used) }},
@@ -221,13 +229,13 @@ func clusterTops() listing[wire.ClusterTop] {
 	}}
 }
 
-// topProblem says why there is no measurement, and how long nothing was heard.
-func topProblem(used *wire.Use, why string, age float64) cell {
+// topProblem says why there is no measurement, and since when there are no reports.
+func topProblem(used *rpc.Use, why string, age float64) cell {
 	if used != nil || why == "" {
 		return problem(why)
 	}
 	if age >= 0 {
-		why += ", heard of " + ageOf(age) + " ago"
+		why += ", last report " + ageOf(age) + " ago"
 	}
 	return problem(why)
 }

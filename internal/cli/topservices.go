@@ -9,7 +9,8 @@ import (
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/client"
-	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/apiv1"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 // serviceTop is what runs of a service, and what is asked of it at all clusters
@@ -75,7 +76,7 @@ func topServices(ctx context.Context, c *client.Client, app string) ([]serviceTo
 }
 
 // newServiceTop is a service before its clusters are asked.
-func newServiceTop(app string, s wire.ServiceView) serviceTop {
+func newServiceTop(app string, s apiv1.ServiceView) serviceTop {
 	t := serviceTop{App: app, Service: s.Name, Clusters: []string{}}
 	if s.Most <= s.Wanted {
 		t.Fixed, t.Awake, t.Placed, t.Wanted, t.Problem = true, s.Running, s.Placed, s.Wanted, s.Message
@@ -85,7 +86,7 @@ func newServiceTop(app string, s wire.ServiceView) serviceTop {
 }
 
 // add sums up what the clusters say.
-func (t *serviceTop) add(list []wire.ScaleReport) {
+func (t *serviceTop) add(list []rpc.ScaleReport) {
 	work := 0.0 // seconds of instances per second
 	known := 0.0
 	for _, r := range list {
@@ -127,37 +128,38 @@ func (t *serviceTop) add(list []wire.ScaleReport) {
 
 func serviceTops() listing[serviceTop] {
 	type view = serviceTop
-	return listing[view]{kind: kindService, name: func(v view) string { return v.App + "." + v.Service }, columns: []column[view]{
-		{name: "service", cell: func(v view) cell { return text(v.App + "." + v.Service) }},
-		{name: "rate", cell: func(v view) cell {
-			if v.Fixed {
-				return text("")
-			}
-			return text(perSecond(v.Rate))
-		}},
-		{name: "refused", cell: func(v view) cell { return orNone(int64(v.Refused*1000), perSecond(v.Refused)) }},
-		{name: "waiting", cell: func(v view) cell {
-			if v.Fixed {
-				return text("")
-			}
-			return textf("%d", v.Waiting)
-		}},
-		{name: "works", cell: func(v view) cell { return orNone(int64(v.Exec), took(v.Exec.Std())) }},
-		{name: "objective", cell: func(v view) cell { return orNone(int64(v.SLO), v.SLO.String()) }},
-		{name: "within", cell: func(v view) cell {
-			if v.Within == nil {
-				return text("")
-			}
-			return text(fmt.Sprintf("%.1f%%", 100**v.Within))
-		}},
-		{name: "running", cell: func(v view) cell { return textf("%d/%d", v.Awake, v.Placed) }},
-		{name: "wanted", cell: func(v view) cell { return textf("%d", v.Wanted) }},
-		{name: "clusters", wide: true, cell: func(v view) cell { return textf("%d", len(v.Clusters)) }},
-		{name: "message", cell: func(v view) cell {
-			if v.Problem == "" && v.Short > 0 {
-				return problem(fmt.Sprintf("no room for %d more", v.Short))
-			}
-			return problem(v.Problem)
-		}},
-	}}
+	return listing[view]{kind: kindService, name: func(v view) string { return v.App + "." + v.Service },
+		columns: []column[view]{
+			{name: "service", cell: func(v view) cell { return text(v.App + "." + v.Service) }},
+			{name: "rate", cell: func(v view) cell {
+				if v.Fixed {
+					return text("")
+				}
+				return text(perSecond(v.Rate))
+			}},
+			{name: "refused", cell: func(v view) cell { return orNone(int64(v.Refused*1000), perSecond(v.Refused)) }},
+			{name: "waiting", cell: func(v view) cell {
+				if v.Fixed {
+					return text("")
+				}
+				return textf("%d", v.Waiting)
+			}},
+			{name: "works", cell: func(v view) cell { return orNone(int64(v.Exec), took(v.Exec.Std())) }},
+			{name: "objective", cell: func(v view) cell { return orNone(int64(v.SLO), v.SLO.String()) }},
+			{name: "within", cell: func(v view) cell {
+				if v.Within == nil {
+					return text("")
+				}
+				return text(fmt.Sprintf("%.1f%%", 100**v.Within))
+			}},
+			{name: "running", cell: func(v view) cell { return textf("%d/%d", v.Awake, v.Placed) }},
+			{name: "wanted", cell: func(v view) cell { return textf("%d", v.Wanted) }},
+			{name: "clusters", wide: true, cell: func(v view) cell { return textf("%d", len(v.Clusters)) }},
+			{name: "message", cell: func(v view) cell {
+				if v.Problem == "" && v.Short > 0 {
+					return problem(fmt.Sprintf("no room for %d more", v.Short))
+				}
+				return problem(v.Problem)
+			}},
+		}}
 }

@@ -15,7 +15,8 @@ import (
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/client"
-	"github.com/verge-edge/verge/internal/pki"
+	"github.com/verge-edge/verge/internal/apiv1"
+	"github.com/verge-edge/verge/internal/pki/programsig"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -33,19 +34,24 @@ by itself. Then, or if instances there are not ready again, the upgrade halts.
 "verge worker upgrade", on a worker's own machine, needs none of this.`,
 	}
 	cmd.AddCommand(a.upgradeStartCommand(), a.upgradeStatusCommand(),
-		a.upgradeActionCommand(wire.UpgradePause, "Pause an upgrade", "Pause an upgrade: workers that have begun finish, and no more begin.", "paused"),
-		a.upgradeActionCommand(wire.UpgradeResume, "Resume an upgrade that was paused or has halted", "Resume an upgrade that was paused or has halted. Workers that failed, were skipped, or have\njoined since get another try.", "resumed"),
-		a.upgradeActionCommand(wire.UpgradeUndo, "Undo an upgrade, in waves", "Undo an upgrade: upgraded workers go back to their former program, which each of them keeps,\nin the same waves.", "goes back"))
+		a.upgradeActionCommand(apiv1.UpgradePause, "Pause an upgrade",
+			"Pause an upgrade: workers that have begun finish, and no more begin.", "paused"),
+		a.upgradeActionCommand(apiv1.UpgradeResume, "Resume an upgrade that was paused or has halted",
+			"Resume an upgrade that was paused or has halted. Workers that failed, were skipped, or have\n"+
+				"joined since get another try.", "resumed"),
+		a.upgradeActionCommand(apiv1.UpgradeUndo, "Undo an upgrade, in waves",
+			"Undo an upgrade: upgraded workers go back to their former program, which each of them keeps,\n"+
+				"in the same waves.", "goes back"))
 	return cmd
 }
 
 type upgradeStart struct {
-	binaries, workers     []string
-	sign, reason          string
-	wave                  int
-	soak, patience, drain time.Duration
-	noWait                bool
-	timeout               time.Duration
+	binaries, workers      []string
+	sign, reason           string
+	wave                   int
+	soak, perWorker, drain time.Duration
+	noWait                 bool
+	timeout                time.Duration
 }
 
 func (a *app) upgradeStartCommand() *cobra.Command {
@@ -65,7 +71,8 @@ alone is not enough to install another program on them.
 
 Exit code 0: all are upgraded; 1: an error; 2: it continues, has halted, or some were
 skipped.`,
-		Example: "  verge upgrade start --binary verge-amd64 --binary verge-arm64 --wave 5\n  verge upgrade start --binary ./verge --sign release.key --worker w1",
+		Example: "  verge upgrade start --binary verge-amd64 --binary verge-arm64 --wave 5\n" +
+			"  verge upgrade start --binary ./verge --sign release.key --worker w1",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if len(f.binaries) == 0 {
 				return usageError(cmd, "--binary is missing")
@@ -81,12 +88,14 @@ skipped.`,
 	fl.StringSliceVar(&f.workers, "worker", nil, "only this worker (repeatable; default: all)")
 	fl.StringVar(&f.sign, "sign", "", "file with a private key (PEM, Ed25519) that signs the programs")
 	fl.IntVar(&f.wave, "wave", 1, "how many workers at a time")
-	fl.DurationVar(&f.soak, "soak", wire.DefaultSoak, "how long a worker is watched before the next wave")
-	fl.DurationVar(&f.patience, "patience", wire.DefaultPatience, "how long a worker may take")
+	fl.DurationVar(&f.soak, "soak", apiv1.DefaultSoak, "how long a worker is watched before the next wave")
+	fl.DurationVar(&f.perWorker, "worker-timeout", apiv1.DefaultWorkerTimeout, "how long a worker may take")
+	fl.DurationVar(&f.perWorker, "patience", apiv1.DefaultWorkerTimeout, "")
+	_ = fl.MarkDeprecated("patience", "use --worker-timeout")
 	fl.DurationVar(&f.drain, "drain", wire.DefaultDrain, "how long old engines keep open connections at most")
 	fl.StringVar(&f.reason, "reason", "", "the reason, shown to others")
 	fl.BoolVar(&f.noWait, "no-wait", false, "do not wait until it is done")
-	fl.DurationVar(&f.timeout, "timeout", time.Hour, "wait at most this long; the upgrade goes on")
+	fl.DurationVar(&f.timeout, "timeout", time.Hour, "wait at most this long; the upgrade continues")
 	return cmd
 }
 
@@ -109,12 +118,16 @@ func programOf(path, sign string) (p wire.Program, file *os.File, err error) {
 	}()
 	bin, err := elf.NewFile(file)
 	if err != nil || machines[bin.Machine] == "" {
-		return p, nil, &userError{what: "this is not a program for workers", why: fmt.Sprintf("%s is no program for Linux: %v", path, cmp.Or(err, errors.New("of an unknown processor"))), next: "give a verge binary, such as the package's /usr/local/bin/verge"}
+		return p, nil, &userError{what: "this is not a program for workers",
+			why: fmt.Sprintf("%s is no program for Linux: %v", path,
+				cmp.Or(err, errors.New("of an unknown processor"))),
+			next: "give a verge binary, such as the package's /usr/local/bin/verge"}
 	}
 	p = wire.Program{OS: "linux", Arch: machines[bin.Machine], SHA256: in.Digest, Size: in.Size}
 	if sign != "" {
-		if p.Signature, err = pki.SignProgram(sign, p.SHA256); err != nil {
-			return p, nil, &userError{what: "the program is not signed", why: err.Error(), next: "--sign wants a private key: openssl genpkey -algorithm ed25519"}
+		if p.Signature, err = programsig.Sign(sign, p.SHA256); err != nil {
+			return p, nil, &userError{what: "the program is not signed", why: err.Error(),
+				next: "--sign wants a private key: openssl genpkey -algorithm ed25519"}
 		}
 	}
 	_, err = file.Seek(0, io.SeekStart)
@@ -122,8 +135,9 @@ func programOf(path, sign string) (p wire.Program, file *os.File, err error) {
 }
 
 func (a *app) startUpgrade(ctx context.Context, c *client.Client, f *upgradeStart) error {
-	q := wire.UpgradeRequest{
-		Workers: f.workers, Wave: f.wave, Soak: api.Duration(f.soak), Patience: api.Duration(f.patience), Drain: api.Duration(f.drain), Reason: f.reason,
+	q := apiv1.UpgradeRequest{
+		Workers: f.workers, Wave: f.wave, Soak: api.Duration(f.soak), WorkerTimeout: api.Duration(f.perWorker),
+		Drain: api.Duration(f.drain), Reason: f.reason,
 	}
 	var files []*os.File
 	defer func() {
@@ -144,7 +158,9 @@ func (a *app) startUpgrade(ctx context.Context, c *client.Client, f *upgradeStar
 	}
 	for i := range q.Programs {
 		p := &q.Programs[i]
-		v, err := c.Objects.Put(ctx, client.ObjectUpload{Namespace: wire.ProgramsNamespace, Name: p.Object(), Size: p.Size, Digest: p.SHA256, Body: files[i]})
+		v, err := c.Objects.Put(ctx,
+			client.ObjectUpload{Namespace: wire.ProgramsNamespace, Name: p.Object(), Size: p.Size, Digest: p.SHA256,
+				Body: files[i]})
 		if err != nil {
 			return err
 		}
@@ -164,7 +180,7 @@ func (a *app) startUpgrade(ctx context.Context, c *client.Client, f *upgradeStar
 
 // watchUpgrade shows what happens until an upgrade goes no further.
 func (a *app) watchUpgrade(ctx context.Context, c *client.Client, id string, timeout time.Duration) error {
-	var v wire.UpgradeView
+	var v apiv1.UpgradeView
 	phases := map[string]string{}
 	err := a.poll(ctx, timeout, func() (bool, error) {
 		var err error
@@ -172,7 +188,8 @@ func (a *app) watchUpgrade(ctx context.Context, c *client.Client, id string, tim
 			return false, err
 		}
 		if v.ID != id {
-			return false, &userError{what: "the upgrade is over", why: "another one has started", next: "verge upgrade status"}
+			return false, &userError{what: "the upgrade is over", why: "another one has started",
+				next: "verge upgrade status"}
 		}
 		for _, w := range v.Workers {
 			if phases[w.Name] == w.Phase || phases[w.Name] == "" && w.Phase == "waiting" {
@@ -187,7 +204,7 @@ func (a *app) watchUpgrade(ctx context.Context, c *client.Client, id string, tim
 				return false, err
 			}
 		}
-		return v.State != wire.UpgradeRolling, nil
+		return v.State != apiv1.UpgradeRolling, nil
 	})
 	if err != nil && !errors.Is(err, errTimeout) {
 		return err
@@ -196,12 +213,12 @@ func (a *app) watchUpgrade(ctx context.Context, c *client.Client, id string, tim
 }
 
 // judgeUpgrade is nil where all workers are what they should be.
-func (a *app) judgeUpgrade(v wire.UpgradeView) error {
+func (a *app) judgeUpgrade(v apiv1.UpgradeView) error {
 	n := map[string]int{}
 	var skipped []string
 	for _, w := range v.Workers {
 		n[w.Phase]++
-		if w.Phase == "skipped" && w.Why != "it was not named" && !v.Undo {
+		if w.Phase == "skipped" && !w.Unasked() && !v.Undo {
 			skipped = append(skipped, w.Name+": "+w.Why)
 		}
 	}
@@ -210,19 +227,21 @@ func (a *app) judgeUpgrade(v wire.UpgradeView) error {
 		did = "as before"
 	}
 	switch {
-	case v.State == wire.UpgradeNone:
+	case v.State == apiv1.UpgradeNone:
 		return a.printf("the workers of cluster %s have never been upgraded", v.Cluster)
-	case v.State == wire.UpgradeDone && len(skipped) == 0:
+	case v.State == apiv1.UpgradeDone && len(skipped) == 0:
 		return a.printf("%s %s", wire.Count(n["done"], "worker"), did)
-	case v.State == wire.UpgradeDone:
-		return &incompleteError{userError{what: fmt.Sprintf("%d of %d workers are %s", n["done"], len(v.Workers), did), why: strings.Join(skipped, "\n  "), next: "allow them to take part (verge worker --upgrades), then verge upgrade resume"}}
+	case v.State == apiv1.UpgradeDone:
+		return &incompleteError{userError{what: fmt.Sprintf("%d of %d workers are %s", n["done"], len(v.Workers), did),
+			why:  strings.Join(skipped, "\n  "),
+			next: "allow them to take part (verge worker --upgrades), then verge upgrade resume"}}
 	}
 	next := "it continues without this command: verge upgrade status --wait"
 	why := v.Why
 	switch v.State {
-	case wire.UpgradePaused:
+	case apiv1.UpgradePaused:
 		next = "verge upgrade resume"
-	case wire.UpgradeHalted:
+	case apiv1.UpgradeHalted:
 		next = "verge upgrade undo; or, once the reason is gone, verge upgrade resume"
 		for _, w := range v.Workers {
 			if w.Phase == "failed" {
@@ -230,7 +249,8 @@ func (a *app) judgeUpgrade(v wire.UpgradeView) error {
 			}
 		}
 	}
-	return &incompleteError{userError{what: fmt.Sprintf("the upgrade is %s, %d of %d workers are %s", v.State, n["done"], len(v.Workers), did), why: why, next: next}}
+	return &incompleteError{userError{what: fmt.Sprintf("the upgrade is %s, %d of %d workers are %s", v.State,
+		n["done"], len(v.Workers), did), why: why, next: next}}
 }
 
 func (a *app) upgradeStatusCommand() *cobra.Command {
@@ -247,7 +267,7 @@ skipped.`,
 				if err != nil {
 					return err
 				}
-				if wait && v.State == wire.UpgradeRolling {
+				if wait && v.State == apiv1.UpgradeRolling {
 					return a.watchUpgrade(cmd.Context(), c, v.ID, timeout)
 				}
 				if mode == "json" || mode == "yaml" {
@@ -266,8 +286,8 @@ skipped.`,
 	return cmd
 }
 
-func (a *app) printUpgrade(v wire.UpgradeView) error {
-	if v.State == wire.UpgradeNone {
+func (a *app) printUpgrade(v apiv1.UpgradeView) error {
+	if v.State == apiv1.UpgradeNone {
 		return a.printSpare(v)
 	}
 	by := ""
@@ -275,11 +295,13 @@ func (a *app) printUpgrade(v wire.UpgradeView) error {
 		by = " by " + v.By
 	}
 	for _, p := range v.Programs {
-		if err := a.printf("program for %s/%s: %s, sha256:%.12s", p.OS, p.Arch, bytesText(p.Size), p.SHA256); err != nil {
+		if err := a.printf("program for %s/%s: %s, sha256:%.12s", p.OS, p.Arch, bytesText(p.Size),
+			p.SHA256); err != nil {
 			return err
 		}
 	}
-	if err := a.printf("upgrade %.6s of cluster %s, started %s ago%s: %s", v.ID, v.Cluster, age(a.opts.Now().Sub(v.At)), by, v.State); err != nil {
+	if err := a.printf("upgrade %.6s of cluster %s, started %s ago%s: %s", v.ID, v.Cluster, age(a.opts.Now().Sub(v.At)),
+		by, v.State); err != nil {
 		return err
 	}
 	rows := make([][]cell, len(v.Workers))
@@ -292,7 +314,8 @@ func (a *app) printUpgrade(v wire.UpgradeView) error {
 		default:
 			phase.colour = yellow
 		}
-		rows[i] = []cell{text(w.Name), phase, text(cmp.Or(w.Version, "-")), text(cmp.Or(w.Was, "-")), text(cmp.Or(w.Why, "-"))}
+		rows[i] = []cell{text(w.Name), phase, text(cmp.Or(w.Version, "-")), text(cmp.Or(w.Was, "-")),
+			text(cmp.Or(w.Why, "-"))}
 	}
 	if err := a.table([]string{"WORKER", "UPGRADE", "VERSION", "WAS", "WHY"}, rows); err != nil {
 		return err
@@ -301,7 +324,7 @@ func (a *app) printUpgrade(v wire.UpgradeView) error {
 }
 
 // printSpare says what the cluster keeps of programs of other upgrades.
-func (a *app) printSpare(v wire.UpgradeView) error {
+func (a *app) printSpare(v apiv1.UpgradeView) error {
 	if v.Spare == 0 {
 		return nil
 	}
@@ -309,7 +332,8 @@ func (a *app) printSpare(v wire.UpgradeView) error {
 	if left := v.SpareUntil.Sub(a.opts.Now()); left > 0 {
 		when = "within " + age(left+time.Hour)
 	}
-	return a.printf("the cluster keeps %s that no upgrade needs, %s: removed %s", wire.Count(v.Spare, "program"), bytesText(v.SpareBytes), when)
+	return a.printf("the cluster keeps %s that no upgrade needs, %s: removed %s", wire.Count(v.Spare, "program"),
+		bytesText(v.SpareBytes), when)
 }
 
 func (a *app) upgradeActionCommand(action, short, long, did string) *cobra.Command {
@@ -318,7 +342,7 @@ func (a *app) upgradeActionCommand(action, short, long, did string) *cobra.Comma
 		Use: action, Short: short, Long: long, Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.withClient(func(c *client.Client) error {
-				v, err := c.Upgrades.Change(cmd.Context(), action, wire.UpgradeAction{Reason: reason})
+				v, err := c.Upgrades.Change(cmd.Context(), action, apiv1.UpgradeAction{Reason: reason})
 				if err != nil {
 					return err
 				}

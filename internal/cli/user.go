@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/verge-edge/verge/client"
+	"github.com/verge-edge/verge/internal/apiv1"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -25,7 +26,8 @@ type roleFlags struct {
 func (f *roleFlags) add(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&f.admin, "admin", false, "administrator: may do everything")
 	cmd.Flags().BoolVar(&f.monitor, "monitor", false, "monitor: may read metrics, for programs that collect them")
-	cmd.Flags().StringSliceVar(&f.developer, "developer", nil, "developer of these namespaces: may change all that is in them")
+	cmd.Flags().StringSliceVar(&f.developer, "developer", nil,
+		"developer of these namespaces: may change all that is in them")
 	cmd.Flags().StringSliceVar(&f.viewer, "viewer", nil, "viewer of these namespaces: may read")
 	cmd.Flags().StringSliceVar(&f.operator, "operator", nil, "operator of these clusters")
 }
@@ -45,11 +47,13 @@ func (f *roleFlags) roles(cmd *cobra.Command) (wire.Roles, error) {
 		}
 		return nil
 	}
-	if err := errors.Join(put(&r.Namespaces, f.developer, "developer"), put(&r.Namespaces, f.viewer, "viewer"), put(&r.Clusters, f.operator, "operator")); err != nil {
+	if err := errors.Join(put(&r.Namespaces, f.developer, "developer"), put(&r.Namespaces, f.viewer, "viewer"),
+		put(&r.Clusters, f.operator, "operator")); err != nil {
 		return r, err
 	}
 	if !r.Admin && !r.Monitor && len(r.Namespaces)+len(r.Clusters) == 0 {
-		return r, usageError(cmd, "give a role: --admin, --developer NAMESPACE, --viewer NAMESPACE, --operator CLUSTER or --monitor")
+		return r, usageError(cmd,
+			"give a role: --admin, --developer NAMESPACE, --viewer NAMESPACE, --operator CLUSTER or --monitor")
 	}
 	return r, nil
 }
@@ -96,10 +100,12 @@ func (a *app) userCreateCommand() *cobra.Command {
 	var f roleFlags
 	var ttl time.Duration
 	cmd := &cobra.Command{
-		Use: "create NAME --admin | --developer NAMESPACE… | --viewer NAMESPACE… | --operator CLUSTER… | --monitor", Short: "Create a user and print its context file", Args: oneArg("NAME"),
+		Use:   "create NAME --admin | --developer NAMESPACE… | --viewer NAMESPACE… | --operator CLUSTER… | --monitor",
+		Short: "Create a user and print its context file", Args: oneArg("NAME"),
 		Long: `Create a user and print its context file with the token. It is shown once: only a hash
 is kept. Send the file to its user in a way that others cannot read.`,
-		Example: "  verge user create bob --developer shop,bank --operator edge > bob.yaml\n  verge --context bob.yaml get instances",
+		Example: "  verge user create bob --developer shop,bank --operator edge > bob.yaml\n" +
+			"  verge --context bob.yaml get instances",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			roles, err := f.roles(cmd)
 			if err == nil {
@@ -109,7 +115,8 @@ is kept. Send the file to its user in a way that others cannot read.`,
 				return err
 			}
 			return a.withClient(func(c *client.Client) error {
-				r, err := c.Users.Create(cmd.Context(), wire.UserRequest{Name: args[0], Roles: roles, TTLSeconds: int(ttl / time.Second)})
+				r, err := c.Users.Create(cmd.Context(),
+					apiv1.UserRequest{Name: args[0], Roles: roles, TTLSeconds: int(ttl / time.Second)})
 				if err != nil {
 					return err
 				}
@@ -146,12 +153,13 @@ func (a *app) userTokenCommand() *cobra.Command {
 
 // printUser prints the context file of a user who has a new token: this context,
 // with the token instead of its own credentials.
-func (a *app) printUser(r wire.UserReply) error {
+func (a *app) printUser(r apiv1.UserReply) error {
 	e, _, err := a.findContext()
 	if err != nil {
 		return err
 	}
-	own := client.Context{Name: e.Name + "-" + r.User.Name, Server: e.Server, CA: e.CA, ServerName: e.ServerName, Token: r.Token}
+	own := client.Context{Name: e.Name + "-" + r.User.Name, Server: e.Server, CA: e.CA, ServerName: e.ServerName,
+		Token: r.Token}
 	if len(r.User.Namespaces) == 1 && !r.User.Admin && len(r.User.Clusters) == 0 {
 		for n := range r.User.Namespaces {
 			own.Namespace = n
@@ -164,8 +172,10 @@ func (a *app) printUser(r wire.UserReply) error {
 	if err := a.printf("%s", strings.TrimSuffix(text, "\n")); err != nil {
 		return err
 	}
-	a.notef("user/%s: %s; the token is good until %s (%s) and not shown again", clean(r.User.Name), clean(rolesOf(r.User.Roles)),
-		r.User.TokenExpires.In(a.opts.Now().Location()).Format(time.RFC3339), age(r.User.TokenExpires.Sub(a.opts.Now())))
+	a.notef("user/%s: %s; the token is good until %s (%s) and not shown again", clean(r.User.Name),
+		clean(rolesOf(r.User.Roles)),
+		r.User.TokenExpires.In(a.opts.Now().Location()).Format(time.RFC3339),
+		age(r.User.TokenExpires.Sub(a.opts.Now())))
 	a.notef("next, for the user: verge context use FILE")
 	return nil
 }
@@ -218,8 +228,8 @@ func (a *app) userLsCommand() *cobra.Command {
 	return cmd
 }
 
-func (a *app) users() listing[wire.UserView] {
-	type view = wire.UserView
+func (a *app) users() listing[apiv1.UserView] {
+	type view = apiv1.UserView
 	return listing[view]{kind: "user", name: func(v view) string { return v.Name }, columns: []column[view]{
 		{name: "user", cell: func(v view) cell { return text(v.Name) }},
 		{name: "roles", cell: func(v view) cell {
@@ -279,10 +289,12 @@ func (a *app) userDescribeCommand() *cobra.Command {
 	return cmd
 }
 
-func (a *app) userRolesCommand(verb, short string, do func(client.Users, context.Context, string, wire.Roles) (wire.UserView, error)) *cobra.Command {
+func (a *app) userRolesCommand(verb, short string,
+	do func(client.Users, context.Context, string, wire.Roles) (apiv1.UserView, error)) *cobra.Command {
 	var f roleFlags
 	cmd := &cobra.Command{
-		Use: verb + " NAME --admin | --developer NAMESPACE… | --viewer NAMESPACE… | --operator CLUSTER… | --monitor", Short: short, Args: oneArg("NAME"),
+		Use:   verb + " NAME --admin | --developer NAMESPACE… | --viewer NAMESPACE… | --operator CLUSTER… | --monitor",
+		Short: short, Args: oneArg("NAME"),
 		Example: "  verge user " + verb + " bob --developer shop",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			roles, err := f.roles(cmd)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/verge-edge/verge/client"
 	"github.com/verge-edge/verge/internal/access"
+	"github.com/verge-edge/verge/internal/apiv1"
 	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/rest/resttest"
 	"github.com/verge-edge/verge/internal/wire"
@@ -16,23 +17,31 @@ import (
 // peopled is a world with users and an audit log.
 func peopled() *resttest.Fake {
 	f := spaced()
-	f.TokenAnswer = wire.TokenReply{Token: "verge-api-abc", Expires: noon.Add(24 * time.Hour)}
-	f.UserList = []wire.UserView{
-		{Name: "amy", Roles: wire.Roles{Admin: true}, Created: noon.Add(-time.Hour), By: "admin/admin", TokenCreated: noon.Add(-time.Hour), TokenExpires: noon.Add(48 * time.Hour)},
-		{Name: "bob", Roles: wire.Roles{Namespaces: map[string]string{"shop": "developer", "bank": "developer", "x": "viewer"}, Clusters: map[string]string{"edge": "operator"}},
-			Created: noon.Add(-time.Hour), By: "user/amy", TokenCreated: noon.Add(-time.Hour), TokenExpires: noon.Add(-time.Minute)},
+	f.TokenAnswer = apiv1.TokenReply{Token: "verge-api-abc", Expires: noon.Add(24 * time.Hour)}
+	f.UserList = []apiv1.UserView{
+		{Name: "amy", Roles: wire.Roles{Admin: true}, Created: noon.Add(-time.Hour), By: "admin/admin",
+			TokenCreated: noon.Add(-time.Hour), TokenExpires: noon.Add(48 * time.Hour)},
+		{Name: "bob", Roles: wire.Roles{Namespaces: map[string]string{"shop": "developer", "bank": "developer",
+			"x": "viewer"}, Clusters: map[string]string{"edge": "operator"}},
+			Created: noon.Add(-time.Hour), By: "user/amy", TokenCreated: noon.Add(-time.Hour),
+			TokenExpires: noon.Add(-time.Minute)},
 		{Name: "zoe", TokenExpires: noon.Add(time.Hour)},
 	}
-	f.TokenList = []wire.TokenView{
-		{ID: "1a2b3c4d5e6f7081", Kind: "api", By: "admin/admin", Created: noon.Add(-time.Hour), Expires: noon.Add(700 * time.Hour)},
-		{ID: "99aa3c4d5e6f7081", Kind: "api", By: "token/1a2b3c4d", Created: noon.Add(-time.Minute), Expires: noon.Add(time.Hour)},
-		{ID: "0123456789abcdef", Kind: "cluster", Cluster: "edge", By: "user/amy", Created: noon.Add(-time.Hour), Expires: noon.Add(time.Minute), Used: noon.Add(-30 * time.Minute)},
+	f.TokenList = []apiv1.TokenView{
+		{ID: "1a2b3c4d5e6f7081", Kind: "api", By: "admin/admin", Created: noon.Add(-time.Hour),
+			Expires: noon.Add(700 * time.Hour)},
+		{ID: "99aa3c4d5e6f7081", Kind: "api", By: "token/1a2b3c4d", Created: noon.Add(-time.Minute),
+			Expires: noon.Add(time.Hour)},
+		{ID: "0123456789abcdef", Kind: "cluster", Cluster: "edge", By: "user/amy", Created: noon.Add(-time.Hour),
+			Expires: noon.Add(time.Minute), Used: noon.Add(-30 * time.Minute)},
 		{ID: "fedcba9876543210", Kind: "worker", Cluster: "edge", Expires: noon.Add(-time.Hour)},
 	}
-	for i, e := range []wire.AuditEntry{
+	for i, e := range []apiv1.AuditEntry{
 		{Who: "admin/admin", From: "10.0.0.1", What: "create-user", On: "user/amy", Result: "ok", Detail: "admin"},
-		{Who: "user/amy", From: "10.0.0.7", What: "apply", On: "application/guestbook", Result: "ok", Detail: "created"},
-		{Who: "user/bob", From: "10.0.0.8", What: "delete-application", On: "application/guestbook", Result: "forbidden"},
+		{Who: "user/amy", From: "10.0.0.7", What: "apply", On: "application/guestbook", Result: "ok",
+			Detail: "created"},
+		{Who: "user/bob", From: "10.0.0.8", What: "delete-application", On: "application/guestbook",
+			Result: "forbidden"},
 		{From: "192.0.2.1", What: "get-status", Result: "bad-token", Detail: "and 12 more that were not recorded"},
 	} {
 		e.Seq, e.At = uint64(i)+1, noon.Add(time.Duration(i-4)*time.Hour)
@@ -85,7 +94,8 @@ func TestPeopleGolden(t *testing.T) {
 // what it was made for.
 func TestUserCreatePrintsAContext(t *testing.T) {
 	f := newFixture(t, peopled())
-	for _, args := range [][]string{{"user", "create", "carl", "--developer", "shop", "--ttl", "1h"}, {"user", "token", "carl"}} {
+	for _, args := range [][]string{{"user", "create", "carl", "--developer", "shop", "--ttl", "1h"},
+		{"user", "token", "carl"}} {
 		r := f.run(args...)
 		if r.code != 0 || strings.Contains(r.stderr, "verge-api-abc") || strings.Contains(r.stdout, "PRIVATE KEY") {
 			t.Fatalf("%v: %+v", args, r)
@@ -96,7 +106,8 @@ func TestUserCreatePrintsAContext(t *testing.T) {
 			t.Fatalf("%v: %v, %v", args, e, err)
 		}
 	}
-	f.fake.People = map[string]rest.Principal{"verge-api-abc": {Who: access.Who{Name: "user/carl", Namespaces: map[string]access.Role{"shop": access.Viewer}}}}
+	f.fake.People = map[string]rest.Principal{"verge-api-abc": {Who: access.Who{Name: "user/carl",
+		Namespaces: map[string]access.Role{"shop": access.Viewer}}}}
 	f.env["VERGE_CONTEXT"] = filepath.Join(f.dir, "create.yaml")
 	f.golden("user-own-whoami", f.run("whoami"), "whoami")
 	f.golden("user-own-get", f.run("get", "apps"), "get", "apps")

@@ -23,7 +23,8 @@ func (a *app) validateCommand() *cobra.Command {
 			for _, name := range spec.ServiceNames() {
 				instances += spec.Services[name].Replicas.Min
 			}
-			return a.printf("%s: valid: %s, %s", args[0], count(len(spec.Services), "service"), count(instances, "instance"))
+			return a.printf("%s: valid: %s, %s", args[0], count(len(spec.Services), "service"),
+				count(instances, "instance"))
 		},
 	}
 }

@@ -8,7 +8,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/verge-edge/verge/client"
+	"github.com/verge-edge/verge/internal/apiv1"
 	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 func (a *app) volumeCommand() *cobra.Command {
@@ -21,7 +23,8 @@ application is deleted. Verge never removes them by itself.`,
 	}
 	mode, unused := "", false
 	ls := &cobra.Command{
-		Use: "ls [worker/NAME]", Aliases: []string{"list"}, Short: "List named volumes, of all workers or of one", Args: cobra.MaximumNArgs(1),
+		Use: "ls [worker/NAME]", Aliases: []string{"list"}, Short: "List named volumes, of all workers or of one",
+		Args:    cobra.MaximumNArgs(1),
 		Example: "  verge volume ls --unused\n  verge volume ls worker/w1",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withClient(func(c *client.Client) error {
@@ -30,17 +33,18 @@ application is deleted. Verge never removes them by itself.`,
 			})
 		},
 	}
-	ls.Flags().BoolVar(&unused, "unused", false, "only those that no instance names any more")
+	ls.Flags().BoolVar(&unused, "unused", false, "only volumes without an instance")
 	outputFlag(ls, &mode, "table", "wide", "json", "yaml", "name")
 	rm := &cobra.Command{
-		Use: "rm CLUSTER/WORKER/NAMESPACE/INSTANCE/NAME…", Aliases: []string{"delete"}, Short: "Remove unused named volumes with their contents",
+		Use: "rm CLUSTER/WORKER/NAMESPACE/INSTANCE/NAME…", Aliases: []string{"delete"},
+		Short: "Remove unused named volumes with their contents",
 		Long: `Remove unused named volumes with their contents, for good. One that an instance names
 is refused. Use a context of the cluster, as its operator.`,
 		Example: "  verge volume rm edge/w1/default/shop.db.0/data", Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withClient(func(c *client.Client) error {
 				for _, arg := range args {
-					v, err := wire.ParseVolumeID(strings.TrimPrefix(arg, "volume/"))
+					v, err := rpc.ParseVolumeID(strings.TrimPrefix(arg, "volume/"))
 					if err != nil {
 						return usageError(cmd, "%v; verge volume ls -o name lists them", err)
 					}
@@ -60,9 +64,10 @@ is refused. Use a context of the cluster, as its operator.`,
 }
 
 func (a *app) volumeForget() *cobra.Command {
-	q := wire.VolumeForgetRequest{}
+	q := apiv1.VolumeForgetRequest{}
 	cmd := &cobra.Command{
-		Use: "forget CLUSTER/WORKER/NAMESPACE/INSTANCE/NAME --confirm INSTANCE", Short: "Give up the volumes of an instance whose worker is gone for good",
+		Use:   "forget CLUSTER/WORKER/NAMESPACE/INSTANCE/NAME --confirm INSTANCE",
+		Short: "Give up the volumes of an instance whose worker is gone for good",
 		Long: `Give up all named volumes of an instance whose worker is gone for good. The instance
 begins on another worker with empty ones (or with a snapshot: verge volume restore).
 Repeat the id of the instance to confirm. To give up the whole worker, use verge remove
@@ -71,9 +76,10 @@ worker/NAME.
 If the worker comes back after all, it ends what it runs of the instance and keeps the
 data: verge volume ls lists it as not used, with the reason. The instance is not placed
 there before somebody has removed it (verge volume rm).`,
-		Example: "  verge volume forget edge/w1/default/shop.db.0/data --confirm shop.db.0", Args: oneArg("CLUSTER/WORKER/NAMESPACE/INSTANCE/NAME"),
+		Example: "  verge volume forget edge/w1/default/shop.db.0/data --confirm shop.db.0",
+		Args:    oneArg("CLUSTER/WORKER/NAMESPACE/INSTANCE/NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			v, err := wire.ParseVolumeID(strings.TrimPrefix(args[0], "volume/"))
+			v, err := rpc.ParseVolumeID(strings.TrimPrefix(args[0], "volume/"))
 			if err != nil {
 				return usageError(cmd, "%v; verge get instances -o wide says what is where", err)
 			}
@@ -81,7 +87,8 @@ there before somebody has removed it (verge volume rm).`,
 				if err := c.Volumes.Forget(cmd.Context(), v.Cluster, v.Worker, v.VolumeRef, q); err != nil {
 					return err
 				}
-				return a.printf("%s begins elsewhere with empty volumes: verge describe instance/%s", v.Instance, v.Instance)
+				return a.printf("%s begins elsewhere with empty volumes: verge describe instance/%s", v.Instance,
+					v.Instance)
 			})
 		},
 	}
@@ -93,7 +100,8 @@ func (a *app) volumeMove() *cobra.Command {
 	to, cancel, noWait := "", false, false
 	timeout := 10 * time.Minute
 	cmd := &cobra.Command{
-		Use: "move CLUSTER/WORKER/NAMESPACE/INSTANCE/NAME (--to WORKER | --cancel)", Short: "Move the named volumes of an instance to another worker",
+		Use:   "move CLUSTER/WORKER/NAMESPACE/INSTANCE/NAME (--to WORKER | --cancel)",
+		Short: "Move the named volumes of an instance to another worker",
 		Long: `Move all named volumes of an instance to another worker of its cluster. The instance is
 stopped by its stop rule. Its worker copies the volumes to the cluster's object store,
 and the other worker copies them from there and compares its disk with what was packed.
@@ -103,9 +111,10 @@ it was, with its data. So it does if a step fails; workers that are away are wai
 The former copy stays until somebody removes it (verge volume rm), and the copy in the
 object store (verge object ls) until the next move. Use a context of the cluster, as its
 operator.`,
-		Example: "  verge volume move edge/w1/default/shop.db.0/data --to w2", Args: oneArg("CLUSTER/WORKER/NAMESPACE/INSTANCE/NAME"),
+		Example: "  verge volume move edge/w1/default/shop.db.0/data --to w2",
+		Args:    oneArg("CLUSTER/WORKER/NAMESPACE/INSTANCE/NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			v, err := wire.ParseVolumeID(strings.TrimPrefix(args[0], "volume/"))
+			v, err := rpc.ParseVolumeID(strings.TrimPrefix(args[0], "volume/"))
 			if err != nil {
 				return usageError(cmd, "%v; verge volume ls -o name lists them", err)
 			}
@@ -120,11 +129,13 @@ operator.`,
 					}
 					return a.printf("%s continues on worker %s", v.Instance, v.Worker)
 				}
-				if err := c.Volumes.Move(cmd.Context(), v.Cluster, v.Worker, v.VolumeRef, wire.VolumeMoveRequest{To: to}); err != nil {
+				if err := c.Volumes.Move(cmd.Context(), v.Cluster, v.Worker, v.VolumeRef,
+					apiv1.VolumeMoveRequest{To: to}); err != nil {
 					return err
 				}
 				if noWait {
-					return a.printf("%s is being moved to worker %s: verge describe instance/%s", args[0], to, v.Instance)
+					return a.printf("%s is being moved to worker %s: verge describe instance/%s", args[0], to,
+						v.Instance)
 				}
 				ctx, done := context.WithTimeout(cmd.Context(), timeout)
 				defer done()
@@ -140,7 +151,7 @@ operator.`,
 }
 
 // awaitVolume lets begin begin something with a volume, and waits until that is over.
-func (a *app) awaitVolume(ctx context.Context, c *client.Client, v wire.VolumeView, begin func() error) error {
+func (a *app) awaitVolume(ctx context.Context, c *client.Client, v rpc.VolumeView, begin func() error) error {
 	before, err := c.Instances.Get(ctx, v.Instance)
 	if err == nil {
 		err = begin()
@@ -154,9 +165,11 @@ func (a *app) awaitVolume(ctx context.Context, c *client.Client, v wire.VolumeVi
 		if err != nil {
 			return err
 		}
-		if e := i.VolumesEnded; i.Volumes == nil && e != nil && (before.VolumesEnded == nil || e.Key != before.VolumesEnded.Key) {
+		if e := i.VolumesEnded; i.Volumes == nil && e != nil &&
+			(before.VolumesEnded == nil || e.Key != before.VolumesEnded.Key) {
 			if e.Why != "" {
-				return &userError{what: "it failed", why: e.Why, next: "the volume is as it was: verge describe instance/" + v.Instance}
+				return &userError{what: "it failed", why: e.Why,
+					next: "the volume is as it was: verge describe instance/" + v.Instance}
 			}
 			return nil
 		}
@@ -175,19 +188,22 @@ func (a *app) awaitVolume(ctx context.Context, c *client.Client, v wire.VolumeVi
 }
 
 // awaitMove shows the steps of a move until it is over.
-func (a *app) awaitMove(ctx context.Context, c *client.Client, v wire.VolumeView, to string) error {
+func (a *app) awaitMove(ctx context.Context, c *client.Client, v rpc.VolumeView, to string) error {
 	said := ""
 	for {
 		i, err := c.Instances.Get(ctx, v.Instance)
 		switch {
 		case ctx.Err() != nil:
-			return &userError{what: "the move is not done yet", why: clean(said), next: "it continues; see: verge describe instance/" + v.Instance}
+			return &userError{what: "the move is not done yet", why: clean(said),
+				next: "it continues; see: verge describe instance/" + v.Instance}
 		case err != nil:
 			return err
 		case i.Volumes == nil && i.Worker == to && i.State == wire.Running:
-			return a.printf("volume/%s/%s/%s: %s runs there; the former copy: verge volume rm %s", v.Cluster, to, v.VolumeRef, v.Instance, v.ID())
+			return a.printf("volume/%s/%s/%s: %s runs there; the former copy: verge volume rm %s", v.Cluster, to,
+				v.VolumeRef, v.Instance, v.ID())
 		case i.Volumes == nil && i.Worker != to:
-			return &userError{what: "the volume was not moved", why: clean(i.Reason), next: "it is where it was: verge describe instance/" + v.Instance}
+			return &userError{what: "the volume was not moved", why: clean(i.Reason),
+				next: "it is where it was: verge describe instance/" + v.Instance}
 		}
 		if i.Reason != "" && i.Reason != said {
 			said = i.Reason
@@ -207,13 +223,13 @@ const movePoll = 300 * time.Millisecond
 
 // volumes of one worker ("" is all). A worker that does not answer does not hide
 // those of others.
-func (a *app) volumes(ctx context.Context, c *client.Client, of string, unused bool) ([]wire.VolumeView, error) {
+func (a *app) volumes(ctx context.Context, c *client.Client, of string, unused bool) ([]rpc.VolumeView, error) {
 	workers, err := c.Workers.List(ctx)
 	if err != nil {
 		return nil, err
 	}
 	of = strings.TrimPrefix(of, "worker/")
-	out, found := []wire.VolumeView{}, false
+	out, found := []rpc.VolumeView{}, false
 	for _, w := range workers {
 		if of != "" && of != w.Name && of != w.Cluster+"/"+w.Name {
 			continue
@@ -239,8 +255,8 @@ func (a *app) volumes(ctx context.Context, c *client.Client, of string, unused b
 	return out, nil
 }
 
-func (a *app) volumeColumns() listing[wire.VolumeView] {
-	type view = wire.VolumeView
+func (a *app) volumeColumns() listing[rpc.VolumeView] {
+	type view = rpc.VolumeView
 	return listing[view]{kind: "volume", name: view.ID, columns: []column[view]{
 		{name: "worker", cell: func(v view) cell { return text(v.Cluster + "/" + v.Worker) }},
 		{name: "namespace", cell: func(v view) cell { return text(v.Namespace) }},

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/verge-edge/verge/client"
+	"github.com/verge-edge/verge/internal/apiv1"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -46,8 +47,10 @@ A cluster or worker that has not joined yet is waited for too. A job that ended 
 other way ends the wait.
 
 Exit code 0: the condition holds; 1: it cannot come true; 2: not in time.`,
-		Example: "  verge wait application/guestbook --for ready --timeout 2m\n  verge wait instance/guestbook.front.0 --for running\n  verge wait job/shop.resize --for complete --timeout 1h\n  verge wait worker/edge/first",
-		Args:    oneOrTwoArgs("KIND/NAME"),
+		Example: "  verge wait application/guestbook --for ready --timeout 2m\n" +
+			"  verge wait instance/guestbook.front.0 --for running\n" +
+			"  verge wait job/shop.resize --for complete --timeout 1h\n  verge wait worker/edge/first",
+		Args: oneOrTwoArgs("KIND/NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			kind, name, err := ref(args)
 			if err != nil {
@@ -59,26 +62,35 @@ Exit code 0: the condition holds; 1: it cannot come true; 2: not in time.`,
 			}
 			switch {
 			case all == nil:
-				return &userError{what: "not possible for this kind", why: kind, next: "it works for application, service, job, instance, cluster and worker"}
+				return &userError{what: "not possible for this kind", why: kind,
+					next: "it works for application, service, job, instance, cluster and worker"}
 			case name == "":
 				return usageError(cmd, "write it as %s/NAME", kind)
 			case all[what] == nil:
-				return usageError(cmd, "--for %s: of this kind it can be %s", what, strings.Join(conditions(kind), ", "))
+				return usageError(cmd, "--for %s: of this kind it can be %s", what,
+					strings.Join(conditions(kind), ", "))
 			}
-			return a.withClient(func(c *client.Client) error { return a.waitFor(cmd.Context(), c, kind, name, what, timeout) })
+			return a.withClient(func(c *client.Client) error {
+				return a.waitFor(cmd.Context(), c, kind, name, what,
+					timeout)
+			})
 		},
 	}
-	cmd.Flags().StringVar(&what, "for", "ready", "what to wait for: ready; deleted of an application; complete or failed of a job; running or terminated of an instance")
+	cmd.Flags().StringVar(&what, "for", "ready",
+		"what to wait for: ready; deleted of an application; complete or failed of a job; running or terminated of "+
+			"an instance")
 	cmd.Flags().DurationVar(&timeout, "timeout", timeout, "how long to wait")
 	// The flag is there, see above.
-	_ = cmd.RegisterFlagCompletionFunc("for", func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-		if len(args) > 0 {
-			if kind, _, err := ref(args); err == nil {
-				return conditions(kind), cobra.ShellCompDirectiveNoFileComp
+	_ = cmd.RegisterFlagCompletionFunc("for",
+		func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			if len(args) > 0 {
+				if kind, _, err := ref(args); err == nil {
+					return conditions(kind), cobra.ShellCompDirectiveNoFileComp
+				}
 			}
-		}
-		return []string{"ready", "deleted", "complete", "failed", "running", "terminated"}, cobra.ShellCompDirectiveNoFileComp
-	})
+			return []string{"ready", "deleted", "complete", "failed", "running", "terminated"},
+				cobra.ShellCompDirectiveNoFileComp
+		})
 	return cmd
 }
 
@@ -112,7 +124,8 @@ func (a *app) waitFor(ctx context.Context, c *client.Client, kind, name, what st
 	switch {
 	case errors.Is(err, errTimeout):
 		next := fmt.Sprintf("verge describe %s/%s", kind, name)
-		return &incompleteError{userError{what: fmt.Sprintf("%s/%s is not %s after %s", kind, name, what, timeout), why: how, next: next}}
+		return &incompleteError{userError{what: fmt.Sprintf("%s/%s is not %s after %s", kind, name, what, timeout),
+			why: how, next: next}}
 	case err != nil:
 		return err
 	}
@@ -122,7 +135,8 @@ func (a *app) waitFor(ctx context.Context, c *client.Client, kind, name, what st
 func applicationReady(ctx context.Context, c *client.Client, name string) (ok bool, how string, err error) {
 	v, err := c.Applications.Get(ctx, name)
 	if err == nil && v.Deleting {
-		err = &userError{what: "it will not become ready", why: name + " is being deleted", next: "verge wait application/" + name + " --for deleted"}
+		err = &userError{what: "it will not become ready", why: name + " is being deleted",
+			next: "verge wait application/" + name + " --for deleted"}
 	}
 	return v.Holds, v.Message, err
 }
@@ -154,7 +168,8 @@ func serviceReady(ctx context.Context, c *client.Client, name string) (ok bool, 
 }
 
 // instanceIs asks for an instance; is says whether it is as waited for.
-func instanceIs(ctx context.Context, c *client.Client, id string, is func(wire.InstanceView) bool) (ok bool, how string, err error) {
+func instanceIs(ctx context.Context, c *client.Client, id string, is func(apiv1.InstanceView) bool) (ok bool,
+	how string, err error) {
 	v, err := c.Instances.Get(ctx, id)
 	if err != nil {
 		return false, "", err
@@ -167,15 +182,16 @@ func instanceIs(ctx context.Context, c *client.Client, id string, is func(wire.I
 }
 
 func instanceReadyNow(ctx context.Context, c *client.Client, id string) (ok bool, how string, err error) {
-	return instanceIs(ctx, c, id, func(v wire.InstanceView) bool { return v.State == wire.Running && v.Ready && !v.Unreachable })
+	return instanceIs(ctx, c, id,
+		func(v apiv1.InstanceView) bool { return v.State == wire.Running && v.Ready && !v.Unreachable })
 }
 
 func instanceRunning(ctx context.Context, c *client.Client, id string) (ok bool, how string, err error) {
-	return instanceIs(ctx, c, id, func(v wire.InstanceView) bool { return v.State == wire.Running && !v.Unreachable })
+	return instanceIs(ctx, c, id, func(v apiv1.InstanceView) bool { return v.State == wire.Running && !v.Unreachable })
 }
 
 func instanceTerminated(ctx context.Context, c *client.Client, id string) (ok bool, how string, err error) {
-	ok, how, err = instanceIs(ctx, c, id, func(v wire.InstanceView) bool { return v.State == wire.Terminated })
+	ok, how, err = instanceIs(ctx, c, id, func(v apiv1.InstanceView) bool { return v.State == wire.Terminated })
 	if notFound(err) {
 		return true, "", nil
 	}

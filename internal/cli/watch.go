@@ -14,20 +14,23 @@ import (
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/client"
+	"github.com/verge-edge/verge/internal/apiv1"
 	"github.com/verge-edge/verge/internal/bus/records"
-	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 // watchable kinds, as the server calls them.
 var watchable = map[string]string{
-	kindApplication: "applications", kindService: "applications", kindJob: "applications", kindInstance: "instances", kindCluster: "clusters", kindWorker: "workers", kindNamespace: "namespaces",
+	kindApplication: "applications", kindService: "applications", kindJob: "applications", kindInstance: "instances",
+	kindCluster: "clusters", kindWorker: "workers", kindNamespace: "namespaces",
 }
 
-// getWatch is get -w: what there is, and then every change.
+// getWatch is get -w: the present state, and then every change.
 func (a *app) getWatch(ctx context.Context, c *client.Client, kind, name string, f getFlags) error {
 	kinds, ok := watchable[kind]
 	if !ok {
-		return &userError{what: "this kind cannot be watched", why: kind, next: "it works for applications, services, jobs, instances, clusters, workers and namespaces"}
+		return &userError{what: "this kind cannot be watched", why: kind,
+			next: "it works for applications, services, jobs, instances, clusters, workers and namespaces"}
 	}
 	called := func(id string, prefix bool) bool {
 		return name == "" || id == name || prefix && strings.HasPrefix(id, name)
@@ -37,59 +40,66 @@ func (a *app) getWatch(ctx context.Context, c *client.Client, kind, name string,
 	}
 	switch kind {
 	case kindApplication:
-		return follow(ctx, a, c, kinds, f.mode, a.applications(), func(v wire.AppView) []wire.AppView {
-			return slices.DeleteFunc([]wire.AppView{v}, func(v wire.AppView) bool { return !in(v.Namespace) || !called(v.Name, false) })
+		return follow(ctx, a, c, kinds, f.mode, a.applications(), func(v apiv1.AppView) []apiv1.AppView {
+			return slices.DeleteFunc([]apiv1.AppView{v},
+				func(v apiv1.AppView) bool { return !in(v.Namespace) || !called(v.Name, false) })
 		})
 	case kindService, kindJob:
 		l := services()
 		if kind == kindJob {
 			l = a.jobs()
 		}
-		return follow(ctx, a, c, kinds, f.mode, l, func(v wire.AppView) (out []serviceItem) {
+		return follow(ctx, a, c, kinds, f.mode, l, func(v apiv1.AppView) (out []serviceItem) {
 			for _, s := range v.Services {
-				if (kind == kindService || s.Job != nil) && (f.app == "" || v.Name == f.app) && in(v.Namespace) && called(v.Name+"."+s.Name, true) {
+				if (kind == kindService || s.Job != nil) && (f.app == "" || v.Name == f.app) && in(v.Namespace) &&
+					called(v.Name+"."+s.Name, true) {
 					out = append(out, serviceItem{v.Name, v.Namespace, s})
 				}
 			}
 			return out
 		})
 	case kindInstance:
-		return follow(ctx, a, c, kinds, f.mode, a.instances(), func(v wire.InstanceView) []wire.InstanceView {
-			return slices.DeleteFunc([]wire.InstanceView{v}, func(v wire.InstanceView) bool {
-				return !in(v.Namespace) || !called(v.ID, true) || (f.app != "" && v.App != f.app) || (f.service != "" && v.Service != f.service)
+		return follow(ctx, a, c, kinds, f.mode, a.instances(), func(v apiv1.InstanceView) []apiv1.InstanceView {
+			return slices.DeleteFunc([]apiv1.InstanceView{v}, func(v apiv1.InstanceView) bool {
+				return !in(v.Namespace) || !called(v.ID, true) || (f.app != "" && v.App != f.app) ||
+					(f.service != "" && v.Service != f.service)
 			})
 		})
 	case kindCluster:
-		return follow(ctx, a, c, kinds, f.mode, clusters(), func(v wire.ClusterView) []wire.ClusterView {
-			return slices.DeleteFunc([]wire.ClusterView{v}, func(v wire.ClusterView) bool { return !called(v.Name, false) })
+		return follow(ctx, a, c, kinds, f.mode, clusters(), func(v apiv1.ClusterView) []apiv1.ClusterView {
+			return slices.DeleteFunc([]apiv1.ClusterView{v},
+				func(v apiv1.ClusterView) bool { return !called(v.Name, false) })
 		})
 	}
 	if kind == kindNamespace {
-		return follow(ctx, a, c, kinds, f.mode, a.namespaces(), func(v wire.NamespaceView) []wire.NamespaceView {
-			return slices.DeleteFunc([]wire.NamespaceView{v}, func(v wire.NamespaceView) bool { return !called(v.Name, false) })
+		return follow(ctx, a, c, kinds, f.mode, a.namespaces(), func(v apiv1.NamespaceView) []apiv1.NamespaceView {
+			return slices.DeleteFunc([]apiv1.NamespaceView{v},
+				func(v apiv1.NamespaceView) bool { return !called(v.Name, false) })
 		})
 	}
-	return follow(ctx, a, c, kinds, f.mode, workers(), func(v wire.WorkerView) []wire.WorkerView {
-		return slices.DeleteFunc([]wire.WorkerView{v}, func(v wire.WorkerView) bool { return !called(workerName(v), false) && !called(v.Name, false) })
+	return follow(ctx, a, c, kinds, f.mode, workers(), func(v rpc.WorkerView) []rpc.WorkerView {
+		return slices.DeleteFunc([]rpc.WorkerView{v},
+			func(v rpc.WorkerView) bool { return !called(workerName(v), false) && !called(v.Name, false) })
 	})
 }
 
 // follow prints a list as it is and then every change of it; items are what an
 // object of the server is in the list.
-func follow[V, T any](ctx context.Context, a *app, c *client.Client, kind, mode string, l listing[T], items func(V) []T) error {
+func follow[V, T any](ctx context.Context, a *app, c *client.Client, kind, mode string, l listing[T],
+	items func(V) []T) error {
 	p := &changes[T]{a: a, mode: mode, l: l, now: map[string]map[string]seenItem{}}
-	return a.watch(ctx, c.Watch, kind, func(e wire.WatchEvent) error {
+	return a.watch(ctx, c.Watch, kind, func(e apiv1.WatchEvent) error {
 		switch e.Type {
-		case wire.WatchBegin:
+		case apiv1.WatchBegin:
 			p.begun(e.Full)
-		case wire.WatchSynced:
+		case apiv1.WatchSynced:
 			return p.synced()
-		case wire.WatchPut, wire.WatchGone:
+		case apiv1.WatchPut, apiv1.WatchGone:
 			var v V
 			if err := json.Unmarshal(e.Object, &v); err != nil {
 				return fmt.Errorf("read what the server tells of %s: %w", e.Key, err)
 			}
-			if e.Type == wire.WatchGone {
+			if e.Type == apiv1.WatchGone {
 				return p.gone(e.Key)
 			}
 			return p.put(e.Key, items(v))
@@ -101,11 +111,11 @@ func follow[V, T any](ctx context.Context, a *app, c *client.Client, kind, mode 
 // watcher is the client's Watch, or its WatchOn after a first answer.
 type watcher func(ctx context.Context, kinds ...string) iter.Seq2[client.WatchEvent, error]
 
-// watch is told of every change, and tells the user when the server is lost. It
-// ends without an error when the user has seen enough.
-func (a *app) watch(ctx context.Context, watch watcher, kinds string, tell func(wire.WatchEvent) error) error {
+// watch passes on every change, and prints a message when the server is lost. It ends without an
+// error when the user has seen enough.
+func (a *app) watch(ctx context.Context, watch watcher, kinds string, tell func(apiv1.WatchEvent) error) error {
 	for e, err := range watch(ctx, strings.Split(kinds, ",")...) {
-		if err == nil && e.Type == wire.WatchLost {
+		if err == nil && e.Type == apiv1.WatchLost {
 			why, _, _ := strings.Cut(e.Why, "\n")
 			a.notef("%s  %s; connecting again", a.clock(a.opts.Now()), clean(why))
 		}
@@ -140,7 +150,7 @@ type seenItem struct {
 	data []byte // JSON, where that is printed
 }
 
-// object is one of the server's that was told and not printed yet.
+// object is one of the server's, received and not yet printed.
 type object[T any] struct {
 	key   string
 	items []T
@@ -157,15 +167,14 @@ type changes[T any] struct {
 	live  bool
 }
 
-// begun: a full beginning tells everything again, of which what has not changed is
-// not printed twice.
+// begun: a full beginning sends everything again; unchanged objects are not printed twice.
 func (p *changes[T]) begun(full bool) {
 	if full {
 		p.first, p.live = nil, false
 	}
 }
 
-// synced prints what there is.
+// synced prints the present state.
 func (p *changes[T]) synced() error {
 	if p.live {
 		return nil
@@ -197,8 +206,7 @@ func (p *changes[T]) synced() error {
 	return nil
 }
 
-// put prints those items of an object that are new or have changed, and those that
-// it has not any more.
+// put prints the items of an object that are new or have changed, and those that are gone.
 func (p *changes[T]) put(key string, items []T) error {
 	if !p.live {
 		p.first = append(p.first, object[T]{key, items})
@@ -251,7 +259,7 @@ func (p *changes[T]) gone(key string) error {
 func (p *changes[T]) print(name string, v T, item seenItem, known bool) error {
 	switch p.mode {
 	case "json", "yaml":
-		return p.document(wire.WatchPut, item.data)
+		return p.document(apiv1.WatchPut, item.data)
 	case "name":
 		if known {
 			return nil
@@ -265,7 +273,7 @@ func (p *changes[T]) print(name string, v T, item seenItem, known bool) error {
 func (p *changes[T]) over(name string, last seenItem) error {
 	switch p.mode {
 	case "json", "yaml":
-		return p.document(wire.WatchGone, last.data)
+		return p.document(apiv1.WatchGone, last.data)
 	case "name":
 		return nil
 	}

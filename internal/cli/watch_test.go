@@ -8,14 +8,17 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/client"
+	"github.com/verge-edge/verge/internal/apiv1"
 	"github.com/verge-edge/verge/internal/rest/resttest"
 	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 func TestGetWatch(t *testing.T) {
 	f := newFixture(t, world())
 	w := f.begin("get", "instances", "-w", "--service", "front")
-	first := w.until("guestbook.front.2   Running               yes       edge/w1   0          2m      cluster/edge 2s ago\n")
+	first := w.until("guestbook.front.2   Running               yes       edge/w1   0          2m      " +
+		"cluster/edge 2s ago\n")
 	if !strings.HasPrefix(first, "INSTANCE ") || strings.Count(first, "\n") != 4 || strings.Contains(first, "store") {
 		t.Errorf("first:\n%s", first)
 	}
@@ -43,7 +46,7 @@ func TestGetWatchServices(t *testing.T) {
 	w.until("guestbook.store")
 	w.until("\n")
 	f.fake.Change(func(f *resttest.Fake) {
-		services := append([]wire.ServiceView(nil), f.Apps[0].Services...)
+		services := append([]apiv1.ServiceView(nil), f.Apps[0].Services...)
 		services[0].Ready = 2
 		f.Apps[0].Services = services
 	})
@@ -61,7 +64,8 @@ func TestGetWatchServices(t *testing.T) {
 
 func TestGetWatchForms(t *testing.T) {
 	f := newFixture(t, world())
-	asJSON, asYAML, names := f.begin("get", "app", "hello", "-w", "-o", "json"), f.begin("get", "workers", "-w", "-o", "yaml"), f.begin("get", "clusters", "-w", "-o", "name")
+	asJSON, asYAML, names := f.begin("get", "app", "hello", "-w", "-o", "json"),
+		f.begin("get", "workers", "-w", "-o", "yaml"), f.begin("get", "clusters", "-w", "-o", "name")
 	if got := asJSON.until("\n"); !strings.HasPrefix(got, `{"type":"put","object":{"name":"hello",`) {
 		t.Errorf("JSON: %s", got)
 	}
@@ -72,7 +76,7 @@ func TestGetWatchForms(t *testing.T) {
 	f.fake.Change(func(f *resttest.Fake) {
 		f.Apps = f.Apps[:1]
 		f.ClusterList[0].Connected = true
-		f.ClusterList = append(f.ClusterList, wire.ClusterView{Name: "sea"})
+		f.ClusterList = append(f.ClusterList, apiv1.ClusterView{Name: "sea"})
 	})
 	if got := asJSON.until("\n"); !strings.HasPrefix(got, `{"type":"gone","object":{"name":"hello",`) {
 		t.Errorf("JSON: %s", got)
@@ -80,10 +84,10 @@ func TestGetWatchForms(t *testing.T) {
 	if got := names.until("\n"); got != "cluster/sea\n" {
 		t.Errorf("names: %s", got)
 	}
-	f.fake.Change(func(f *resttest.Fake) { f.Spaces = []wire.NamespaceView{{Name: "default"}} })
+	f.fake.Change(func(f *resttest.Fake) { f.Spaces = []apiv1.NamespaceView{{Name: "default"}} })
 	spaces := f.begin("get", "namespaces", "-w", "-o", "name")
 	spaces.until("namespace/default\n")
-	f.fake.Change(func(f *resttest.Fake) { f.Spaces = append(f.Spaces, wire.NamespaceView{Name: "shop"}) })
+	f.fake.Change(func(f *resttest.Fake) { f.Spaces = append(f.Spaces, apiv1.NamespaceView{Name: "shop"}) })
 	if got := spaces.until("\n"); got != "namespace/shop\n" {
 		t.Errorf("namespaces: %s", got)
 	}
@@ -114,7 +118,8 @@ func TestEventsFollow(t *testing.T) {
 			t.Errorf("first:\n%s", got)
 		}
 		f.fake.Change(func(f *resttest.Fake) {
-			f.EventList = append(f.EventList, wire.Event{Seq: 11, At: noon, Tier: "root", Subject: "cluster/fog", What: "connected"})
+			f.EventList = append(f.EventList,
+				apiv1.Event{Seq: 11, At: noon, Tier: "root", Subject: "cluster/fog", What: "connected"})
 		})
 		if got := e.until("\n"); !strings.HasSuffix(got, "cluster/fog                   connected\n") {
 			t.Errorf("next: %s", got)
@@ -148,7 +153,7 @@ func TestWatchesOverARestart(t *testing.T) {
 		for i := range f.InstanceList {
 			f.InstanceList[i].AgeSeconds += 10
 		}
-		f.EventList = append(f.EventList, wire.Event{Seq: 12, At: noon})
+		f.EventList = append(f.EventList, apiv1.Event{Seq: 12, At: noon})
 	})
 	f.restart()
 	if got := events.until("event/12\n"); strings.Contains(got, "event/10") {
@@ -212,7 +217,7 @@ func TestWatchesBegunWhileTheServerGoes(t *testing.T) {
 			got := l.until("; connecting again\n")
 			fake.Change(func(fake *resttest.Fake) {
 				fake.State.Problems = nil
-				fake.EventList = append(fake.EventList, wire.Event{Seq: 11, At: noon})
+				fake.EventList = append(fake.EventList, apiv1.Event{Seq: 11, At: noon})
 				i := fake.InstanceList[0]
 				i.App, i.Service, i.ID = "hello", "web", "hello.web.7"
 				fake.InstanceList = append(fake.InstanceList, i)
@@ -220,7 +225,8 @@ func TestWatchesBegunWhileTheServerGoes(t *testing.T) {
 			})
 			f.startAgain()
 			got += l.until(c.next)
-			if strings.Count(got, "connecting again") != 1 || c.first != "" && strings.Count(got, c.first) != 1 || strings.Count(got, c.next) != 1 {
+			if strings.Count(got, "connecting again") != 1 || c.first != "" && strings.Count(got, c.first) != 1 ||
+				strings.Count(got, c.next) != 1 {
 				t.Errorf("it wrote\n%s", got)
 			}
 			if code, rest := l.end(); code != 0 || strings.Contains(rest, c.next) {
@@ -241,7 +247,7 @@ func TestEventsFollowOverALongAbsence(t *testing.T) {
 		}
 		if pages++; pages == 2 {
 			for seq := uint64(11); seq <= 900; seq++ {
-				f.EventList = append(f.EventList, wire.Event{Seq: seq, At: noon})
+				f.EventList = append(f.EventList, apiv1.Event{Seq: seq, At: noon})
 			}
 			return wire.Problemf(503, "busy", "", "busy", "busy")
 		}
@@ -276,21 +282,27 @@ func TestStatusWatch(t *testing.T) {
 
 func TestTop(t *testing.T) {
 	fake := world()
-	fake.InstanceTops = []wire.InstanceTop{
-		{ID: "guestbook.front.0", Namespace: "default", Cluster: "edge", Worker: "w1", State: wire.Running, Used: &wire.Use{CPU: 37, Memory: 12 << 20, Tasks: 4}, AgeSeconds: 1},
-		{ID: "guestbook.front.1", Cluster: "fog", Worker: "fog/w1", State: wire.Running, Problem: "cluster fog does not answer", AgeSeconds: 65},
-		{ID: "hello.web.0", Cluster: "cloud", State: wire.ClusterScheduled, Problem: "it is on no worker", AgeSeconds: -1},
+	fake.InstanceTops = []rpc.InstanceTop{
+		{ID: "guestbook.front.0", Namespace: "default", Cluster: "edge", Worker: "w1", State: wire.Running,
+			Used: &rpc.Use{CPU: 37, Memory: 12 << 20, Tasks: 4}, AgeSeconds: 1},
+		{ID: "guestbook.front.1", Cluster: "fog", Worker: "fog/w1", State: wire.Running,
+			Problem: "cluster fog does not answer", AgeSeconds: 65},
+		{ID: "hello.web.0", Cluster: "cloud", State: wire.ClusterScheduled, Problem: "it is on no worker",
+			AgeSeconds: -1},
 	}
 	fake.InstanceTops[0].Reserved.CPU, fake.InstanceTops[0].Reserved.Memory = 100, 64<<20
 	fake.InstanceTops[0].Limits.CPU, fake.InstanceTops[0].Limits.Memory = 200, 64<<20
-	fake.WorkerTops = []wire.WorkerTopView{
-		{Name: "w1", Cluster: "edge", Used: &wire.Use{CPU: 1037, Memory: 120 << 20, Tasks: 40}, Reserved: fake.WorkerList[0].Used, Capacity: fake.WorkerList[0].Capacity, Instances: 3},
-		{Name: "w2", Cluster: "edge", Problem: "worker w2, which knows, does not answer", Capacity: fake.WorkerList[0].Capacity, AgeSeconds: 9},
+	fake.WorkerTops = []rpc.WorkerTopView{
+		{Name: "w1", Cluster: "edge", Used: &rpc.Use{CPU: 1037, Memory: 120 << 20, Tasks: 40},
+			Reserved: fake.WorkerList[0].Used, Capacity: fake.WorkerList[0].Capacity, Instances: 3},
+		{Name: "w2", Cluster: "edge", Problem: "worker w2, which knows, does not answer",
+			Capacity: fake.WorkerList[0].Capacity, AgeSeconds: 9},
 		{Cluster: "fog", Problem: "cluster fog does not answer", AgeSeconds: 65},
 	}
-	fake.ClusterTops = []wire.ClusterTop{
-		wire.SumTop("edge", fake.WorkerTops[:2]),
-		{Name: "fog", Problem: "cluster fog keeps its details to itself", Workers: 1, Capacity: fake.ClusterList[2].Aggregate.Capacity},
+	fake.ClusterTops = []apiv1.ClusterTop{
+		apiv1.SumTop("edge", fake.WorkerTops[:2]),
+		{Name: "fog", Problem: "cluster fog keeps its details to itself", Workers: 1,
+			Capacity: fake.ClusterList[2].Aggregate.Capacity},
 	}
 	f := newFixture(t, fake)
 	for name, line := range map[string]string{
@@ -355,7 +367,8 @@ func TestWait(t *testing.T) {
 	}
 	// What becomes so is noticed.
 	f.onSleep = func() { f.fake.Change(func(f *resttest.Fake) { f.Apps[0].Holds = true }) }
-	if r := f.run("wait", "application/guestbook", "--timeout", "1m"); r.code != 0 || r.stdout != "application/guestbook is ready\n" {
+	if r := f.run("wait", "application/guestbook", "--timeout", "1m"); r.code != 0 ||
+		r.stdout != "application/guestbook is ready\n" {
 		t.Errorf("%+v", r)
 	}
 	if waited := f.now.Sub(noon); waited > time.Minute {

@@ -6,20 +6,21 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/internal/backup"
+	"github.com/verge-edge/verge/internal/event"
 	"github.com/verge-edge/verge/internal/obs"
 	"github.com/verge-edge/verge/internal/rest"
 )
 
-// Backup implements rest.Backend.
-func (b backend) Backup(ctx context.Context, w io.Writer, objects bool) error {
-	b.events.Add(time.Now(), b.m.Tier(), "cluster/"+b.name, "a backup is taken by "+rest.Caller(ctx))
-	b.log.Info("a backup is taken", "by", rest.Caller(ctx))
+// Backup implements backend.Node.
+func (c *Cluster) Backup(ctx context.Context, w io.Writer, objects bool) error {
+	c.EventRing.Note(time.Now(), event.ClusterBackup, c.ClusterName, "a backup is taken by "+rest.Caller(ctx))
 	src := backup.Source{
-		Manifest: backup.Manifest{Role: "cluster", Name: b.name, Root: b.ca.RootID(), Version: obs.Version(), Made: b.clock.Now()},
-		Dir:      b.opts.Dir, Store: b.store,
+		Manifest: backup.Manifest{Role: "cluster", Name: c.ClusterName, Root: c.ca.RootID(), Version: obs.Version(),
+			Made: c.clock.Now()},
+		Dir: c.opts.Dir, Store: c.RecordStore,
 	}
 	if objects {
-		src.Contents = b.shelf
+		src.Contents = c.shelf
 	}
 	return backup.Write(ctx, w, src)
 }

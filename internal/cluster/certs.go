@@ -9,17 +9,20 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/client"
-	"github.com/verge-edge/verge/internal/bus"
+	"github.com/verge-edge/verge/internal/bus/credentials"
 	"github.com/verge-edge/verge/internal/bus/exchange"
+	"github.com/verge-edge/verge/internal/cluster/core"
+	"github.com/verge-edge/verge/internal/cluster/state"
+	"github.com/verge-edge/verge/internal/cluster/uplink"
+	"github.com/verge-edge/verge/internal/cluster/workers"
 	"github.com/verge-edge/verge/internal/enroll"
+	"github.com/verge-edge/verge/internal/event"
 	"github.com/verge-edge/verge/internal/loop"
 	"github.com/verge-edge/verge/internal/obs"
 	"github.com/verge-edge/verge/internal/pki"
 	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
-
-// againWorker says how a worker joins again.
-const againWorker = "at the cluster: verge token create --worker"
 
 // ownCert makes the certificate of the cluster's server, and its operator's
 // context, again where half of their life is over or the cluster's authority has
@@ -27,14 +30,16 @@ const againWorker = "at the cluster: verge token create --worker"
 // is to be done.
 func (c *Cluster) ownCert() error {
 	now := c.clock.Now()
-	if c.id != nil && now.Before(c.id.RenewAt()) && now.After(c.id.Leaf().NotBefore) && c.id.TrustID() == c.ca.TrustID() && c.id.Issuers() == c.ca.Chain() {
+	if c.id != nil && now.Before(c.id.RenewAt()) && now.After(c.id.Leaf().NotBefore) &&
+		c.id.TrustID() == c.ca.TrustID() && c.id.Issuers() == c.ca.Chain() {
 		return nil
 	}
 	public, err := pki.EnsureKey(c.opts.Dir)
 	if err != nil {
 		return err
 	}
-	chain, err := c.ca.Issue(pki.LeafRequest{Subject: pki.Subject{Role: pki.RoleCluster, Cluster: c.name}, PublicKey: public}, now)
+	chain, err := c.ca.Issue(pki.LeafRequest{Subject: pki.Subject{Role: pki.RoleCluster, Cluster: c.ClusterName},
+		PublicKey: public}, now)
 	if err != nil {
 		return fmt.Errorf("renewing the cluster's own certificate: %w", err)
 	}
@@ -44,14 +49,14 @@ func (c *Cluster) ownCert() error {
 	if c.id == nil {
 		return nil
 	}
-	c.log.Info("the cluster's own certificate is renewed")
+	c.Logger.Info("the cluster's own certificate is renewed")
 	return c.id.Reload()
 }
 
 // keepOwn is ownCert and the operator's context, for the running cluster.
 func (c *Cluster) keepOwn() {
 	if err := errors.Join(c.ownCert(), c.writeContext()); err != nil {
-		c.log.Error("renewing what this cluster certifies for itself, it is tried again", "error", err)
+		c.Logger.Error("renewing what this cluster certifies for itself, it is tried again", "error", err)
 	}
 }
 
@@ -71,20 +76,22 @@ func (c *Cluster) lookAtOwn() {
 }
 
 // newRenewer keeps the certificate of the cluster's authority valid.
-func (c *Cluster) newRenewer(key bus.Key) *enroll.Renewer {
+func (c *Cluster) newRenewer(key credentials.Key) *enroll.Renewer {
 	name := c.joined.Load().LinkName
 	return &enroll.Renewer{
-		Clock: c.clock, Log: c.log, Server: name, TLS: c.id.ClientTLS(name),
+		Clock: c.clock, Log: c.Logger, Server: name, TLS: c.id.ClientTLS(name),
 		Held: func() enroll.Held {
 			return enroll.Held{
 				Made: c.ca.Cert().NotBefore, RenewAt: c.ca.RenewAt(), Expires: c.ca.Cert().NotAfter,
 				ID: enroll.HeldID(c.ca.Cert().NotAfter, c.ca.TrustID()),
 			}
 		},
-		Request: wire.RenewRequest{V: wire.Version, Name: c.name, PublicKey: c.ca.PublicKey(), NatsKey: key.Public(), Version: obs.Version()},
-		Prove:   func(text string) ([]byte, error) { return pki.ProveCluster(c.opts.Dir, text) },
-		Link: func(ctx context.Context, req wire.RenewRequest) (wire.JoinReply, error) {
-			return exchange.Renew(ctx, c.up, exchange.ClusterSubjects(), req)
+		Request: rpc.RenewRequest{V: wire.Version, Name: c.ClusterName, PublicKey: c.ca.PublicKey(),
+			NatsKey: key.Public(),
+			Version: obs.Version()},
+		Prove: func(text string) ([]byte, error) { return pki.ProveCluster(c.opts.Dir, text) },
+		Link: func(ctx context.Context, req rpc.RenewRequest) (rpc.JoinReply, error) {
+			return exchange.Renew(ctx, c.Up, exchange.ClusterSubjects(), req)
 		},
 		API:     func() []string { return c.joined.Load().API },
 		Take:    c.takeRenewal,
@@ -94,28 +101,28 @@ func (c *Cluster) newRenewer(key bus.Key) *enroll.Renewer {
 
 // askRoot asks the root whether the key of this cluster still counts, before
 // anything else is started.
-func askRoot(ctx context.Context, o Options, have wire.JoinReply) (wire.JoinReply, error) {
+func askRoot(ctx context.Context, o Options, have rpc.JoinReply) (rpc.JoinReply, error) {
 	ca, err := pki.OpenClusterAuthority(o.Dir)
 	if err != nil {
-		return wire.JoinReply{}, err
+		return rpc.JoinReply{}, err
 	}
 	id, err := pki.LoadIdentity(o.Dir)
 	if err != nil {
-		return wire.JoinReply{}, err
+		return rpc.JoinReply{}, err
 	}
 	id.Clock = o.Clock
 	key, err := enroll.Key(o.Dir)
 	if err != nil {
-		return wire.JoinReply{}, err
+		return rpc.JoinReply{}, err
 	}
 	link := have.Link
 	if len(o.Root) > 0 {
 		link = o.Root
 	}
 	return enroll.Asker{
-		API: enroll.APIAddrs(have, link, rootAPIPort), Server: have.LinkName, TLS: id.ClientTLS(have.LinkName),
+		API: enroll.APIAddrs(have, link, rpc.RootAPIPort), Server: have.LinkName, TLS: id.ClientTLS(have.LinkName),
 		Prove: func(text string) ([]byte, error) { return pki.ProveCluster(o.Dir, text) },
-	}.Ask(ctx, wire.RenewRequest{
+	}.Ask(ctx, rpc.RenewRequest{
 		V: wire.Version, Name: have.Cluster, PublicKey: ca.PublicKey(), NatsKey: key.Public(), Version: obs.Version(),
 		Holds: enroll.HeldID(ca.Cert().NotAfter, ca.TrustID()),
 	})
@@ -123,8 +130,8 @@ func askRoot(ctx context.Context, o Options, have wire.JoinReply) (wire.JoinRepl
 
 // takeRenewal begins to use what the root certified: the authority first, then
 // what it signs for this process, and then the workers are told.
-func (c *Cluster) takeRenewal(r wire.JoinReply) error {
-	if r.Cluster != c.name {
+func (c *Cluster) takeRenewal(r rpc.JoinReply) error {
+	if r.Cluster != c.ClusterName {
 		return fmt.Errorf("it is for cluster %q", r.Cluster)
 	}
 	if r.Chain != "" {
@@ -142,114 +149,118 @@ func (c *Cluster) takeRenewal(r wire.JoinReply) error {
 	}
 	c.joined.Store(&r)
 	c.keepOwn()
-	c.mu.Lock()
-	c.m.net.Signs = c.ca.KeyID()
-	c.trusts, c.signs, c.expires = c.ca.TrustID(), c.ca.KeyID(), c.ca.Cert().NotAfter
-	c.nudgeAll() // their next report would bring it to them too
-	c.mu.Unlock()
-	loop.Poke(c.upChanged)
-	loop.Poke(c.wake) // with another key the leases are signed again
+	core.Do(c.Core, func(*state.Model) {
+		c.signsWith()
+		core.NudgeAll(c.Core) // their next report would bring it to them too
+	})
+	loop.Poke(c.UpChanged)
+	loop.Poke(c.Wake) // with another key the leases are signed again
 	return nil
 }
 
 // refusedByRoot is a refusal that asking again does not change. The site goes on;
 // only where the root has placed elsewhere what runs here, it ends here.
 func (c *Cluster) refusedByRoot(p *wire.Problem) {
-	c.log.Error("the root refuses this cluster, the site goes on without it", "error", p.Error())
-	c.mu.Lock()
-	c.refused = p
-	c.events.Add(time.Now(), c.m.Tier(), "cluster/"+c.name, "the root refuses this cluster: "+p.Title+": "+p.Detail)
-	c.mu.Unlock()
+	core.Do(c.Core, func(m *state.Model) { uplink.Memory(m).Refused = p })
+	c.EventRing.Note(time.Now(), event.ClusterRefused, c.ClusterName,
+		"the root refuses this cluster: "+p.Title+": "+p.Detail)
 	if err := enroll.MarkRefused(c.opts.Dir, *p, c.ca.PublicKey()); err != nil {
-		c.log.Error("noting that the root refuses this cluster", "error", err)
+		c.Logger.Error("noting that the root refuses this cluster", "error", err)
 	}
-	if p.Code != wire.CodeRemoved && p.Code != wire.CodeRevoked {
+	if p.Code != rpc.CodeRemoved && p.Code != rpc.CodeRevoked {
 		return // a root that was restored from an older copy may know us again
 	}
 	if err := c.server.DropUpstream(); err != nil {
-		c.log.Error("ending the link to the root", "error", err)
+		c.Logger.Error("ending the link to the root", "error", err)
 	}
-	if p.Code == wire.CodeRemoved {
+	if p.Code == rpc.CodeRemoved {
 		// As if it had delegated nothing: everything here ends in order.
-		if err := (*rootDesired)(c.core).Take(context.Background(), true, nil, wire.Rev{}, nil); err != nil {
-			c.log.Error("ending what the removed cluster ran", "error", err)
+		if err := uplink.FromRoot(c.Core).Take(context.Background(), true, nil, wire.Rev{}, nil); err != nil {
+			c.Logger.Error("ending what the removed cluster ran", "error", err)
 		}
 	}
 }
 
-// Challenge implements rest.Backend.
-func (b backend) Challenge(context.Context) (wire.Challenge, error) { return b.desk.Challenge(), nil }
+// Challenge implements backend.Node.
+func (c *Cluster) Challenge(context.Context) (rpc.Challenge, error) {
+	return c.enroller.Challenge(), nil
+}
 
-// Renew implements rest.Backend: a worker that can no longer use the link, or a plugin,
+// Renew implements backend.Node: a worker that can no longer use the link, or a plugin,
 // which has no other way.
-func (b backend) Renew(ctx context.Context, r wire.RenewRequest) (wire.JoinReply, error) {
-	err := b.desk.Check(r)
-	var reply wire.JoinReply
+func (c *Cluster) Renew(ctx context.Context, r rpc.RenewRequest) (rpc.JoinReply, error) {
+	err := c.enroller.Check(r)
+	var reply rpc.JoinReply
 	if plugin, ok := strings.CutPrefix(r.Name, wire.PluginPrefix); err == nil && ok {
-		reply, err = b.renewPlugin(ctx, plugin, r)
+		reply, err = c.renewPlugin(ctx, plugin, r)
 	} else if err == nil {
-		reply, err = b.renewWorker(ctx, r.Name, r)
+		reply, err = c.renewWorker(ctx, r.Name, r)
 	}
 	if err != nil {
-		b.log.Warn("a renewal was refused", "name", r.Name, "error", err)
+		c.Logger.Warn("a renewal was refused", "name", r.Name, "error", err)
 	}
 	return reply, err
 }
 
 // renewWorker certifies the registered key of a worker again. name is proven, what
 // the request says about it counts only if it is the same.
-func (c *Cluster) renewWorker(ctx context.Context, name string, r wire.RenewRequest) (wire.JoinReply, error) {
+func (c *Cluster) renewWorker(ctx context.Context, name string, r rpc.RenewRequest) (rpc.JoinReply, error) {
 	now := c.clock.Now()
-	what := fmt.Sprintf("worker %.63s of cluster %s", name, c.name)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if r.Name != name {
-		return wire.JoinReply{}, wire.Problemf(403, "another-name", "ask for the own name", "the renewal is refused", "%s asks for the certificate of %.63q", what, r.Name)
-	}
-	if g := c.m.Gone[pki.KeyHash(r.PublicKey)]; g != nil {
-		return wire.JoinReply{}, g.Problem(what, againWorker)
-	}
-	w := c.m.Workers[name]
-	if w == nil {
-		return wire.JoinReply{}, enroll.Unknown(what, againWorker)
-	}
-	reg := enroll.Registered{What: what, Again: againWorker, KeyHash: w.KeyHash, NatsKey: w.PublicKey, Expires: w.CertifiedUntil(), Renewed: w.Renewed}
-	if err := reg.MayRenew(r, now); err != nil {
-		return wire.JoinReply{}, err
-	}
-	if reg.Keeps(r, now, c.ca.TrustID(), c.ca.Chain()) {
-		return c.admitted(name, r.NatsKey, "")
-	}
-	reply, expires, err := c.certify(name, r.PublicKey, r.NatsKey, now)
-	if err != nil {
-		return wire.JoinReply{}, err
-	}
-	rec := w.WorkerRecord
-	rec.Expires = expires
-	// Before it is given: a certificate of which nobody knows could outlive its
-	// revocation.
-	if err := c.keepWorker(ctx, name, rec); err != nil {
-		return wire.JoinReply{}, fmt.Errorf("storing the renewal of worker %s: %w", name, err)
-	}
-	w.Renewed = time.Now()
-	c.log.Info("a worker's certificate is renewed", "worker", name, "until", expires.UTC().Format(time.DateOnly))
-	return reply, nil
+	what := fmt.Sprintf("worker %.63s of cluster %s", name, c.ClusterName)
+	return core.View2(c.Core, func(m *state.Model) (rpc.JoinReply, error) {
+		if r.Name != name {
+			return rpc.JoinReply{}, wire.Problemf(403, "another-name", "ask for the own name", "the renewal is refused",
+				"%s asks for the certificate of %.63q", what, r.Name)
+		}
+		if g := m.Gone[pki.KeyHash(r.PublicKey)]; g != nil {
+			return rpc.JoinReply{}, g.Problem(what, workers.AgainWorker)
+		}
+		w := m.Workers[name]
+		if w == nil {
+			return rpc.JoinReply{}, enroll.Unknown(what, workers.AgainWorker)
+		}
+		reg := enroll.Registered{What: what, Again: workers.AgainWorker, KeyHash: w.KeyHash, NatsKey: w.PublicKey,
+			Expires: w.CertifiedUntil(), Renewed: w.Renewed}
+		if err := reg.MayRenew(r, now); err != nil {
+			return rpc.JoinReply{}, err
+		}
+		if reg.Keeps(r, now, c.ca.TrustID(), c.ca.Chain()) {
+			return c.admitted(name, r.NatsKey, "")
+		}
+		reply, expires, err := c.certify(name, r.PublicKey, r.NatsKey, now)
+		if err != nil {
+			return rpc.JoinReply{}, err
+		}
+		rec := w.WorkerRecord
+		rec.Expires = expires
+		// Before it is given: a certificate of which nobody knows could outlive its
+		// revocation.
+		if err := workers.KeepWorker(ctx, c.Core, name, rec); err != nil {
+			return rpc.JoinReply{}, fmt.Errorf("storing the renewal of worker %s: %w", name, err)
+		}
+		w.Renewed = time.Now()
+		c.Logger.Info("a worker's certificate is renewed", "worker", name, "until", expires.UTC().Format(time.DateOnly))
+		return reply, nil
+	})
 }
 
 // certify makes all that a worker needs to be one.
-func (c *Cluster) certify(name string, public []byte, natsKey string, now time.Time) (wire.JoinReply, time.Time, error) {
+func (c *Cluster) certify(name string, public []byte, natsKey string, now time.Time) (rpc.JoinReply, time.Time,
+	error) {
 	chain, err := c.ca.Issue(pki.LeafRequest{
-		Subject:   pki.Subject{Role: pki.RoleWorker, Cluster: c.name, Name: name},
-		PublicKey: public, DNSNames: []string{pki.WorkerName(c.name, c.m.Peer(name))},
+		Subject:   pki.Subject{Role: pki.RoleWorker, Cluster: c.ClusterName, Name: name},
+		PublicKey: public, DNSNames: []string{pki.WorkerName(c.ClusterName, c.M.Peer(name))},
 	}, now)
 	if err != nil {
-		return wire.JoinReply{}, time.Time{}, wire.Problemf(400, "bad-key", "remove the worker's identity and join again", "the worker's key cannot be certified", "%v", err)
+		return rpc.JoinReply{}, time.Time{},
+			wire.Problemf(400, "bad-key", "remove the worker's identity and join again",
+				"the worker's key cannot be certified", "%v", err)
 	}
 	away, err := c.ca.Issue(pki.LeafRequest{
-		Subject: pki.Subject{Role: pki.RoleWorker, Cluster: c.name, Name: c.m.Peer(name)}, PublicKey: public,
+		Subject: pki.Subject{Role: pki.RoleWorker, Cluster: c.ClusterName, Name: c.M.Peer(name)}, PublicKey: public,
 	}, now)
 	if err != nil {
-		return wire.JoinReply{}, time.Time{}, fmt.Errorf("certifying the worker's other name: %w", err)
+		return rpc.JoinReply{}, time.Time{}, fmt.Errorf("certifying the worker's other name: %w", err)
 	}
 	reply, err := c.admitted(name, natsKey, chain)
 	reply.Away = away
@@ -258,14 +269,15 @@ func (c *Cluster) certify(name string, public []byte, natsKey string, now time.T
 
 // admitted is what a worker is told that has the certificates of chain, or keeps
 // those that it has.
-func (c *Cluster) admitted(name, natsKey, chain string) (wire.JoinReply, error) {
+func (c *Cluster) admitted(name, natsKey, chain string) (rpc.JoinReply, error) {
 	jwt, err := c.server.AddWorker(name, natsKey)
 	if err != nil {
-		return wire.JoinReply{}, fmt.Errorf("making the worker's credentials: %w", err)
+		return rpc.JoinReply{}, fmt.Errorf("making the worker's credentials: %w", err)
 	}
-	return wire.JoinReply{
-		V: wire.Version, Chain: chain, CA: c.ca.PEM(), BusJWT: jwt, Link: c.linkAddrs(), LinkName: pki.ClusterName(c.name),
-		Cluster: c.name, Root: c.ca.RootID(), API: c.apiAddrs(),
+	return rpc.JoinReply{
+		V: wire.Version, Chain: chain, CA: c.ca.PEM(), BusJWT: jwt, Link: c.linkAddrs(),
+		LinkName: pki.ClusterName(c.ClusterName),
+		Cluster:  c.ClusterName, Root: c.ca.RootID(), API: c.Addrs(),
 	}, nil
 }
 
@@ -282,16 +294,20 @@ func (c *Cluster) busPeer(cs tls.ConnectionState) (string, error) {
 	switch {
 	case err != nil:
 		return "", err
-	case s.Cluster == c.name && s.Role == pki.RoleWorker:
+	case s.Cluster == c.ClusterName && s.Role == pki.RoleWorker:
 		return s.Name, nil
-	case s.Cluster == c.name && s.Role == pki.RolePlugin:
-		return bus.PluginUser(s.Name), nil
+	case s.Cluster == c.ClusterName && s.Role == pki.RolePlugin:
+		return credentials.PluginUser(s.Name), nil
 	}
-	return "", fmt.Errorf("%s is neither a worker nor a plugin of cluster %s", s, c.name)
+	return "", fmt.Errorf("%s is neither a worker nor a plugin of cluster %s", s, c.ClusterName)
 }
 
 // contextOf makes a context for the operator of this cluster.
 func (c *Cluster) contextOf() (client.Context, error) {
 	chain, key, err := c.ca.NewAdmin("admin", c.clock.Now())
-	return client.Context{Name: c.name, CA: c.ca.PEM(), Cert: chain, Key: key, ServerName: pki.ClusterName(c.name)}, err
+	return client.Context{Name: c.ClusterName, CA: c.ca.PEM(), Cert: chain, Key: key,
+		ServerName: pki.ClusterName(c.ClusterName)}, err
 }
+
+// LinkRefused implements backend.Node.
+func (c *Cluster) LinkRefused() bool { return c.server.Refused() }

@@ -3,6 +3,10 @@ package cluster
 import (
 	"time"
 
+	"github.com/verge-edge/verge/internal/cluster/consult"
+	"github.com/verge-edge/verge/internal/cluster/core"
+	"github.com/verge-edge/verge/internal/cluster/netlease"
+	"github.com/verge-edge/verge/internal/cluster/state"
 	"github.com/verge-edge/verge/internal/loop"
 	"github.com/verge-edge/verge/internal/plugin"
 	"github.com/verge-edge/verge/internal/wire"
@@ -25,17 +29,17 @@ type Settings struct {
 // Set brings other settings into force; the root hears of them at once. Where
 // a plugin cannot be used, which is logged, all of them stay as they were.
 func (c *Cluster) Set(s Settings) {
-	if err := c.setPlugins(s.Plugins); err != nil {
-		c.log.Error("the plugins stay as they were", "error", err)
+	if err := consult.SetPlugins(c.Core, s.Plugins); err != nil {
+		c.Logger.Error("the plugins stay as they were", "error", err)
 	}
-	c.mu.Lock()
-	c.areas, c.m.Details, c.lambda = s.Areas, s.Details, s.HeartbeatInterval
-	c.m.net.RelayOnly, c.m.byDefault = s.RelayOnly, s.Scheduler
-	c.site, c.m.Site = s.Site, s.Site
-	for _, w := range c.m.Workers {
-		w.Learn(w.WorkerRecord, s.Site.Labels)
-	}
-	c.mu.Unlock()
-	loop.Poke(c.upChanged)
-	loop.Poke(c.wake)
+	core.Do(c.Core, func(m *state.Model) {
+		c.Areas, m.Details, c.Heartbeat = s.Areas, s.Details, s.HeartbeatInterval
+		netlease.NetworkOf(m).RelayOnly, m.Scheduler = s.RelayOnly, s.Scheduler
+		c.SiteInfo, m.Site = s.Site, s.Site
+		for _, w := range m.Workers {
+			w.Learn(w.WorkerRecord, s.Site.Labels)
+		}
+	})
+	loop.Poke(c.UpChanged)
+	loop.Poke(c.Wake)
 }

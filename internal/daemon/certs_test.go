@@ -20,12 +20,15 @@ import (
 
 	"github.com/verge-edge/verge/client"
 	"github.com/verge-edge/verge/internal/agent"
+	"github.com/verge-edge/verge/internal/agent/engineclient"
 	"github.com/verge-edge/verge/internal/cluster"
+	"github.com/verge-edge/verge/internal/engineapi"
 	"github.com/verge-edge/verge/internal/enroll"
 	"github.com/verge-edge/verge/internal/pki"
 	"github.com/verge-edge/verge/internal/rest/nodeclient"
 	"github.com/verge-edge/verge/internal/root"
 	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 // ages is a clock that all nodes of a test share, some years ahead.
@@ -44,26 +47,27 @@ type idleEngine struct {
 	have wire.Rev
 }
 
-func (h *idleEngine) Apply(_ context.Context, o wire.EngineOrders) error {
+func (h *idleEngine) Apply(_ context.Context, o engineapi.EngineOrders) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.have = o.Have
 	return nil
 }
 
-func (h *idleEngine) Change(_ context.Context, c wire.EngineChanges) error {
+func (h *idleEngine) Change(_ context.Context, c engineapi.EngineChanges) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.have = c.To
 	return nil
 }
 
-func (h *idleEngine) State(ctx context.Context, _ uint64, wait time.Duration) (wire.EngineState, error) {
+func (h *idleEngine) State(ctx context.Context, _ uint64, wait time.Duration) (engineapi.EngineState, error) {
 	if wait > 0 {
 		<-ctx.Done()
-		return wire.EngineState{}, ctx.Err()
+		return engineapi.EngineState{}, ctx.Err()
 	}
-	return wire.EngineState{V: wire.Version, Engine: "idle", Seq: 1, Info: wire.EngineInfo{Runtimes: []string{"process"}}}, nil
+	return engineapi.EngineState{V: wire.Version, Engine: "idle", Seq: 1,
+		Info: engineapi.EngineInfo{Runtimes: []string{"process"}}}, nil
 }
 
 func (h *idleEngine) Demand(ctx context.Context, _ time.Duration) (wire.Demand, error) {
@@ -71,23 +75,23 @@ func (h *idleEngine) Demand(ctx context.Context, _ time.Duration) (wire.Demand, 
 	return wire.Demand{}, ctx.Err()
 }
 
-func (h *idleEngine) Logs(context.Context, string, wire.LogAsk) (wire.LogChunk, error) {
-	return wire.LogChunk{}, errors.New("none")
+func (h *idleEngine) Logs(context.Context, string, rpc.LogAsk) (rpc.LogChunk, error) {
+	return rpc.LogChunk{}, errors.New("none")
 }
-func (h *idleEngine) Entries(context.Context) ([]wire.EntryView, error) { return nil, nil }
-func (h *idleEngine) Metrics(context.Context) ([]byte, error)           { return nil, errors.New("none") }
-func (h *idleEngine) Route(context.Context, string) (wire.RouteReport, error) {
-	return wire.RouteReport{}, nil
+func (h *idleEngine) Entries(context.Context) ([]rpc.EntryView, error) { return nil, nil }
+func (h *idleEngine) Metrics(context.Context) ([]byte, error)          { return nil, errors.New("none") }
+func (h *idleEngine) Route(context.Context, string) (rpc.RouteReport, error) {
+	return rpc.RouteReport{}, nil
 }
-func (h *idleEngine) Net(context.Context) (wire.NetReport, error) { return wire.NetReport{}, nil }
-func (h *idleEngine) Measure(context.Context, wire.MeasureAsk) (wire.Measured, error) {
-	return wire.Measured{}, errors.New("none")
+func (h *idleEngine) Net(context.Context) (rpc.NetReport, error) { return rpc.NetReport{}, nil }
+func (h *idleEngine) Measure(context.Context, rpc.MeasureAsk) (rpc.Measured, error) {
+	return rpc.Measured{}, errors.New("none")
 }
-func (h *idleEngine) Top(context.Context) (wire.WorkerTop, error)        { return wire.WorkerTop{}, nil }
-func (h *idleEngine) Volumes(context.Context) ([]wire.VolumeView, error) { return nil, nil }
+func (h *idleEngine) Top(context.Context) (rpc.WorkerTop, error)         { return rpc.WorkerTop{}, nil }
+func (h *idleEngine) Volumes(context.Context) ([]rpc.VolumeView, error)  { return nil, nil }
 func (h *idleEngine) RemoveVolume(context.Context, wire.VolumeRef) error { return errors.New("none") }
-func (h *idleEngine) Exec(context.Context, wire.ExecAsk) (wire.ExecAnswer, error) {
-	return wire.ExecAnswer{}, errors.New("none")
+func (h *idleEngine) Exec(context.Context, rpc.ExecAsk) (rpc.ExecAnswer, error) {
+	return rpc.ExecAnswer{}, errors.New("none")
 }
 
 // tiers are a root, a cluster and a worker in this process, over real sockets.
@@ -167,7 +171,8 @@ func (s *tiers) startCluster(token string) {
 	file, in := s.token(token)
 	c, err := cluster.Start(s.t.Context(), cluster.Options{
 		Dir: s.path("edge"), Name: "edge", TokenFile: file, Stdin: in, Root: s.root.Link(),
-		LinkAddr: s.link, APIAddr: s.api, HeartbeatInterval: time.Second, Details: s.details, Log: s.log, Clock: s.now.clock(s.path("edge")),
+		LinkAddr: s.link, APIAddr: s.api, HeartbeatInterval: time.Second, Details: s.details, Log: s.log,
+		Clock: s.now.clock(s.path("edge")),
 	})
 	if err != nil {
 		s.t.Fatal(err)
@@ -195,7 +200,8 @@ func (s *tiers) runWorker(token string) (cancel func(), ended func() error) {
 	go func() {
 		done <- agent.Run(ctx, agent.Options{
 			Dir: s.path("w1"), Name: "w1", TokenFile: file, Stdin: in, Cluster: s.cluster.Link(), Log: s.log,
-			Engine: func(wire.EngineConfig) (agent.EngineClient, error) { return &idleEngine{}, nil }, Clock: s.now.clock(s.path("w1", wire.IdentityDir)),
+			Engine: func(engineapi.EngineConfig) (engineclient.Client, error) { return &idleEngine{}, nil },
+			Clock:  s.now.clock(s.path("w1", engineapi.IdentityDir)),
 		})
 	}()
 	return cancel, sync.OnceValue(func() error { return <-done })
@@ -234,7 +240,7 @@ func (s *tiers) eventually(what string, check func() error) {
 // life.
 func (s *tiers) fresh() error {
 	now := time.Now().Add(time.Duration(s.now.ahead.Load()))
-	for _, dir := range []string{s.path("root"), s.path("edge"), s.path("w1", wire.IdentityDir)} {
+	for _, dir := range []string{s.path("root"), s.path("edge"), s.path("w1", engineapi.IdentityDir)} {
 		id, err := pki.LoadIdentity(dir)
 		if err != nil {
 			return err
@@ -338,15 +344,16 @@ func TestYearsPass(t *testing.T) {
 	cancel, ended := s.runWorker("")
 	defer func() { cancel(); _ = ended() }()
 	s.eventually("the worker is told that it was away for too long", func() error {
-		b, err := os.ReadFile(s.path("w1", wire.IdentityDir, "refused.json"))
-		if err == nil && !strings.Contains(string(b), wire.CodeTooLate) {
+		b, err := os.ReadFile(s.path("w1", engineapi.IdentityDir, "refused.json"))
+		if err == nil && !strings.Contains(string(b), rpc.CodeTooLate) {
 			err = errors.New(string(b))
 		}
 		return err
 	})
 	// It ends by itself: what would end it here would win over what it was told.
 	var p *wire.Problem
-	if err := ended(); !errors.As(err, &p) || p.Code != wire.CodeTooLate || !strings.Contains(p.Remedy, "verge token create --worker") {
+	if err := ended(); !errors.As(err, &p) || p.Code != rpc.CodeTooLate ||
+		!strings.Contains(p.Remedy, "verge token create --worker") {
 		t.Errorf("it ended with %v", err)
 	}
 	// With a token it is what it was.
@@ -375,7 +382,8 @@ func TestLinksAdmitTheirOwnOnly(t *testing.T) {
 	stop := s.startWorker(token)
 	defer func() { _ = stop() }()
 	s.eventually("all are there", s.connected)
-	worker, err := tls.LoadX509KeyPair(s.path("w1", wire.IdentityDir, "identity.pem"), s.path("w1", wire.IdentityDir, "key.pem"))
+	worker, err := tls.LoadX509KeyPair(s.path("w1", engineapi.IdentityDir, "identity.pem"),
+		s.path("w1", engineapi.IdentityDir, "key.pem"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -406,7 +414,9 @@ func TestLinksAdmitTheirOwnOnly(t *testing.T) {
 		"an operator at the root":      {s.root.Link()[0], pki.RootName, operator, false},
 		"a worker that asks by a name": {s.cluster.Link()[0], pki.RootName, worker, false},
 	} {
-		conn, err := tls.Dial("tcp", c.addr, &tls.Config{MinVersion: tls.VersionTLS13, RootCAs: pool, ServerName: c.name, Certificates: []tls.Certificate{c.pair}})
+		conn, err := tls.Dial("tcp", c.addr,
+			&tls.Config{MinVersion: tls.VersionTLS13, RootCAs: pool, ServerName: c.name,
+				Certificates: []tls.Certificate{c.pair}})
 		if err == nil {
 			_ = conn.SetDeadline(time.Now().Add(5 * time.Second))
 			_, err = conn.Read(make([]byte, 1)) // the server speaks first
@@ -437,7 +447,7 @@ func TestWhatWillDoIsKept(t *testing.T) {
 	stop := s.startWorker(token)
 	defer func() { _ = stop() }()
 	s.eventually("all are there", s.connected)
-	w1 := s.path("w1", wire.IdentityDir)
+	w1 := s.path("w1", engineapi.IdentityDir)
 	worker, err := pki.LoadIdentity(w1)
 	if err != nil {
 		t.Fatal(err)
@@ -448,17 +458,19 @@ func TestWhatWillDoIsKept(t *testing.T) {
 	}
 	for what, c := range map[string]struct {
 		addr, server string
-		req          wire.RenewRequest
+		req          rpc.RenewRequest
 		keyOf        string
 		prove        func(dir, text string) ([]byte, error)
 		holds        string
 	}{
 		"a worker": {
-			s.cluster.Addr(), pki.ClusterName("edge"), wire.RenewRequest{Name: "w1", PublicKey: worker.Leaf().RawSubjectPublicKeyInfo}, w1, pki.Prove,
+			s.cluster.Addr(), pki.ClusterName("edge"),
+			rpc.RenewRequest{Name: "w1", PublicKey: worker.Leaf().RawSubjectPublicKeyInfo}, w1, pki.Prove,
 			enroll.HeldID(worker.Leaf().NotAfter, worker.TrustID(), worker.Issuers()),
 		},
 		"a cluster": {
-			s.root.Addr(), pki.RootName, wire.RenewRequest{Name: "edge", PublicKey: ca.PublicKey()}, s.path("edge"), pki.ProveCluster,
+			s.root.Addr(), pki.RootName, rpc.RenewRequest{Name: "edge", PublicKey: ca.PublicKey()}, s.path("edge"),
+			pki.ProveCluster,
 			enroll.HeldID(ca.Cert().NotAfter, ca.TrustID()),
 		},
 	} {
@@ -467,15 +479,16 @@ func TestWhatWillDoIsKept(t *testing.T) {
 			t.Fatal(err)
 		}
 		c.req.V, c.req.NatsKey = wire.Version, key.Public()
-		ask := func(holds string) wire.JoinReply {
+		ask := func(holds string) rpc.JoinReply {
 			t.Helper()
-			reply, err := nodeclient.RenewAt(t.Context(), []string{c.addr}, worker.ClientTLS(c.server), func(challenge string) (wire.RenewRequest, error) {
-				req := c.req
-				req.Challenge, req.Holds = challenge, holds
-				var err error
-				req.Signature, err = c.prove(c.keyOf, enroll.ProofText(c.server, req))
-				return req, err
-			})
+			reply, err := nodeclient.RenewAt(t.Context(), []string{c.addr}, worker.ClientTLS(c.server),
+				func(challenge string) (rpc.RenewRequest, error) {
+					req := c.req
+					req.Challenge, req.Holds = challenge, holds
+					var err error
+					req.Signature, err = c.prove(c.keyOf, enroll.ProofText(c.server, req))
+					return req, err
+				})
 			if err != nil {
 				t.Fatalf("%s: %v", what, err)
 			}

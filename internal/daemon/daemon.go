@@ -15,14 +15,17 @@ import (
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/agent"
+	"github.com/verge-edge/verge/internal/agent/probe"
+	"github.com/verge-edge/verge/internal/agent/probe/hardware"
 	"github.com/verge-edge/verge/internal/agent/upgrader"
 	"github.com/verge-edge/verge/internal/atomicfile/statefile"
 	"github.com/verge-edge/verge/internal/cli"
 	"github.com/verge-edge/verge/internal/cli/daemonflags"
 	"github.com/verge-edge/verge/internal/cluster"
-	"github.com/verge-edge/verge/internal/daemon/mend"
+	"github.com/verge-edge/verge/internal/daemon/repair"
 	"github.com/verge-edge/verge/internal/engine"
 	"github.com/verge-edge/verge/internal/engine/images"
+	"github.com/verge-edge/verge/internal/engineapi"
 	"github.com/verge-edge/verge/internal/gcpace"
 	"github.com/verge-edge/verge/internal/obs"
 	"github.com/verge-edge/verge/internal/root"
@@ -33,9 +36,11 @@ import (
 // of this build, and returns the exit code.
 func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	return cli.Main(ctx, args, stdin, stdout, stderr, cli.Options{
-		Version:    obs.Version(),
-		Daemons:    daemonflags.Daemons{Root: runRoot, Cluster: runCluster, Worker: runWorker, StopWorker: stopWorker, LeaveWorker: leaveWorker, UpgradeWorker: upgradeWorker, Engine: runEngine, Dev: runDev, DevWorker: runDevWorker},
-		Records:    &cli.Records{List: mend.List, Drop: mend.Drop, PutBack: mend.PutBack},
+		Version: obs.Version(),
+		Daemons: daemonflags.Daemons{Root: runRoot, Cluster: runCluster, Worker: runWorker, StopWorker: stopWorker,
+			LeaveWorker: leaveWorker, UpgradeWorker: upgradeWorker, Engine: runEngine, Dev: runDev,
+			DevWorker: runDevWorker},
+		Records:    &cli.Records{List: repair.List, Drop: repair.Drop, PutBack: repair.PutBack},
 		JoinPlugin: joinPlugin,
 		KeepPlugin: keepPlugin,
 		Images:     func(address string) cli.ImageStore { return images.Open(address) },
@@ -95,8 +100,10 @@ func runCluster(ctx context.Context, f daemonflags.ClusterFlags) error {
 	}
 	defer settle(ctx, gcpace.Bound)()
 	c, err := cluster.Start(ctx, cluster.Options{
-		Dir: f.DataDir, Name: f.Name, TokenFile: f.TokenFile, Stdin: f.Stdin, Root: f.Root, LinkAddr: f.Link, APIAddr: f.API,
-		Advertise: f.Advertise, Areas: f.Areas, Site: site(f), Details: f.ShareDetails, HeartbeatInterval: f.Interval, RelayOnly: f.RelayOnly, Plugins: f.Plugins, Scheduler: f.Scheduler,
+		Dir: f.DataDir, Name: f.Name, TokenFile: f.TokenFile, Stdin: f.Stdin, Root: f.Root, LinkAddr: f.Link,
+		APIAddr:   f.API,
+		Advertise: f.Advertise, Areas: f.Areas, Site: site(f), Details: f.ShareDetails, HeartbeatInterval: f.Interval,
+		RelayOnly: f.RelayOnly, Plugins: f.Plugins, Scheduler: f.Scheduler,
 		HooksAllow: f.HooksAllow,
 		Log:        s.log.With("role", "cluster"),
 	})
@@ -107,10 +114,14 @@ func runCluster(ctx context.Context, f daemonflags.ClusterFlags) error {
 	say(f.Process, "cluster %s ready at https://%s, workers connect to %s", c.Name(), c.Addr(), c.Link()[0])
 	say(f.Process, "operator's context: %s", c.ContextFile())
 	say(f.Process, "next: VERGE_CONTEXT=%s verge token create --worker", c.ContextFile())
-	defer onReload(ctx, s, []string{"area", "operator", "location", "label", "share-details", "interval", "export", "scheduler", "plugin", "plugin-token-file", "plugin-ca", "plugin-joint"}, func(_ context.Context, f daemonflags.ClusterFlags) {
-		s.setLevel(f.LogLevel)
-		c.Set(cluster.Settings{Areas: f.Areas, Site: site(f), Details: f.ShareDetails, HeartbeatInterval: f.Interval, RelayOnly: f.RelayOnly, Plugins: f.Plugins, Scheduler: f.Scheduler})
-	})()
+	defer onReload(ctx, s, []string{"area", "operator", "location", "label", "share-details", "interval", "export",
+		"scheduler", "plugin", "plugin-token-file", "plugin-ca", "plugin-joint"},
+		func(_ context.Context, f daemonflags.ClusterFlags) {
+			s.setLevel(f.LogLevel)
+			c.Set(cluster.Settings{Areas: f.Areas, Site: site(f), Details: f.ShareDetails,
+				HeartbeatInterval: f.Interval,
+				RelayOnly:         f.RelayOnly, Plugins: f.Plugins, Scheduler: f.Scheduler})
+		})()
 	defer s.ready()()
 	<-ctx.Done()
 	return nil
@@ -129,15 +140,18 @@ func runWorker(ctx context.Context, f daemonflags.WorkerFlags) error {
 	if f.Hollow > 0 {
 		return runHollow(ctx, s, f)
 	}
-	capacity, err := agent.Capacity(f.DataDir, api.Resources{CPU: f.CPUs, Memory: f.Memory, Disk: f.Disk}, f.Reserve)
+	capacity, err := probe.Capacity(f.DataDir, api.Resources{CPU: f.CPUs, Memory: f.Memory, Disk: f.Disk}, f.Reserve)
 	if err != nil {
 		return err
 	}
-	probe := func() ([]wire.DeviceNode, []string) { return agent.Devices(f.DataDir, f.Devices, f.ProbeDevices) }
-	devices, missing := probe()
-	capacity.VGPUs, capacity.VTPUs = wire.DeviceUnits(wire.Devices(devices), api.DeviceGPU), wire.DeviceUnits(wire.Devices(devices), api.DeviceTPU)
+	look := func() ([]engineapi.DeviceNode, []string) {
+		return hardware.Devices(f.DataDir, f.Devices, f.ProbeDevices)
+	}
+	devices, missing := look()
+	capacity.VGPUs, capacity.VTPUs = wire.DeviceUnits(engineapi.Devices(devices), api.DeviceGPU),
+		wire.DeviceUnits(engineapi.Devices(devices), api.DeviceTPU)
 	if capacity.Bandwidth = f.Bandwidth; f.ProbeBandwidth {
-		capacity.Bandwidth = agent.Bandwidth(f.Reserve)
+		capacity.Bandwidth = hardware.Bandwidth(f.Reserve)
 	}
 	relabel := make(chan map[string]string)
 	defer onReload(ctx, s, []string{"label"}, func(ctx context.Context, f daemonflags.WorkerFlags) {
@@ -152,8 +166,10 @@ func runWorker(ctx context.Context, f daemonflags.WorkerFlags) error {
 	options := agent.Options{
 		Relabel: relabel, Ready: func() { ending = s.ready() },
 		Dir: f.DataDir, Name: f.Name, TokenFile: f.TokenFile, Stdin: f.Stdin, Cluster: f.Cluster,
-		DataAddr: f.Data, Advertise: f.Advertise, GatewayAddr: f.Gateway, Gateway: f.GatewayMore, Capacity: capacity, Labels: f.Labels,
-		Location: f.Location, HostPaths: f.HostPaths, HostUsers: f.HostUsers, Devices: devices, Missing: missing, Probe: probe, Network: f.Network, Tunnel: f.Tunnel, Relay: f.Relay, Containerd: f.Containerd, Pull: f.Pull,
+		DataAddr: f.Data, Advertise: f.Advertise, GatewayAddr: f.Gateway, Gateway: f.GatewayMore, Capacity: capacity,
+		Labels:   f.Labels,
+		Location: f.Location, HostPaths: f.HostPaths, HostUsers: f.HostUsers, Devices: devices, Missing: missing,
+		Probe: look, Network: f.Network, Tunnel: f.Tunnel, Relay: f.Relay, Containerd: f.Containerd, Pull: f.Pull,
 		Upgrades:  upgrader.Upgrades{Any: f.AnyUpgrade, Keys: f.UpgradeKeys},
 		LogFormat: f.LogFormat, LogLevel: f.LogLevel, Log: s.log.With("role", "worker", "worker", f.Name),
 	}
@@ -164,25 +180,26 @@ func runWorker(ctx context.Context, f daemonflags.WorkerFlags) error {
 			return err
 		}
 		// The same process, for whoever looks after it.
-		err = syscall.Exec(next.Program, append([]string{next.Program}, os.Args[1:]...), append(os.Environ(), next.Env(), s.manager.env()))
-		s.log.Error("another program cannot go on, this one does", "program", next.Program, "error", err)
+		err = syscall.Exec(next.Program, append([]string{next.Program}, os.Args[1:]...),
+			append(os.Environ(), next.Env(), s.manager.env()))
+		s.log.Error("another program cannot take over; this one continues", "program", next.Program, "error", err)
 		if err := agent.Superseded(f.DataDir, err); err != nil {
 			return err
 		}
 	}
 }
 
-// stopPatience is more than the longest grace that a descriptor may ask for.
-const stopPatience = 11 * time.Minute
+// stopTimeout is more than the longest grace that a descriptor may ask for.
+const stopTimeout = 11 * time.Minute
 
 func stopWorker(ctx context.Context, f daemonflags.StopFlags) error {
-	ctx, cancel := context.WithTimeout(ctx, stopPatience)
+	ctx, cancel := context.WithTimeout(ctx, stopTimeout)
 	defer cancel()
 	return agent.Stop(ctx, f.DataDir)
 }
 
 func leaveWorker(ctx context.Context, f daemonflags.LeaveFlags) error {
-	ctx, cancel := context.WithTimeout(ctx, stopPatience)
+	ctx, cancel := context.WithTimeout(ctx, stopTimeout)
 	defer cancel()
 	cluster, err := agent.Leave(ctx, f.DataDir, f.Force)
 	if err == nil {
@@ -192,17 +209,19 @@ func leaveWorker(ctx context.Context, f daemonflags.LeaveFlags) error {
 }
 
 func upgradeWorker(ctx context.Context, f daemonflags.UpgradeFlags) error {
-	done, err := agent.Upgrade(ctx, f.DataDir, wire.EngineUpgrade{Program: f.Binary, SHA256: f.SHA256, Drain: int64(f.Drain)})
+	done, err := agent.Upgrade(ctx, f.DataDir,
+		engineapi.EngineUpgrade{Program: f.Binary, SHA256: f.SHA256, Drain: int64(f.Drain)})
 	if err != nil {
 		return err
 	}
-	say(f.Process, "the engine is %s and was %s: it has found %d running instances; %d connections go on in the former one", done.To, done.From, done.Instances, done.Connections)
+	say(f.Process, "the engine is %s and was %s: it has found %d running instances; %d connections continue in "+
+		"the former one", done.To, done.From, done.Instances, done.Connections)
 	return nil
 }
 
 func runEngine(ctx context.Context, f daemonflags.EngineFlags) error {
 	// Nobody looks after the log of a process that its agent has started and left.
-	bounded, err := obs.Bound(filepath.Join(f.DataDir, wire.EngineLog), obs.MaxLog, f.Process.Stderr, os.Stdout)
+	bounded, err := obs.Bound(filepath.Join(f.DataDir, engineapi.EngineLog), obs.MaxLog, f.Process.Stderr, os.Stdout)
 	if err != nil {
 		return err
 	}

@@ -16,10 +16,14 @@ import (
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/agent"
+	"github.com/verge-edge/verge/internal/agent/engineclient"
+	"github.com/verge-edge/verge/internal/agent/probe"
 	"github.com/verge-edge/verge/internal/atomicfile"
 	"github.com/verge-edge/verge/internal/cli/daemonflags"
 	"github.com/verge-edge/verge/internal/cluster"
+	"github.com/verge-edge/verge/internal/cluster/fleet"
 	"github.com/verge-edge/verge/internal/engine"
+	"github.com/verge-edge/verge/internal/engineapi"
 	"github.com/verge-edge/verge/internal/obs"
 	"github.com/verge-edge/verge/internal/root"
 	"github.com/verge-edge/verge/internal/wire"
@@ -42,10 +46,10 @@ type dev struct {
 
 	root     *root.Root
 	clusters []*cluster.Cluster
-	workers  *devWorkers      // of this process
-	ports    cluster.PortBook // all workers share those of the machine
-	network  *devNetwork      // nil: there is no service network
-	why      error            // there is none; nil: it was not asked for
+	workers  *devWorkers    // of this process
+	ports    fleet.PortBook // all workers share those of the machine
+	network  *devNetwork    // nil: there is no service network
+	why      error          // there is none; nil: it was not asked for
 }
 
 // devWorkers are the workers of one process, each an agent and an engine.
@@ -137,7 +141,8 @@ func (d *dev) openNetwork(ctx context.Context) error {
 		return nil
 	}
 	if d.flags.Network == wire.NetworkOverlay {
-		return wire.Problemf(0, "no-network", "see to it, or start it with --network auto or loopback", "there can be no service network", "%v", d.why)
+		return wire.Problemf(0, "no-network", "see to it, or start it with --network auto or loopback",
+			"there can be no service network", "%v", d.why)
 	}
 	return nil
 }
@@ -146,7 +151,8 @@ func (d *dev) openNetwork(ctx context.Context) error {
 func lock(dir string) (unlock func(), err error) {
 	unlock, err = atomicfile.Lock(filepath.Join(dir, "dev.lock"))
 	if errors.Is(err, atomicfile.ErrLocked) {
-		return nil, wire.Problemf(0, "in-use", "stop the other one, or choose another --data-dir", "the data directory is in use", "another verge dev works in %s", dir)
+		return nil, wire.Problemf(0, "in-use", "stop the other one, or choose another --data-dir",
+			"the data directory is in use", "another verge dev works in %s", dir)
 	}
 	return unlock, err
 }
@@ -163,7 +169,7 @@ func (d *dev) start(ctx, run context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	// One context file at the top, where the user is told to look.
+	// One context file at the top, where the message points the user to.
 	data, err := os.ReadFile(d.root.ContextFile())
 	if err != nil {
 		return fmt.Errorf("reading the administrator's context: %w", err)
@@ -218,7 +224,7 @@ func (d *dev) startWorker(ctx, run context.Context, n, w int) error {
 	c := d.clusters[n]
 	name := fmt.Sprintf("%s-%d", c.Name(), w+1)
 	dir := filepath.Join(d.dir, "workers", name)
-	token, err := d.token(filepath.Join(dir, wire.IdentityDir), func() (string, error) {
+	token, err := d.token(filepath.Join(dir, engineapi.IdentityDir), func() (string, error) {
 		if n == 0 && w == 0 {
 			return c.NewGatewayToken(ctx)
 		}
@@ -229,17 +235,18 @@ func (d *dev) startWorker(ctx, run context.Context, n, w int) error {
 	}
 	// All of the machine for each: a part of a small one has no room for anything, and what
 	// is tried out seldom uses what it reserves.
-	capacity, err := agent.Capacity(d.dir, api.Resources{}, devReserve)
+	capacity, err := probe.Capacity(d.dir, api.Resources{}, devReserve)
 	if err != nil {
 		return err
 	}
 	spec := devWorker{
-		Dir: dir, Name: name, Token: token, Cluster: c.Link(), Capacity: capacity, Data: loopback, Network: wire.NetworkLoopback,
+		Dir: dir, Name: name, Token: token, Cluster: c.Link(), Capacity: capacity, Data: loopback,
+		Network:   wire.NetworkLoopback,
 		LogFormat: d.flags.LogFormat, LogLevel: d.flags.LogLevel,
 	}
 	if n == 0 && w == 0 {
 		spec.GatewayAddr = d.flags.Gateway
-		spec.Gateway = wire.GatewayConfig{TLSAddr: d.flags.GatewayTLS, SelfSigned: true}
+		spec.Gateway = engineapi.GatewayConfig{TLSAddr: d.flags.GatewayTLS, SelfSigned: true}
 	}
 	if d.network == nil {
 		d.workers.start(run, &spec, nil)
@@ -269,7 +276,7 @@ type devWorker struct {
 	// Data is the address of its data port, and Network how instances are connected.
 	Data, Network       string
 	GatewayAddr         string
-	Gateway             wire.GatewayConfig
+	Gateway             engineapi.GatewayConfig
 	LogFormat, LogLevel string
 	// Hide are directories that instances do not see.
 	Hide []string
@@ -279,15 +286,18 @@ type devWorker struct {
 	Via  netip.Addr
 }
 
-// start starts a worker. Its agent and engine go on until run ends; ready may be nil.
+// start starts a worker. Its agent and engine run until run ends; ready may be nil.
 func (d *devWorkers) start(run context.Context, w *devWorker, ready func()) {
 	log := d.log.With("role", "worker", "worker", w.Name)
 	o := agent.Options{
 		Dir: w.Dir, Name: w.Name, TokenFile: "-", Stdin: strings.NewReader(w.Token), Cluster: w.Cluster,
 		DataAddr: w.Data, GatewayAddr: w.GatewayAddr, Gateway: w.Gateway,
-		Capacity: w.Capacity, Network: w.Network, HostUsers: []string{"root"}, LogFormat: w.LogFormat, LogLevel: w.LogLevel, Log: log,
-		Engine: func(cfg wire.EngineConfig) (agent.EngineClient, error) { return d.startEngine(run, w.Dir, cfg, log) },
-		Ready:  ready,
+		Capacity: w.Capacity, Network: w.Network, HostUsers: []string{"root"}, LogFormat: w.LogFormat,
+		LogLevel: w.LogLevel, Log: log,
+		Engine: func(cfg engineapi.EngineConfig) (engineclient.Client, error) {
+			return d.startEngine(run, w.Dir, cfg, log)
+		},
+		Ready: ready,
 	}
 	d.all.Go(func() {
 		if err := agent.Run(run, o); err != nil && run.Err() == nil {
@@ -296,7 +306,9 @@ func (d *devWorkers) start(run context.Context, w *devWorker, ready func()) {
 	})
 }
 
-func (d *devWorkers) startEngine(run context.Context, dir string, cfg wire.EngineConfig, log *slog.Logger) (agent.EngineClient, error) {
+func (d *devWorkers) startEngine(
+	run context.Context, dir string, cfg engineapi.EngineConfig, log *slog.Logger,
+) (engineclient.Client, error) {
 	drivers, closeDrivers := engine.Drivers(dir, cfg, log)
 	e, err := engine.New(engine.Options{
 		Dir: dir, Hide: d.hide, Config: cfg, Drivers: drivers, Log: log, Version: obs.Version(),
@@ -449,7 +461,8 @@ func (d *dev) greet(ctx context.Context, took time.Duration, contexts []string) 
 	out("ready in %s: clusters %s with %s each (%s/%s)", took.Round(time.Millisecond),
 		strings.Join(d.flags.Clusters, ", "), wire.Count(d.flags.Workers, "worker"), runtime.GOOS, runtime.GOARCH)
 	if d.flags.Workers*len(d.flags.Clusters) > 1 {
-		out("  each worker offers all of this machine: its resources are overcommitted, so reservations bound nothing in total")
+		out("  each worker offers all of this machine: its resources are overcommitted, so reservations bound " +
+			"nothing in total")
 	}
 	out("  %s", d.networkLine(states))
 	out("  API      https://%s", d.root.Addr())

@@ -18,7 +18,8 @@ const devContext = "dev"
 // files that they have made, by name of the context. What the user calls so already stays,
 // unless it is of an earlier verge dev. It returns the names, in the order of order, and
 // what removes them again.
-func register(p daemonflags.Process, order []string, files map[string]string) (names []string, forget func(), err error) {
+func register(p daemonflags.Process, order []string, files map[string]string) (names []string, forget func(),
+	err error) {
 	written := map[string]string{}
 	forget = func() {
 		for path, text := range written {

@@ -27,7 +27,8 @@ func TestDevRegistersItsContexts(t *testing.T) {
 		return path
 	}
 	files := map[string]string{
-		"dev": write(made, "root", "https://127.0.0.1:8470"), "dev-edge": write(made, "edge", "https://127.0.0.1:1"), "dev-fog": write(made, "fog", "https://127.0.0.1:2"),
+		"dev": write(made, "root", "https://127.0.0.1:8470"), "dev-edge": write(made, "edge", "https://127.0.0.1:1"),
+		"dev-fog": write(made, "fog", "https://127.0.0.1:2"),
 	}
 	write(dir, "dev", "https://dev.example.org:8470") // a context of the user's own
 	write(dir, "dev-edge", "https://198.18.16.1:3")   // of an earlier verge dev with the service network
@@ -36,9 +37,11 @@ func TestDevRegistersItsContexts(t *testing.T) {
 	if err != nil || !slices.Equal(names, []string{"dev-edge", "dev-fog"}) {
 		t.Fatalf("%q, %v", names, err)
 	}
-	want := map[string]string{"dev": "https://dev.example.org:8470", "dev-edge": "https://127.0.0.1:1", "dev-fog": "https://127.0.0.1:2"}
+	want := map[string]string{"dev": "https://dev.example.org:8470", "dev-edge": "https://127.0.0.1:1",
+		"dev-fog": "https://127.0.0.1:2"}
 	for name, server := range want {
-		if e, err := client.ReadContext(filepath.Join(dir, name+".yaml")); err != nil || e.Server != server || e.Name != name {
+		if e, err := client.ReadContext(filepath.Join(dir, name+".yaml")); err != nil || e.Server != server ||
+			e.Name != name {
 			t.Errorf("%s is %+v, %v", name, e, err)
 		}
 	}

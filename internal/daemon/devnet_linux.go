@@ -30,6 +30,7 @@ import (
 	"github.com/verge-edge/verge/internal/atomicfile"
 	"github.com/verge-edge/verge/internal/cli/daemonflags"
 	"github.com/verge-edge/verge/internal/hostnet"
+	"github.com/verge-edge/verge/internal/hostnet/claim"
 	"github.com/verge-edge/verge/internal/leftover"
 	"github.com/verge-edge/verge/internal/onthread"
 	"github.com/verge-edge/verge/internal/wire"
@@ -51,15 +52,15 @@ const (
 // devBits are those of the network of a verge dev, in devRange.
 const devBits = 20
 
-// devNetwork connects the workers of a verge dev, which are processes in network namespaces of
-// their own: a bridge, and an nftables table by which they reach what this machine reaches.
-// The methods may be called on nil, which has no workers.
+// devNetwork connects the workers of verge dev, which are processes in network namespaces of
+// their own: a bridge, and an nftables table that lets them reach what this machine reaches.
+// Methods may be called on nil, which has no workers.
 type devNetwork struct {
 	dir, mark string
 	bridge    *netlink.Bridge
-	runs      *hostnet.Claim // says that the bridge is in use
-	prefix    netip.Prefix   // of the bridge, with its address
-	forwards  bool           // it let the machine forward packets
+	runs      *claim.Claim // says that the bridge is in use
+	prefix    netip.Prefix // of the bridge, with its address
+	forwards  bool         // it let the machine forward packets
 
 	mu       sync.Mutex
 	children []*devChild
@@ -75,7 +76,7 @@ type devChild struct {
 	stops  bool // it was told to end; guarded by mu of devNetwork
 }
 
-// devMark is in the names of what a verge dev makes in the kernel, as that of workers is.
+// devMark is part of the names that verge dev uses in the kernel, as workers have a mark.
 func devMark(dir string) string { return wire.Mark(dir)[:5] }
 
 func devBridgeName(mark string) string { return hostnet.Devices + mark + hostnet.DevBridge }
@@ -93,7 +94,8 @@ func openDevNetwork(dir string, optional bool) (made *devNetwork, err error) {
 	if err := hostnet.Rights(); err != nil {
 		return nil, err
 	}
-	for _, f := range [][2]string{{"/proc/sys/net/ipv6", "IPv6 is switched off in the kernel"}, {"/dev/net/tun", "there is no /dev/net/tun"}} {
+	for _, f := range [][2]string{{"/proc/sys/net/ipv6", "IPv6 is switched off in the kernel"},
+		{"/dev/net/tun", "there is no /dev/net/tun"}} {
 		if _, err := os.Stat(f[0]); err != nil {
 			return nil, errors.New(f[1])
 		}
@@ -107,7 +109,7 @@ func openDevNetwork(dir string, optional bool) (made *devNetwork, err error) {
 	if n.prefix, err = freeNetwork(n.mark); err != nil {
 		return nil, err
 	}
-	if n.runs, err = hostnet.TakeDev(n.mark); err != nil {
+	if n.runs, err = claim.TakeDev(n.mark); err != nil {
 		return nil, err
 	}
 	defer func() {
@@ -239,20 +241,22 @@ func (n *devNetwork) makeTable() error {
 	strangers := append(device(expr.MetaKeyOIFNAME, expr.CmpOpEq), device(expr.MetaKeyIIFNAME, expr.CmpOpNeq)...)
 	strangers = append(strangers,
 		&expr.Ct{Key: expr.CtKeySTATE, Register: 1},
-		&expr.Bitwise{SourceRegister: 1, DestRegister: 1, Len: 4, Mask: binaryutil.NativeEndian.PutUint32(expr.CtStateBitNEW), Xor: make([]byte, 4)},
+		&expr.Bitwise{SourceRegister: 1, DestRegister: 1, Len: 4,
+			Mask: binaryutil.NativeEndian.PutUint32(expr.CtStateBitNEW), Xor: make([]byte, 4)},
 		&expr.Cmp{Op: expr.CmpOpNeq, Register: 1, Data: make([]byte, 4)},
 		&expr.Verdict{Kind: expr.VerdictDrop})
 	conn.AddRule(&nftables.Rule{Table: table, Chain: forward, Exprs: strangers})
 	return conn.Flush()
 }
 
-// start starts a worker in a process and a network namespace of its own. fail is told when
-// that ends by itself.
+// start starts a worker in a process and a network namespace of its own. fail is called if it
+// ends by itself.
 func (n *devNetwork) start(i int, w devWorker, p daemonflags.Process, fail func(error)) error {
 	own := binary.BigEndian.Uint32(n.prefix.Addr().AsSlice()) + 1 + uint32(i) //nolint:gosec // bounded by the flags
 	w.Addr, w.Via = netip.PrefixFrom(devAddr(own), devBits), n.prefix.Addr()
 	if !n.prefix.Contains(w.Addr.Addr()) {
-		return fmt.Errorf("%s has no address for worker %d; start it with --network loopback, or fewer workers", n.prefix.Masked(), i+1)
+		return fmt.Errorf("%s has no address for worker %d; start it with --network loopback, or fewer workers",
+			n.prefix.Masked(), i+1)
 	}
 	w.Data = netip.AddrPortFrom(w.Addr.Addr(), 0).String()
 	self, err := os.Executable()
@@ -265,7 +269,8 @@ func (n *devNetwork) start(i int, w devWorker, p daemonflags.Process, fail func(
 	}
 	defer func() { _ = host.Close() }() // the worker has its own
 	c := &devChild{name: w.Name, states: make(chan devState, 1), ended: make(chan struct{})}
-	c.cmd = exec.Command(self, "dev-worker", "--data-dir", w.Dir, "--log-format", p.LogFormat, "--log-level", p.LogLevel)
+	c.cmd = exec.Command(self, "dev-worker", "--data-dir", w.Dir, "--log-format", p.LogFormat, "--log-level",
+		p.LogLevel)
 	c.cmd.Stderr = p.Stderr
 	c.cmd.ExtraFiles = []*os.File{host}
 	// In a process group of its own: Ctrl-C is for verge dev, which ends it in order. When
@@ -393,11 +398,11 @@ func (n *devNetwork) stop() {
 		_ = c.stdin.Close() // it may have ended
 	}
 	n.mu.Unlock()
-	patience := time.After(devStop + devStop/4) // it has devStop itself
+	timeout := time.After(devStop + devStop/4) // it has devStop itself
 	for _, c := range children {
 		select {
 		case <-c.ended:
-		case <-patience:
+		case <-timeout:
 			for _, c := range children {
 				_ = c.cmd.Process.Kill() // it may have ended
 			}
@@ -435,9 +440,9 @@ func (n *devNetwork) remove() error {
 
 var devLabelled = regexp.MustCompile(`^` + devLabel + `.*?, in (/.*)$`)
 
-// cleanDev removes what a verge dev with the service network left that was killed: the one of
-// dir, which is not running any more, and others. What is left of their workers ends before.
-// It is an error only if a worker in dir still runs.
+// cleanDev removes the leftovers of killed verge dev processes with the service network: the one
+// of dir, and others. The leftovers of their workers end first. It fails only if a worker in dir
+// still runs.
 func cleanDev(ctx context.Context, dir string, log *slog.Logger) error {
 	if hostnet.Rights() != nil {
 		return nil //nolint:nilerr // whoever has made it has more rights
@@ -521,9 +526,9 @@ func leftWhenEnded(ctx context.Context, dir string) ([]leftover.Worker, error) {
 	}
 }
 
-// runDevWorker is a worker of verge dev in a network namespace of its own. It is told on its
-// standard input what it is, and ends when that does. At each byte that follows it says on its
-// standard output how it is.
+// runDevWorker is a worker of verge dev in a network namespace of its own. It reads its settings
+// from standard input, and ends when that ends. For each byte that follows it writes its state to
+// standard output.
 func runDevWorker(ctx context.Context, f daemonflags.DevWorkerFlags) error {
 	unix.CloseOnExec(devHostNet) // instances must not have it
 	s, err := newService(f.Process)
@@ -557,9 +562,9 @@ func runDevWorker(ctx context.Context, f daemonflags.DevWorkerFlags) error {
 		}
 	}()
 	d.serve(ctx, w.Name, asked, ready, f.Process.Stdout)
-	patience, done := context.WithTimeout(context.Background(), devStop)
+	timeout, done := context.WithTimeout(context.Background(), devStop)
 	defer done()
-	d.shutdown(patience)
+	d.shutdown(timeout)
 	end()
 	d.all.Wait()
 	return d.failure()

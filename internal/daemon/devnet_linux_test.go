@@ -29,7 +29,8 @@ func TestNetworkThatCannotBeMade(t *testing.T) {
 		for _, m := range []struct {
 			source, target string
 			flags          uintptr
-		}{{"", "/", unix.MS_PRIVATE | unix.MS_REC}, {"/proc/sys", "/proc/sys", unix.MS_BIND}, {"", "/proc/sys", unix.MS_BIND | unix.MS_REMOUNT | unix.MS_RDONLY}} {
+		}{{"", "/", unix.MS_PRIVATE | unix.MS_REC}, {"/proc/sys", "/proc/sys", unix.MS_BIND},
+			{"", "/proc/sys", unix.MS_BIND | unix.MS_REMOUNT | unix.MS_RDONLY}} {
 			err = errors.Join(err, unix.Mount(m.source, m.target, "", m.flags, ""))
 		}
 		if err != nil {

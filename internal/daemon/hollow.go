@@ -13,10 +13,13 @@ import (
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/agent"
+	"github.com/verge-edge/verge/internal/agent/engineclient"
+	"github.com/verge-edge/verge/internal/agent/probe"
 	"github.com/verge-edge/verge/internal/cli/daemonflags"
+	"github.com/verge-edge/verge/internal/engineapi"
 	"github.com/verge-edge/verge/internal/hollow"
 	"github.com/verge-edge/verge/internal/obs"
-	"github.com/verge-edge/verge/internal/pki"
+	"github.com/verge-edge/verge/internal/pki/tokens"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -32,11 +35,12 @@ func runHollow(ctx context.Context, s *service, f daemonflags.WorkerFlags) error
 	if err != nil {
 		return err
 	}
-	found, err := agent.Capacity(f.DataDir, api.Resources{}, f.Reserve)
+	found, err := probe.Capacity(f.DataDir, api.Resources{}, f.Reserve)
 	if err != nil {
 		return err
 	}
-	capacity := api.Resources{CPU: cmp.Or(f.CPUs, found.CPU), Memory: cmp.Or(f.Memory, found.Memory), Disk: cmp.Or(f.Disk, found.Disk)}
+	capacity := api.Resources{CPU: cmp.Or(f.CPUs, found.CPU), Memory: cmp.Or(f.Memory, found.Memory),
+		Disk: cmp.Or(f.Disk, found.Disk)}
 	run, cancel := context.WithCancelCause(ctx)
 	var all sync.WaitGroup
 	defer func() { cancel(nil); all.Wait() }()
@@ -52,12 +56,15 @@ func runHollow(ctx context.Context, s *service, f daemonflags.WorkerFlags) error
 		name := fmt.Sprintf("%s-%d", f.Name, n+1)
 		dir := filepath.Join(f.DataDir, name)
 		o := agent.Options{
-			Dir: dir, Name: name, Cluster: f.Cluster, Capacity: capacity, Labels: f.Labels, Location: f.Location, Network: wire.NetworkLoopback,
-			Engine: func(cfg wire.EngineConfig) (agent.EngineClient, error) { return hollow.New(cfg, obs.Version()), nil },
-			Log:    quiet.With("role", "worker", "worker", name),
+			Dir: dir, Name: name, Cluster: f.Cluster, Capacity: capacity, Labels: f.Labels, Location: f.Location,
+			Network: wire.NetworkLoopback,
+			Engine: func(cfg engineapi.EngineConfig) (engineclient.Client, error) {
+				return hollow.New(cfg, obs.Version()), nil
+			},
+			Log: quiet.With("role", "worker", "worker", name),
 		}
 		// Who has joined needs no token, and would only ask whether it still counts.
-		if _, err := os.Stat(filepath.Join(dir, wire.IdentityDir, "joined.json")); errors.Is(err, os.ErrNotExist) {
+		if _, err := os.Stat(filepath.Join(dir, engineapi.IdentityDir, "joined.json")); errors.Is(err, os.ErrNotExist) {
 			o.TokenFile, o.Stdin = "-", strings.NewReader(token)
 		}
 		works := false // touched by the goroutine of the agent alone
@@ -84,7 +91,8 @@ func runHollow(ctx context.Context, s *service, f daemonflags.WorkerFlags) error
 			return ended(ctx, run)
 		}
 	}
-	say(f.Process, "%s ready, %s-1 to %s-%d: nothing really runs there", wire.Count(f.Hollow, "hollow worker"), f.Name, f.Name, f.Hollow)
+	say(f.Process, "%s ready, %s-1 to %s-%d: nothing really runs there", wire.Count(f.Hollow, "hollow worker"), f.Name,
+		f.Name, f.Hollow)
 	defer s.ready()()
 	none := make(chan struct{})
 	go func() { // ends with the last of them
@@ -116,7 +124,7 @@ func hollowToken(f daemonflags.WorkerFlags, log *slog.Logger) (string, error) {
 	if f.TokenFile == "" {
 		return "", nil
 	}
-	text, warning, err := pki.ReadSecret(f.TokenFile, f.Stdin)
+	text, warning, err := tokens.ReadSecret(f.TokenFile, f.Stdin)
 	if err == nil && warning != "" {
 		log.Warn(warning)
 	}

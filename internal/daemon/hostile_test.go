@@ -15,11 +15,14 @@ import (
 
 	"github.com/verge-edge/verge/client"
 	"github.com/verge-edge/verge/internal/cluster"
+	"github.com/verge-edge/verge/internal/engineapi"
 	"github.com/verge-edge/verge/internal/enroll"
 	"github.com/verge-edge/verge/internal/pki"
+	"github.com/verge-edge/verge/internal/pki/tokens"
 	"github.com/verge-edge/verge/internal/rest/nodeclient"
 	"github.com/verge-edge/verge/internal/root"
 	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 // rooted is a root with a cluster edge in this process.
@@ -86,7 +89,9 @@ func TestBadCertificatesOpenNoDoor(t *testing.T) {
 	twinRoot, twinEdge := twin.signers()
 	link := func(addr, name string) func(tls.Certificate) error {
 		return func(pair tls.Certificate) error {
-			conn, err := tls.Dial("tcp", addr, &tls.Config{MinVersion: tls.VersionTLS13, ServerName: name, InsecureSkipVerify: true, Certificates: []tls.Certificate{pair}})
+			conn, err := tls.Dial("tcp", addr,
+				&tls.Config{MinVersion: tls.VersionTLS13, ServerName: name, InsecureSkipVerify: true,
+					Certificates: []tls.Certificate{pair}})
 			if err != nil {
 				return err
 			}
@@ -98,7 +103,8 @@ func TestBadCertificatesOpenNoDoor(t *testing.T) {
 	}
 	ask := func(addr string) func(tls.Certificate) error {
 		return func(pair tls.Certificate) error {
-			tr := &http.Transport{TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS13, InsecureSkipVerify: true, Certificates: []tls.Certificate{pair}}}
+			tr := &http.Transport{TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS13, InsecureSkipVerify: true,
+				Certificates: []tls.Certificate{pair}}}
 			defer tr.CloseIdleConnections()
 			resp, err := (&http.Client{Transport: tr}).Get("https://" + addr + "/v1/me")
 			if err != nil {
@@ -117,10 +123,14 @@ func TestBadCertificatesOpenNoDoor(t *testing.T) {
 		who      pki.Subject
 		ca, twin signer
 	}{
-		"the root's interface":    {ask(s.root.Addr()), pki.Subject{Role: pki.RoleAdmin, Name: "ann"}, ofRoot, twinRoot},
-		"the cluster's interface": {ask(s.cluster.Addr()), pki.Subject{Role: pki.RoleAdmin, Cluster: "edge", Name: "ann"}, ofEdge, twinEdge},
-		"the root's link":         {link(s.root.Link()[0], pki.RootName), pki.Subject{Role: pki.RoleCluster, Cluster: "edge"}, ofEdge, twinEdge},
-		"the cluster's link":      {link(s.cluster.Link()[0], pki.ClusterName("edge")), pki.Subject{Role: pki.RoleWorker, Cluster: "edge", Name: "w1"}, ofEdge, twinEdge},
+		"the root's interface": {ask(s.root.Addr()), pki.Subject{Role: pki.RoleAdmin, Name: "ann"}, ofRoot,
+			twinRoot},
+		"the cluster's interface": {ask(s.cluster.Addr()),
+			pki.Subject{Role: pki.RoleAdmin, Cluster: "edge", Name: "ann"}, ofEdge, twinEdge},
+		"the root's link": {link(s.root.Link()[0], pki.RootName),
+			pki.Subject{Role: pki.RoleCluster, Cluster: "edge"}, ofEdge, twinEdge},
+		"the cluster's link": {link(s.cluster.Link()[0], pki.ClusterName("edge")),
+			pki.Subject{Role: pki.RoleWorker, Cluster: "edge", Name: "w1"}, ofEdge, twinEdge},
 	} {
 		now := time.Now()
 		if err := c.open(pairFor(t, c.ca, c.who, now)); err != nil {
@@ -159,20 +169,23 @@ func TestTwoRootsWithTheSameName(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer client.Close()
-	if _, err := client.Applications.List(t.Context()); err == nil || !strings.Contains(err.Error(), "not from the authority that this context trusts") || !strings.Contains(err.Error(), "→") {
+	if _, err := client.Applications.List(t.Context()); err == nil ||
+		!strings.Contains(err.Error(), "not from the authority that this context trusts") ||
+		!strings.Contains(err.Error(), "→") {
 		t.Errorf("a context at the other root: %v", err)
 	}
 	token, err := s.root.NewClusterToken(t.Context(), "fog")
 	if err != nil {
 		t.Fatal(err)
 	}
-	tok, err := pki.ParseToken(token)
+	tok, err := tokens.Parse(token)
 	if err != nil {
 		t.Fatal(err)
 	}
 	tok.Addrs = []string{twin.root.Addr()}
 	_, err = cluster.Start(t.Context(), cluster.Options{
-		Dir: s.path("fog"), TokenFile: "-", Stdin: strings.NewReader(tok.Encode()), LinkAddr: loopback, APIAddr: loopback, Log: s.log,
+		Dir: s.path("fog"), TokenFile: "-", Stdin: strings.NewReader(tok.Encode()), LinkAddr: loopback,
+		APIAddr: loopback, Log: s.log,
 	})
 	var p *wire.Problem
 	if !errors.As(err, &p) || p.Code != "wrong-root" || p.Remedy == "" {
@@ -249,9 +262,9 @@ func TestNobodyJoinsWithTheKeyOfAnother(t *testing.T) {
 		}
 		return public
 	}
-	join := func(addr, server, text string, r wire.JoinRequest) string {
+	join := func(addr, server, text string, r rpc.JoinRequest) string {
 		t.Helper()
-		tok, err := pki.ParseToken(text)
+		tok, err := tokens.Parse(text)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -272,16 +285,17 @@ func TestNobodyJoinsWithTheKeyOfAnother(t *testing.T) {
 	if worker, err = s.cluster.NewWorkerToken(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	theirs := public("w1", wire.IdentityDir, "identity.pem")
+	theirs := public("w1", engineapi.IdentityDir, "identity.pem")
 	for what, c := range map[string]struct {
-		r    wire.JoinRequest
+		r    rpc.JoinRequest
 		code string
 	}{
-		"the key of another":     {wire.JoinRequest{Name: "w2", PublicKey: theirs, NatsKey: "U"}, "key-taken"},
-		"the bus key of another": {wire.JoinRequest{Name: "w2", PublicKey: mine, NatsKey: s.busKey("w1", wire.IdentityDir)}, "key-taken"},
-		"the name of another":    {wire.JoinRequest{Name: "w1", PublicKey: mine, NatsKey: "U"}, "name-taken"},
-		"no name":                {wire.JoinRequest{Name: "../w1", PublicKey: mine, NatsKey: "U"}, "bad-name"},
-		"no key":                 {wire.JoinRequest{Name: "w2", PublicKey: []byte("x"), NatsKey: "U"}, "bad-key"},
+		"the key of another": {rpc.JoinRequest{Name: "w2", PublicKey: theirs, NatsKey: "U"}, "key-taken"},
+		"the bus key of another": {rpc.JoinRequest{Name: "w2", PublicKey: mine,
+			NatsKey: s.busKey("w1", engineapi.IdentityDir)}, "key-taken"},
+		"the name of another": {rpc.JoinRequest{Name: "w1", PublicKey: mine, NatsKey: "U"}, "name-taken"},
+		"no name":             {rpc.JoinRequest{Name: "../w1", PublicKey: mine, NatsKey: "U"}, "bad-name"},
+		"no key":              {rpc.JoinRequest{Name: "w2", PublicKey: []byte("x"), NatsKey: "U"}, "bad-key"},
 	} {
 		if got := join(s.cluster.Addr(), pki.ClusterName("edge"), worker, c.r); got != c.code {
 			t.Errorf("a worker with %s: %s, want %s", what, got, c.code)
@@ -289,7 +303,8 @@ func TestNobodyJoinsWithTheKeyOfAnother(t *testing.T) {
 	}
 	for _, name := range []string{"", "Fog", "a.b", "-fog", "fog-", "föhn", "../fog", strings.Repeat("x", 64)} {
 		var p *wire.Problem
-		if _, err := s.root.NewClusterToken(t.Context(), name); !errors.As(err, &p) || p.Code != "bad-name" || p.Remedy == "" {
+		if _, err := s.root.NewClusterToken(t.Context(), name); !errors.As(err, &p) || p.Code != "bad-name" ||
+			p.Remedy == "" {
 			t.Errorf("a token for cluster %q: %v", name, err)
 		}
 	}
@@ -297,7 +312,8 @@ func TestNobodyJoinsWithTheKeyOfAnother(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := join(s.root.Addr(), pki.RootName, fog, wire.JoinRequest{Name: "fog", PublicKey: public("edge", "cluster-ca.pem"), NatsKey: "U"}); got != "key-taken" {
+	if got := join(s.root.Addr(), pki.RootName, fog,
+		rpc.JoinRequest{Name: "fog", PublicKey: public("edge", "cluster-ca.pem"), NatsKey: "U"}); got != "key-taken" {
 		t.Errorf("a cluster with the key of another: %s", got)
 	}
 	if list := clustersOf(t, s.root); len(list) != 1 {
@@ -319,19 +335,20 @@ func TestNobodyJoinsWithTheKeyOfAnother(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r := wire.JoinRequest{Name: "fog", PublicKey: public, NatsKey: key.Public()}
+		r := rpc.JoinRequest{Name: "fog", PublicKey: public, NatsKey: key.Public()}
 		if n == 1 {
 			if got := join(s.root.Addr(), pki.RootName, token, r); got != "name-taken" {
 				t.Errorf("a second cluster fog: %s", got)
 			}
 			continue
 		}
-		tok, err := pki.ParseToken(token)
+		tok, err := tokens.Parse(token)
 		if err != nil {
 			t.Fatal(err)
 		}
 		r.V, r.Token = wire.Version, token
-		if _, err := nodeclient.JoinAt(t.Context(), []string{s.root.Addr()}, pki.PinnedClient(tok.Pins(), pki.RootName, time.Now), r); err != nil {
+		if _, err := nodeclient.JoinAt(t.Context(), []string{s.root.Addr()},
+			pki.PinnedClient(tok.Pins(), pki.RootName, time.Now), r); err != nil {
 			t.Fatal(err)
 		}
 	}

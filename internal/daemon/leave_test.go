@@ -10,10 +10,12 @@ import (
 	"testing"
 
 	"github.com/verge-edge/verge/internal/agent"
+	"github.com/verge-edge/verge/internal/engineapi"
 	"github.com/verge-edge/verge/internal/enroll"
 	"github.com/verge-edge/verge/internal/pki"
 	"github.com/verge-edge/verge/internal/rest/nodeclient"
 	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 // A worker leaves by its own key, and by no other; it comes back with a new token.
@@ -56,7 +58,7 @@ func TestAWorkerLeaves(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.away()
-	id := s.path("w1", wire.IdentityDir)
+	id := s.path("w1", engineapi.IdentityDir)
 	joined, err := enroll.Joined(id)
 	if err != nil {
 		t.Fatal(err)
@@ -69,7 +71,9 @@ func TestAWorkerLeaves(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	good := wire.LeaveRequest{Force: true, RenewRequest: wire.RenewRequest{V: wire.Version, Name: "w1", PublicKey: mine.Leaf().RawSubjectPublicKeyInfo, NatsKey: key.Public()}}
+	good := rpc.LeaveRequest{Force: true,
+		RenewRequest: rpc.RenewRequest{V: wire.Version, Name: "w1", PublicKey: mine.Leaf().RawSubjectPublicKeyInfo,
+			NatsKey: key.Public()}}
 	other := t.TempDir()
 	theirs, err := pki.EnsureKey(other)
 	if err != nil {
@@ -77,34 +81,40 @@ func TestAWorkerLeaves(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		dir  string // of the key that signs
-		text func(r wire.LeaveRequest) string
-		as   func(r *wire.LeaveRequest)
+		text func(r rpc.LeaveRequest) string
+		as   func(r *rpc.LeaveRequest)
 		want string
 	}{
-		"another key signs":           {dir: other, want: "bad-proof"},
-		"another key for the name":    {dir: other, as: func(r *wire.LeaveRequest) { r.PublicKey = theirs }, want: "another-key"},
-		"the key for another name":    {dir: id, as: func(r *wire.LeaveRequest) { r.Name = "w2" }, want: wire.CodeUnknown},
-		"what was signed to renew":    {dir: id, text: func(r wire.LeaveRequest) string { return enroll.ProofText(joined.LinkName, r.RenewRequest) }, want: "bad-proof"},
-		"what was signed for another": {dir: id, text: func(r wire.LeaveRequest) string { return enroll.LeaveText("elsewhere", r) }, want: "bad-proof"},
-		"signed without force": {dir: id, text: func(r wire.LeaveRequest) string {
+		"another key signs": {dir: other, want: "bad-proof"},
+		"another key for the name": {dir: other, as: func(r *rpc.LeaveRequest) { r.PublicKey = theirs },
+			want: "another-key"},
+		"the key for another name": {dir: id, as: func(r *rpc.LeaveRequest) { r.Name = "w2" },
+			want: rpc.CodeUnknown},
+		"what was signed to renew": {dir: id,
+			text: func(r rpc.LeaveRequest) string { return enroll.ProofText(joined.LinkName, r.RenewRequest) },
+			want: "bad-proof"},
+		"what was signed for another": {dir: id,
+			text: func(r rpc.LeaveRequest) string { return enroll.LeaveText("elsewhere", r) }, want: "bad-proof"},
+		"signed without force": {dir: id, text: func(r rpc.LeaveRequest) string {
 			r.Force = false
 			return enroll.LeaveText(joined.LinkName, r)
 		}, want: "bad-proof"},
 	} {
-		err := nodeclient.LeaveAt(t.Context(), joined.API, mine.ClientTLS(joined.LinkName), func(challenge string) (wire.LeaveRequest, error) {
-			r := good
-			if c.as != nil {
-				c.as(&r)
-			}
-			r.Challenge = challenge
-			text := enroll.LeaveText(joined.LinkName, r)
-			if c.text != nil {
-				text = c.text(r)
-			}
-			var err error
-			r.Signature, err = pki.Prove(c.dir, text)
-			return r, err
-		})
+		err := nodeclient.LeaveAt(t.Context(), joined.API, mine.ClientTLS(joined.LinkName),
+			func(challenge string) (rpc.LeaveRequest, error) {
+				r := good
+				if c.as != nil {
+					c.as(&r)
+				}
+				r.Challenge = challenge
+				text := enroll.LeaveText(joined.LinkName, r)
+				if c.text != nil {
+					text = c.text(r)
+				}
+				var err error
+				r.Signature, err = pki.Prove(c.dir, text)
+				return r, err
+			})
 		if code(err) != c.want {
 			t.Errorf("%s: %v, want %s", name, err, c.want)
 		}
@@ -116,7 +126,8 @@ func TestAWorkerLeaves(t *testing.T) {
 	// Nobody answers: nothing is changed.
 	s.cluster.Close()
 	short, cancel := context.WithCancel(t.Context())
-	if _, err := agent.Leave(short, s.path("w1"), false); code(err) != "no-cluster" || !strings.Contains(fmt.Sprint(err), "verge remove worker/edge/w1") {
+	if _, err := agent.Leave(short, s.path("w1"), false); code(err) != "no-cluster" ||
+		!strings.Contains(fmt.Sprint(err), "verge remove worker/edge/w1") {
 		t.Errorf("without its cluster: %v", err)
 	}
 	cancel()

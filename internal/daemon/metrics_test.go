@@ -22,7 +22,10 @@ import (
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/client"
 	"github.com/verge-edge/verge/internal/agent"
+	"github.com/verge-edge/verge/internal/agent/engineclient"
+	"github.com/verge-edge/verge/internal/apiv1"
 	"github.com/verge-edge/verge/internal/engine"
+	"github.com/verge-edge/verge/internal/engineapi"
 	"github.com/verge-edge/verge/internal/rest/resttest"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -63,9 +66,13 @@ func (s *tiers) startReal() (e func() *engine.Engine, stop func()) {
 	done := make(chan error, 1)
 	go func() {
 		done <- agent.Run(ctx, agent.Options{
-			Dir: dir, Name: "w1", TokenFile: "-", Stdin: strings.NewReader(token), Cluster: s.cluster.Link(), Log: s.log,
-			DataAddr: loopback, GatewayAddr: loopback, Gateway: wire.GatewayConfig{TLSAddr: loopback}, Capacity: api.Resources{CPU: 1000, Memory: 1 << 30, Disk: 1 << 30},
-			Engine: func(cfg wire.EngineConfig) (agent.EngineClient, error) { return d.startEngine(ctx, dir, cfg, s.log) },
+			Dir: dir, Name: "w1", TokenFile: "-", Stdin: strings.NewReader(token), Cluster: s.cluster.Link(),
+			Log:      s.log,
+			DataAddr: loopback, GatewayAddr: loopback, Gateway: engineapi.GatewayConfig{TLSAddr: loopback},
+			Capacity: api.Resources{CPU: 1000, Memory: 1 << 30, Disk: 1 << 30},
+			Engine: func(cfg engineapi.EngineConfig) (engineclient.Client, error) {
+				return d.startEngine(ctx, dir, cfg, s.log)
+			},
 		})
 	}()
 	e = func() *engine.Engine {
@@ -213,7 +220,8 @@ func TestMonitoringAsksForWhatThereIs(t *testing.T) {
 	if _, err := client.Secrets.Set(t.Context(), "default", "shop", []byte(cert+key)); err != nil {
 		t.Fatal(err)
 	}
-	hook := wire.HookRequest{HookSpec: wire.HookSpec{URL: "https://127.0.0.1:1/", On: []string{"*"}}, Secret: "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz"}
+	hook := apiv1.HookRequest{HookSpec: wire.HookSpec{URL: "https://127.0.0.1:1/", On: []string{"*"}},
+		Secret: "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz"}
 	if _, err := client.Hooks.Set(t.Context(), "", "pager", hook); err != nil {
 		t.Fatal(err)
 	}
@@ -243,7 +251,8 @@ services:
 	all := figures{}
 	root, site := s.scraper("root"), s.scraper("edge")
 	s.eventually("the gateway has the certificate", func() error {
-		if !strings.Contains(site("/v1/workers/edge/w1/metrics"), "verge_gateway_certificate_expires_timestamp_seconds{") {
+		if !strings.Contains(site("/v1/workers/edge/w1/metrics"),
+			"verge_gateway_certificate_expires_timestamp_seconds{") {
 			return errors.New("it shows none that expires")
 		}
 		return nil
@@ -303,7 +312,9 @@ services:
 		{"verge_worker_instances", map[string][]string{"phase": {"running"}, "process": {"engine"}, "worker": {"w1"}}},
 		{"verge_proxy_connections_total", map[string][]string{"application": {"shop"}, "service": {"web"}}},
 		{"verge_proxy_connect_duration_seconds_bucket", map[string][]string{"application": {"shop"}, "le": {"0.25"}}},
-		{"http_server_request_duration_seconds_count", map[string][]string{"service": {"web"}, "http_request_method": {"GET"}, "http_response_status_code": {"200"}}},
+		{"http_server_request_duration_seconds_count",
+			map[string][]string{"service": {"web"}, "http_request_method": {"GET"},
+				"http_response_status_code": {"200"}}},
 		{"verge_proxy_received_bytes_total", map[string][]string{"service": {"web"}}},
 		{"verge_disk_written_bytes_total", map[string][]string{"process": {"agent"}}},
 		{"process_cpu_seconds_total", map[string][]string{"process": {"engine"}}},
@@ -359,7 +370,8 @@ func (s *tiers) scraper(dir string) func(path string) string {
 		s.t.Fatal(err)
 	}
 	defer admin.Close()
-	user, err := admin.Users.Create(s.t.Context(), wire.UserRequest{Name: "prometheus", Roles: wire.Roles{Monitor: true}})
+	user, err := admin.Users.Create(s.t.Context(),
+		apiv1.UserRequest{Name: "prometheus", Roles: wire.Roles{Monitor: true}})
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -14,17 +14,20 @@ import (
 	"testing"
 
 	"github.com/verge-edge/verge/client"
+	"github.com/verge-edge/verge/internal/apiv1"
+	"github.com/verge-edge/verge/internal/engineapi"
 	"github.com/verge-edge/verge/internal/pki"
 	"github.com/verge-edge/verge/internal/rest"
-	"github.com/verge-edge/verge/internal/wire"
 )
 
 func putAt(c *client.Client, namespace, name, content string) error {
-	_, err := c.Objects.Put(context.Background(), rest.ObjectUpload{Namespace: namespace, Name: name, Size: int64(len(content)), Body: strings.NewReader(content)})
+	_, err := c.Objects.Put(context.Background(),
+		rest.ObjectUpload{Namespace: namespace, Name: name, Size: int64(len(content)),
+			Body: strings.NewReader(content)})
 	return err
 }
 
-func getAt(c *client.Client, namespace, name string) (string, wire.ObjectView, error) {
+func getAt(c *client.Client, namespace, name string) (string, apiv1.ObjectView, error) {
 	got, err := c.Objects.Get(context.Background(), namespace, name, "")
 	if err != nil {
 		return "", got.View, err
@@ -84,7 +87,9 @@ func TestObjectsThroughTheTiers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := atRoot.Applications.Apply(t.Context(), []byte(fmt.Sprintf("application: shop\nservices:\n  web:\n    command: [%q]\n    env: {TEST_INSTANCE: \"1\"}\n    ports: [{name: http}]\n", self)), false); err != nil {
+	if _, err := atRoot.Applications.Apply(t.Context(),
+		[]byte(fmt.Sprintf("application: shop\nservices:\n  web:\n    command: [%q]\n"+
+			"    env: {TEST_INSTANCE: \"1\"}\n    ports: [{name: http}]\n", self)), false); err != nil {
 		t.Fatal(err)
 	}
 	s.eventually("it runs", func() error {
@@ -124,17 +129,20 @@ func TestObjectsThroughTheTiers(t *testing.T) {
 		{"PUT", objects + "/made/here", "by an instance", "", 200, `"origin":"edge"`},
 		{"GET", objects + "/made/here", "", "", 200, "by an instance"},
 	} {
-		if status, text, err := fetchURL(c.method, c.url, c.body, c.ranged); status != c.status || !strings.Contains(text, c.want) || err != nil {
+		if status, text, err := fetchURL(c.method, c.url, c.body, c.ranged); status != c.status ||
+			!strings.Contains(text, c.want) || err != nil {
 			t.Errorf("%s %s %s: %d %q, %v", c.method, c.url, c.ranged, status, text, err)
 		}
 	}
-	if list, err := atEdge.Objects.List(t.Context(), ""); err != nil || len(list) != 2 || list[1].Name != "made/here" || list[1].Origin != "edge" || list[1].Copy {
+	if list, err := atEdge.Objects.List(t.Context(), ""); err != nil || len(list) != 2 || list[1].Name != "made/here" ||
+		list[1].Origin != "edge" || list[1].Copy {
 		t.Errorf("the cluster has %+v, %v", list, err)
 	}
 	s.nodeRights()
 
 	s.root.Close()
-	if got, v, err := getAt(atEdge, "default", "a"); got != "0123456789" || err != nil || v.Stale && v.Origin != "root" {
+	if got, v, err := getAt(atEdge, "default", "a"); got != "0123456789" || err != nil || v.Stale &&
+		v.Origin != "root" {
 		t.Errorf("without a root: %q, %+v, %v", got, v, err)
 	}
 	if _, _, err := getAt(atEdge, "default", "later"); code(err) != "root-away" {
@@ -147,7 +155,8 @@ func TestObjectsThroughTheTiers(t *testing.T) {
 	if status, text, err := fetchURL("GET", objects+"/a", "", ""); status != 200 || text != "0123456789" || err != nil {
 		t.Errorf("kept, without a cluster: %d %q, %v", status, text, err)
 	}
-	if status, text, err := fetchURL("GET", objects+"/site", "", ""); status != 503 || !strings.Contains(text, "cluster-away") || err != nil {
+	if status, text, err := fetchURL("GET", objects+"/site", "", ""); status != 503 ||
+		!strings.Contains(text, "cluster-away") || err != nil {
 		t.Errorf("not kept, without a cluster: %d %q, %v", status, text, err)
 	}
 	s.startRoot()
@@ -168,8 +177,8 @@ func TestObjectsThroughTheTiers(t *testing.T) {
 func (s *tiers) nodeRights() {
 	s.t.Helper()
 	for dir, c := range map[string]struct{ addr, server string }{
-		s.path("w1", wire.IdentityDir): {s.api, pki.ClusterName("edge")},
-		s.path("edge"):                 {s.root.Addr(), pki.RootName},
+		s.path("w1", engineapi.IdentityDir): {s.api, pki.ClusterName("edge")},
+		s.path("edge"):                      {s.root.Addr(), pki.RootName},
 	} {
 		id, err := pki.LoadIdentity(dir)
 		if err != nil {

@@ -11,12 +11,14 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/internal/atomicfile"
-	"github.com/verge-edge/verge/internal/bus"
+	"github.com/verge-edge/verge/internal/bus/credentials"
 	"github.com/verge-edge/verge/internal/cli"
 	"github.com/verge-edge/verge/internal/enroll"
 	"github.com/verge-edge/verge/internal/obs"
 	"github.com/verge-edge/verge/internal/pki"
+	"github.com/verge-edge/verge/internal/pki/tokens"
 	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 // Files of a plugin's identity for clients of NATS, beside those that every node has.
@@ -44,9 +46,10 @@ func joinPluginBy(ctx context.Context, j cli.PluginJoin, clock *pki.Clock) (out 
 	before, err := enroll.Joined(dir)
 	joined := err == nil
 	have, err := enroll.Node{
-		Dir: dir, Kind: pki.KindPlugin, TokenFile: j.TokenFile, Stdin: j.Stdin, Version: obs.Version(), Public: pki.EnsureKey,
-		Save: savePlugin, Warn: j.Warn, Clock: clock,
-		Ask: func(ctx context.Context, have wire.JoinReply) (wire.JoinReply, error) {
+		Dir: dir, Kind: tokens.KindPlugin, TokenFile: j.TokenFile, Stdin: j.Stdin, Version: obs.Version(),
+		Public: pki.EnsureKey,
+		Save:   savePlugin, Warn: j.Warn, Clock: clock,
+		Ask: func(ctx context.Context, have rpc.JoinReply) (rpc.JoinReply, error) {
 			return askForPlugin(ctx, dir, clock, have)
 		},
 	}.Join(ctx)
@@ -59,7 +62,8 @@ func joinPluginBy(ctx context.Context, j cli.PluginJoin, clock *pki.Clock) (out 
 			return out, final
 		}
 		if err != nil {
-			j.Warn("the cluster could not be asked whether the identity is to be renewed, it is used as it is: " + err.Error())
+			j.Warn("the cluster could not be asked whether the identity is to be renewed, it is used as it is: " +
+				err.Error())
 		} else {
 			have = next
 		}
@@ -67,39 +71,37 @@ func joinPluginBy(ctx context.Context, j cli.PluginJoin, clock *pki.Clock) (out 
 	return writePlugin(dir, have)
 }
 
-func savePlugin(dir string, r wire.JoinReply) error { return pki.SaveIdentity(dir, r.Chain, r.CA) }
+func savePlugin(dir string, r rpc.JoinReply) error { return pki.SaveIdentity(dir, r.Chain, r.CA) }
 
 // askForPlugin asks the cluster for the certificate of the identity in dir again. One that
 // is good for as long as it was at first, half of its life, is kept: then the answer has
 // no chain.
-func askForPlugin(ctx context.Context, dir string, clock *pki.Clock, have wire.JoinReply) (wire.JoinReply, error) {
+func askForPlugin(ctx context.Context, dir string, clock *pki.Clock, have rpc.JoinReply) (rpc.JoinReply, error) {
 	id, err := pki.LoadIdentity(dir)
 	if err != nil {
-		return wire.JoinReply{}, err
+		return rpc.JoinReply{}, err
 	}
 	id.Clock = clock
 	key, err := enroll.Key(dir)
 	if err != nil {
-		return wire.JoinReply{}, err
+		return rpc.JoinReply{}, err
 	}
 	return enroll.Asker{
-		API: enroll.APIAddrs(have, have.Link, clusterAPIPort), Server: have.LinkName, TLS: id.ClientTLS(have.LinkName),
+		API: enroll.APIAddrs(have, have.Link, rpc.ClusterAPIPort), Server: have.LinkName, TLS: id.ClientTLS(have.LinkName),
 		Prove: func(text string) ([]byte, error) { return pki.Prove(dir, text) },
-	}.Ask(ctx, wire.RenewRequest{
-		V: wire.Version, Name: wire.PluginPrefix + id.Subject().Name, PublicKey: id.Leaf().RawSubjectPublicKeyInfo, NatsKey: key.Public(), Version: obs.Version(),
+	}.Ask(ctx, rpc.RenewRequest{
+		V: wire.Version, Name: wire.PluginPrefix + id.Subject().Name, PublicKey: id.Leaf().RawSubjectPublicKeyInfo,
+		NatsKey: key.Public(), Version: obs.Version(),
 		Holds: enroll.HeldID(id.Leaf().NotAfter, id.TrustID(), id.Issuers()),
 	})
 }
 
-// clusterAPIPort is the usual port of a cluster's HTTP interface.
-const clusterAPIPort = "8473"
+// renewalTimeout bounds one question whether a plugin's identity is to be renewed.
+const renewalTimeout = 30 * time.Second
 
-// pluginPatience bounds one question whether a plugin's identity is to be renewed.
-const pluginPatience = 30 * time.Second
-
-// renewPlugin is askForPlugin, and keeps what it was told.
-func renewPlugin(ctx context.Context, dir string, clock *pki.Clock, have wire.JoinReply) (wire.JoinReply, error) {
-	ctx, cancel := context.WithTimeout(ctx, pluginPatience)
+// renewPlugin calls askForPlugin, and stores the answer.
+func renewPlugin(ctx context.Context, dir string, clock *pki.Clock, have rpc.JoinReply) (rpc.JoinReply, error) {
+	ctx, cancel := context.WithTimeout(ctx, renewalTimeout)
 	defer cancel()
 	now, err := askForPlugin(ctx, dir, clock, have)
 	var p *wire.Problem
@@ -169,14 +171,15 @@ func keepPluginBy(ctx context.Context, k cli.PluginKeep, clock *pki.Clock) error
 }
 
 // writePlugin writes the files that clients of NATS read.
-func writePlugin(dir string, have wire.JoinReply) (out cli.PluginIdentity, err error) {
+func writePlugin(dir string, have rpc.JoinReply) (out cli.PluginIdentity, err error) {
 	id, err := pki.LoadIdentity(dir)
 	if err != nil {
 		return out, err
 	}
 	who := id.Subject()
 	if who.Role != pki.RolePlugin {
-		return out, wire.Problemf(0, "other-identity", "choose another --dir", "the folder has another identity", "%s holds that of %s", dir, who)
+		return out, wire.Problemf(0, "other-identity", "choose another --dir", "the folder has another identity",
+			"%s holds that of %s", dir, who)
 	}
 	cert, private := pki.IdentityFiles(dir)
 	key, err := enroll.Key(dir)
@@ -190,7 +193,7 @@ func writePlugin(dir string, have wire.JoinReply) (out cli.PluginIdentity, err e
 	out = cli.PluginIdentity{
 		Plugin: who.Name, Cluster: who.Cluster, TLSName: have.LinkName,
 		CA: filepath.Join(dir, pluginCA), Cert: cert, Key: private, Credentials: filepath.Join(dir, pluginCreds),
-		Subject: bus.PluginSubjects(who.Name), Queue: who.Name, File: filepath.Join(dir, pluginFile),
+		Subject: credentials.PluginSubjects(who.Name), Queue: who.Name, File: filepath.Join(dir, pluginFile),
 	}
 	for _, a := range have.Link {
 		out.Servers = append(out.Servers, "tls://"+a)

@@ -14,16 +14,22 @@ import (
 	"testing"
 	"time"
 
+	"github.com/verge-edge/verge/internal/cluster"
+
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/client"
 	"github.com/verge-edge/verge/internal/agent"
+	"github.com/verge-edge/verge/internal/agent/engineclient"
+	"github.com/verge-edge/verge/internal/apiv1"
 	"github.com/verge-edge/verge/internal/bus"
+	"github.com/verge-edge/verge/internal/bus/busconn"
+	"github.com/verge-edge/verge/internal/bus/credentials"
 	"github.com/verge-edge/verge/internal/cli"
-	"github.com/verge-edge/verge/internal/cluster"
+	"github.com/verge-edge/verge/internal/engineapi"
 	"github.com/verge-edge/verge/internal/enroll"
 	"github.com/verge-edge/verge/internal/pki"
 	"github.com/verge-edge/verge/internal/plugin"
-	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 // dialPlugin connects with the identity in dir, as a program in another language does.
@@ -48,8 +54,9 @@ func dialMixed(t *testing.T, certDir, tokenDir string, refused func(error)) bus.
 	if err != nil {
 		t.Fatal(err)
 	}
-	conn, err := bus.Dial(t.Context(), bus.DialOptions{
-		Name: "sage", Addresses: joined.Link, TLS: func() (*tls.Config, error) { return id.ClientTLS(joined.LinkName), nil },
+	conn, err := busconn.Dial(t.Context(), busconn.DialOptions{
+		Name: "sage", Addresses: joined.Link,
+		TLS: func() (*tls.Config, error) { return id.ClientTLS(joined.LinkName), nil },
 		JWT: func() string { return joined.BusJWT }, Key: key, Refused: refused, Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
@@ -73,12 +80,15 @@ func TestTheBusWantsOneIdentity(t *testing.T) {
 	s.startCluster(token)
 	defer func() { s.cluster.Close() }()
 	defer s.idleWorkers(2)()
-	made, err := s.client("edge").Tokens.Create(t.Context(), wire.TokenRequest{Kind: "plugin", Plugin: "w1"})
+	made, err := s.client("edge").Tokens.Create(t.Context(), apiv1.TokenRequest{Kind: "plugin", Plugin: "w1"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	dirs := map[string]string{"w1": s.path("w1", wire.IdentityDir), "w2": s.path("w2", wire.IdentityDir), "plugin w1": filepath.Join(s.dir, "plugin")}
-	if _, err := joinPlugin(t.Context(), cli.PluginJoin{Dir: dirs["plugin w1"], TokenFile: "-", Stdin: strings.NewReader(made.Token), Warn: func(string) {}}); err != nil {
+	dirs := map[string]string{"w1": s.path("w1", engineapi.IdentityDir), "w2": s.path("w2", engineapi.IdentityDir),
+		"plugin w1": filepath.Join(s.dir, "plugin")}
+	if _, err := joinPlugin(t.Context(),
+		cli.PluginJoin{Dir: dirs["plugin w1"], TokenFile: "-", Stdin: strings.NewReader(made.Token),
+			Warn: func(string) {}}); err != nil {
 		t.Fatal(err)
 	}
 	for of, tokenDir := range dirs {
@@ -132,19 +142,22 @@ func TestAPluginOnTheBus(t *testing.T) {
 	defer s.idleWorkers(2)()
 
 	// It joins, by the name that its token says, once.
-	if _, err := s.client("root").Tokens.Create(t.Context(), wire.TokenRequest{Kind: "plugin", Plugin: "sage"}); code(err) != "elsewhere" {
+	if _, err := s.client("root").Tokens.Create(t.Context(),
+		apiv1.TokenRequest{Kind: "plugin", Plugin: "sage"}); code(err) != "elsewhere" {
 		t.Errorf("the root makes a token for a plugin: %v", err)
 	}
-	if _, err := edge.Tokens.Create(t.Context(), wire.TokenRequest{Kind: "plugin", Plugin: "No.Name"}); code(err) != "bad-name" {
+	if _, err := edge.Tokens.Create(t.Context(),
+		apiv1.TokenRequest{Kind: "plugin", Plugin: "No.Name"}); code(err) != "bad-name" {
 		t.Errorf("a token for a name that is none: %v", err)
 	}
-	made, err := edge.Tokens.Create(t.Context(), wire.TokenRequest{Kind: "plugin", Plugin: "sage"})
+	made, err := edge.Tokens.Create(t.Context(), apiv1.TokenRequest{Kind: "plugin", Plugin: "sage"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	dir := filepath.Join(s.dir, "sage")
 	join := func(dir, token string) (cli.PluginIdentity, error) {
-		return joinPlugin(t.Context(), cli.PluginJoin{Dir: dir, TokenFile: "-", Stdin: strings.NewReader(token), Warn: func(string) {}})
+		return joinPlugin(t.Context(),
+			cli.PluginJoin{Dir: dir, TokenFile: "-", Stdin: strings.NewReader(token), Warn: func(string) {}})
 	}
 	id, err := join(dir, made.Token)
 	if err != nil {
@@ -153,7 +166,8 @@ func TestAPluginOnTheBus(t *testing.T) {
 	if id.Plugin != "sage" || id.Subject != "plugin.sage.*" || len(id.Servers) == 0 {
 		t.Errorf("%+v", id)
 	}
-	for file, mode := range map[string]os.FileMode{id.Credentials: 0o600, id.Key: 0o600, id.CA: 0o644, id.Cert: 0o644, id.File: 0o644} {
+	for file, mode := range map[string]os.FileMode{id.Credentials: 0o600, id.Key: 0o600, id.CA: 0o644, id.Cert: 0o644,
+		id.File: 0o644} {
 		if st, err := os.Stat(file); err != nil || st.Mode().Perm() != mode {
 			t.Errorf("%s: %v, %v", file, st, err)
 		}
@@ -190,7 +204,7 @@ func TestAPluginOnTheBus(t *testing.T) {
 	}
 	var how atomic.Pointer[func(q plugin.Question) []byte]
 	set := func(f func(q plugin.Question) []byte) { how.Store(&f) }
-	if _, err := conn.Subscribe(bus.PluginSubjects("sage"), func(_ context.Context, m bus.Msg) {
+	if _, err := conn.Subscribe(credentials.PluginSubjects("sage"), func(_ context.Context, m bus.Msg) {
 		var q plugin.Question
 		if err := json.Unmarshal(m.Data, &q); err != nil {
 			t.Errorf("asked %.100q: %v", m.Data, err)
@@ -210,7 +224,8 @@ func TestAPluginOnTheBus(t *testing.T) {
 		return nil
 	})
 	n := 0
-	decided := func(what string, answer func(q plugin.Question) []byte, check func(d wire.Explanation, text string) bool) {
+	decided := func(what string, answer func(q plugin.Question) []byte,
+		check func(d apiv1.Explanation, text string) bool) {
 		t.Helper()
 		set(answer)
 		n++
@@ -241,13 +256,13 @@ services:
 	best := func(id string) func(plugin.Question) []byte {
 		return func(plugin.Question) []byte { return []byte(`{"ranking":[{"id":"` + id + `","score":1}]}`) }
 	}
-	chose := func(id string) func(wire.Explanation, string) bool {
-		return func(_ wire.Explanation, text string) bool {
+	chose := func(id string) func(apiv1.Explanation, string) bool {
+		return func(_ apiv1.Explanation, text string) bool {
 			return strings.Contains(text, `"chosen":"`+id+`"`) && !strings.Contains(text, `"problem"`)
 		}
 	}
-	problem := func(want string) func(wire.Explanation, string) bool {
-		return func(_ wire.Explanation, text string) bool { return strings.Contains(text, want) }
+	problem := func(want string) func(apiv1.Explanation, string) bool {
+		return func(_ apiv1.Explanation, text string) bool { return strings.Contains(text, want) }
 	}
 	decided("the plugin chooses the second", best("w2"), chose("w2"))
 	decided("and the first", best("w1"), chose("w1"))
@@ -265,7 +280,8 @@ services:
 	if err != nil || len(list) != 1 {
 		t.Fatalf("%+v, %v", list, err)
 	}
-	if v := list[0]; v.Calls["answered"] < 4 || v.Calls["late"] != 1 || v.Failure == nil || v.Failure.Result != "late" || v.Last == nil || v.Last.Result != "answered" ||
+	if v := list[0]; v.Calls["answered"] < 4 || v.Calls["late"] != 1 || v.Failure == nil ||
+		v.Failure.Result != "late" || v.Last == nil || v.Last.Result != "answered" ||
 		v.Last.Candidates != 2 || v.Last.Instances != 1 || v.Failed != 0 || v.Services != n {
 		t.Errorf("%+v, last %+v, failure %+v", v, v.Last, v.Failure)
 	}
@@ -280,18 +296,18 @@ services:
 	if err := edge.Plugins.Revoke(t.Context(), "sage"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := join(dir, ""); code(err) != wire.CodeRemoved {
+	if _, err := join(dir, ""); code(err) != rpc.CodeRemoved {
 		t.Errorf("what was revoked is renewed: %v", err)
 	}
 	decided("rom decides once its keys are revoked", best("w1"), problem("it is not connected to the bus"))
-	fresh, err := edge.Tokens.Create(t.Context(), wire.TokenRequest{Kind: "plugin", Plugin: "sage"})
+	fresh, err := edge.Tokens.Create(t.Context(), apiv1.TokenRequest{Kind: "plugin", Plugin: "sage"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Remove(filepath.Join(dir, "joined.json")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := join(dir, fresh.Token); code(err) != wire.CodeRemoved {
+	if _, err := join(dir, fresh.Token); code(err) != rpc.CodeRemoved {
 		t.Errorf("it joins again with the keys that were revoked: %v", err)
 	}
 	other := filepath.Join(s.dir, "sage-2")
@@ -335,7 +351,8 @@ services:
 	if err != nil {
 		t.Fatal(err)
 	}
-	if now := expires(); now.Sub(first) < 199*24*time.Hour || !pki.ExpiresOf(renewed.Chain).Equal(now) || len(said) != 1 || !strings.Contains(said[0], "was renewed") {
+	if now := expires(); now.Sub(first) < 199*24*time.Hour || !pki.ExpiresOf(renewed.Chain).Equal(now) ||
+		len(said) != 1 || !strings.Contains(said[0], "was renewed") {
 		t.Errorf("until %s after %s, its own until %s; %q", now, first, pki.ExpiresOf(renewed.Chain), said)
 	}
 }
@@ -372,9 +389,11 @@ func (s *tiers) idleWorkers(n int) (stop func()) {
 		name := fmt.Sprintf("w%d", i+1)
 		go func() {
 			done <- agent.Run(ctx, agent.Options{
-				Dir: s.path(name), Name: name, TokenFile: "-", Stdin: strings.NewReader(token), Cluster: s.cluster.Link(), Log: s.log,
+				Dir: s.path(name), Name: name, TokenFile: "-", Stdin: strings.NewReader(token),
+				Cluster: s.cluster.Link(), Log: s.log,
 				Capacity: api.Resources{CPU: 4000, Memory: 1 << 30, Disk: 10 << 30},
-				Engine:   func(wire.EngineConfig) (agent.EngineClient, error) { return &idleEngine{}, nil }, Clock: s.now.clock(s.path(name, wire.IdentityDir)),
+				Engine:   func(engineapi.EngineConfig) (engineclient.Client, error) { return &idleEngine{}, nil },
+				Clock:    s.now.clock(s.path(name, engineapi.IdentityDir)),
 			})
 		}()
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"testing"
 
+	"github.com/verge-edge/verge/internal/engineapi"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -36,7 +37,7 @@ func TestARevokedClusterJoinsAgain(t *testing.T) {
 	stop := s.startWorker(token)
 	defer func() { _ = stop() }()
 	s.eventually("all are there", s.connected)
-	before, err := os.ReadFile(s.path("w1", wire.IdentityDir, "identity.pem"))
+	before, err := os.ReadFile(s.path("w1", engineapi.IdentityDir, "identity.pem"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +59,7 @@ func TestARevokedClusterJoinsAgain(t *testing.T) {
 	}
 	s.startCluster(token)
 	s.eventually("the worker follows", func() error {
-		now, err := os.ReadFile(s.path("w1", wire.IdentityDir, "identity.pem"))
+		now, err := os.ReadFile(s.path("w1", engineapi.IdentityDir, "identity.pem"))
 		if err == nil && string(now) == string(before) {
 			err = errors.New("it has its old certificate")
 		}
@@ -116,12 +117,12 @@ func TestARemovedNodeJoinsAgain(t *testing.T) {
 
 	// Another token changes nothing about a worker that is known.
 	end()
-	key := hash("w1", wire.IdentityDir, "key.pem")
+	key := hash("w1", engineapi.IdentityDir, "key.pem")
 	s.tokenFile = file(s.cluster.NewWorkerToken(t.Context()))
 	stop = s.startWorker("")
 	s.eventually("it is back", s.connected)
 	end()
-	if hash("w1", wire.IdentityDir, "key.pem") != key {
+	if hash("w1", engineapi.IdentityDir, "key.pem") != key {
 		t.Error("a worker that is known has made another key")
 	}
 
@@ -132,7 +133,7 @@ func TestARemovedNodeJoinsAgain(t *testing.T) {
 	s.tokenFile = file(s.cluster.NewWorkerToken(t.Context()))
 	stop = s.startWorker("")
 	s.eventually("it has joined again", s.connected)
-	if hash("w1", wire.IdentityDir, "key.pem") == key {
+	if hash("w1", engineapi.IdentityDir, "key.pem") == key {
 		t.Error("it goes by the key that was taken out")
 	}
 

@@ -28,7 +28,7 @@ func newManager() manager {
 	return m
 }
 
-// env is what a program needs that goes on in this process.
+// env is what a program needs that continues in this process.
 func (m manager) env() string { return "NOTIFY_SOCKET=" + m.socket }
 
 // tell sends a state, for example "READY=1". It is lost where nobody listens.
@@ -82,9 +82,9 @@ func (s *service) ready() (ending func()) {
 	return func() { s.manager.tell(s.log, "STOPPING=1") }
 }
 
-// onReload reads the settings again at each SIGHUP until stop is called, which
-// waits for the last of them. live are the settings that apply brings into force, within
-// the context that it gets; what else has changed is said to need a restart.
+// onReload reads the settings again at each SIGHUP until stop is called, which waits for the last
+// of them. live are the settings that apply makes effective, within its context; for other changes
+// it logs that a restart is needed.
 func onReload[F any](ctx context.Context, s *service, live []string, apply func(context.Context, F)) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	hangup := make(chan os.Signal, 1)
@@ -112,7 +112,7 @@ func reload[F any](ctx context.Context, s *service, live []string, apply func(co
 	defer s.manager.tell(s.log, "READY=1")
 	flags, changed, err := s.process.Reread()
 	if err != nil {
-		s.log.Error("the settings cannot be read again, those before go on", "error", err)
+		s.log.Error("the settings cannot be read again; the former ones stay effective", "error", err)
 		return
 	}
 	f, ok := flags.(F)

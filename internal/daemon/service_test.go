@@ -52,12 +52,14 @@ func TestServiceManager(t *testing.T) {
 		err     error
 	}
 	answers := make(chan answer, 2)
-	answers <- answer{daemonflags.RootFlags{ClusterDeadAfter: time.Hour, Process: daemonflags.Process{LogLevel: "debug"}}, []string{"cluster-dead-after", "link", "log-level"}, nil}
+	answers <- answer{daemonflags.RootFlags{ClusterDeadAfter: time.Hour,
+		Process: daemonflags.Process{LogLevel: "debug"}}, []string{"cluster-dead-after", "link", "log-level"}, nil}
 	answers <- answer{err: errors.New("line 3 is bad")}
-	s, err := newService(daemonflags.Process{LogFormat: "text", LogLevel: "info", Stderr: &out, Reread: func() (any, []string, error) {
-		a := <-answers
-		return a.flags, a.changed, a.err
-	}})
+	s, err := newService(daemonflags.Process{LogFormat: "text", LogLevel: "info", Stderr: &out,
+		Reread: func() (any, []string, error) {
+			a := <-answers
+			return a.flags, a.changed, a.err
+		}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,10 +78,11 @@ func TestServiceManager(t *testing.T) {
 		}
 	}
 	applied := make(chan daemonflags.RootFlags, 1)
-	stop := onReload(context.Background(), s, []string{"cluster-dead-after"}, func(_ context.Context, f daemonflags.RootFlags) {
-		s.setLevel(f.LogLevel)
-		applied <- f
-	})
+	stop := onReload(context.Background(), s, []string{"cluster-dead-after"},
+		func(_ context.Context, f daemonflags.RootFlags) {
+			s.setLevel(f.LogLevel)
+			applied <- f
+		})
 	ending := s.ready()
 	heard("READY=1")
 	if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
@@ -107,7 +110,8 @@ func TestServiceManager(t *testing.T) {
 	heard("STOPPING=1")
 	stop()
 	for _, want := range []string{"cluster-dead-after log-level", "need a restart\" changed=link", "line 3 is bad"} {
-		if !strings.Contains(strings.ReplaceAll(out.String(), "that a restart brings into force", "need a restart"), want) {
+		if !strings.Contains(strings.ReplaceAll(out.String(), "that a restart brings into force", "need a restart"),
+			want) {
 			t.Errorf("the log lacks %q:\n%s", want, out.String())
 		}
 	}
@@ -117,9 +121,10 @@ func TestServiceManager(t *testing.T) {
 // process from ending: nobody would start it again.
 func TestAReloadEndsWithItsRole(t *testing.T) {
 	var out buffer
-	s, err := newService(daemonflags.Process{LogFormat: "text", LogLevel: "info", Stderr: &out, Reread: func() (any, []string, error) {
-		return daemonflags.WorkerFlags{}, []string{"label"}, nil
-	}})
+	s, err := newService(daemonflags.Process{LogFormat: "text", LogLevel: "info", Stderr: &out,
+		Reread: func() (any, []string, error) {
+			return daemonflags.WorkerFlags{}, []string{"label"}, nil
+		}})
 	if err != nil {
 		t.Fatal(err)
 	}

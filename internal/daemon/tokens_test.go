@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/verge-edge/verge/client"
+	"github.com/verge-edge/verge/internal/apiv1"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -35,9 +36,9 @@ func TestTokensForProgramsAreTakenBack(t *testing.T) {
 		return c
 	}
 	ctx, admin := t.Context(), as("")
-	program := func(c *client.Client) wire.TokenReply {
+	program := func(c *client.Client) apiv1.TokenReply {
 		t.Helper()
-		tok, err := c.Tokens.Create(ctx, wire.TokenRequest{Kind: "api"})
+		tok, err := c.Tokens.Create(ctx, apiv1.TokenRequest{Kind: "api"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -67,10 +68,14 @@ func TestTokensForProgramsAreTakenBack(t *testing.T) {
 	refused("one that was made with it", child.Token)
 
 	for what, less := range map[string]func(name string) error{
-		"gone":     func(name string) error { return admin.Users.Remove(ctx, name) },
-		"no-admin": func(name string) error { _, err := admin.Users.Revoke(ctx, name, wire.Roles{Admin: true}); return err },
+		"gone": func(name string) error { return admin.Users.Remove(ctx, name) },
+		"no-admin": func(name string) error {
+			_,
+				err := admin.Users.Revoke(ctx, name, wire.Roles{Admin: true})
+			return err
+		},
 	} {
-		u, err := admin.Users.Create(ctx, wire.UserRequest{Name: what, Roles: wire.Roles{Admin: true}})
+		u, err := admin.Users.Create(ctx, apiv1.UserRequest{Name: what, Roles: wire.Roles{Admin: true}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -80,7 +85,7 @@ func TestTokensForProgramsAreTakenBack(t *testing.T) {
 		}
 		refused("a token of somebody who is "+what, tok.Token)
 	}
-	log, err := admin.System.Audit(ctx, wire.AuditQuery{})
+	log, err := admin.System.Audit(ctx, apiv1.AuditQuery{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -141,6 +141,20 @@ func (m *Meter) Want(service string, peers []Peer) {
 	}
 }
 
+// Placed takes where clusters say that the workers of endpoints are.
+func (m *Meter) Placed(routes []wire.Route) {
+	now := time.Now()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for i := range routes {
+		for _, e := range routes[i].Endpoints {
+			if at, ok := coord.FromShort(e.At); ok {
+				m.table.Placed(e.Cluster+"/"+e.Worker, at, now)
+			}
+		}
+	}
+}
+
 func wake(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
@@ -227,46 +241,28 @@ func (m *Meter) Run(ctx context.Context) {
 	}
 }
 
-// due is whom to measure next, and when: those together of whom nothing is known, and
-// once more when that was made, since the first measurements of many at a time contain
-// each other, with their handshakes; or else one. Nobody where nothing is wanted.
+// due is whom to measure next, and when; nobody where nothing is wanted.
 func (m *Meter) due(now time.Time) ([]Peer, time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.round++
-	var wanted []string
+	var services [][]string
 	for name, w := range m.wants {
 		if !now.Before(w.until) {
 			delete(m.wants, name)
 			continue
 		}
-		wanted = append(wanted, m.table.Choose(w.workers, m.opts.Seed+m.round, now)...)
+		services = append(services, w.workers)
 	}
-	if len(wanted) == 0 {
+	if len(services) == 0 {
 		clear(m.peers) // what is wanted again says where it is
-		return nil, now
 	}
-	slices.Sort(wanted)
-	wanted = slices.Compact(wanted)
-	var strangers, again []Peer
-	for _, key := range wanted {
-		switch p := m.table.Peers[key]; {
-		case p == nil || p.Tried.IsZero():
-			strangers = append(strangers, m.peers[key])
-		case len(p.Last) == 1 && p.Failures == 0:
-			again = append(again, m.peers[key])
-		}
+	keys, at := m.table.Due(services, m.last, m.opts.Seed+m.round, now)
+	peers := make([]Peer, len(keys))
+	for i, key := range keys {
+		peers[i] = m.peers[key]
 	}
-	for _, some := range [][]Peer{strangers, again} {
-		if len(some) > 0 {
-			return some[:min(len(some), coord.AtOnce)], m.last.Add(coord.Moving)
-		}
-	}
-	key, at, _ := m.table.Next(wanted, now)
-	if calm := m.last.Add(m.table.Pause(len(wanted), m.opts.Seed+m.round)); calm.After(at) {
-		at = calm
-	}
-	return []Peer{m.peers[key]}, at
+	return peers, at
 }
 
 // measureAll measures some at the same time.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/internal/policy/coord"
+	"github.com/verge-edge/verge/internal/wire"
 )
 
 // line is a Prober over paths of given lengths; 0 does not answer.
@@ -120,7 +121,7 @@ func TestMeasuredAtOnceThenKeptFreshThenNotAtAll(t *testing.T) {
 func TestSecondLookAtAll(t *testing.T) {
 	l := newLine()
 	var peers []Peer
-	for i := range 11 {
+	for i := range coord.PerService {
 		peers = append(peers, l.peer(fmt.Sprint("w", i), time.Duration(i+1)*time.Millisecond))
 	}
 	running(t, Options{Prober: l, Seed: 1}, func(m *Meter) {
@@ -157,7 +158,7 @@ func TestManyWorkersOfOneService(t *testing.T) {
 				t.Errorf("%s, one of the nearest, is not measured: %+v", near, d)
 			}
 		}
-		// A second is enough for one while the place moves; and the first twelve.
+		// A second is enough for one while the place moves; and the first ones.
 		if l.total() > 5*60*coord.PerService/4+coord.PerService {
 			t.Errorf("%d measurements in five minutes", l.total())
 		}
@@ -204,4 +205,39 @@ func TestWhatOthersSayIsChecked(t *testing.T) {
 	if len(m.table.Peers) != 1 {
 		t.Error("a valid hello was not taken")
 	}
+}
+
+// Of a large service whose cluster says where its workers are, a worker measures some to find
+// its own place, and then finds the nearest by few measurements.
+func TestPlacesSaveMeasurements(t *testing.T) {
+	l := newLine()
+	var peers []Peer
+	r := wire.Route{}
+	for i := range 200 {
+		far := time.Duration(1+i) * time.Millisecond
+		peers = append(peers, l.peer(fmt.Sprint("w", i), far))
+		at := coord.Point{Vec: [coord.Dimensions]float64{far.Seconds()}, Height: 1e-5, Error: 0.1}
+		l.others[peers[i].Key()].table.Own.Point = at
+		r.Endpoints = append(r.Endpoints, wire.Endpoint{Cluster: "edge", Worker: peers[i].Worker, At: at.Short()})
+	}
+	running(t, Options{Prober: l, Seed: 1}, func(m *Meter) {
+		m.Placed([]wire.Route{r})
+		m.Want("app.web", peers)
+		time.Sleep(30 * time.Second)
+		near := 0
+		for _, p := range peers[:5] {
+			if m.Distance(p.Cluster, p.Worker).Measured {
+				near++
+			}
+		}
+		measured := 0
+		for _, p := range peers {
+			if l.count(p.Worker) > 0 {
+				measured++
+			}
+		}
+		if near < 4 || measured > coord.AtOnce+2*coord.PerService {
+			t.Errorf("%d of the 5 nearest measured, %d in all", near, measured)
+		}
+	})
 }

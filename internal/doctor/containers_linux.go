@@ -32,13 +32,15 @@ func (n Node) containers(ctx context.Context) Finding {
 		socket = defaultContainerd
 	}
 	none := func(s Status, remedy, format string, args ...any) Finding {
-		return bad(s, checkContainers, pageContainers, remedy, "%s: services with runtime: container wait for it", fmt.Sprintf(format, args...))
+		return bad(s, checkContainers, pageContainers, remedy, "%s: services with runtime: container wait for it",
+			fmt.Sprintf(format, args...))
 	}
 	if os.Geteuid() != 0 {
 		return none(Note, "run the worker as root", "this is not root, which containers need")
 	}
 	if _, err := os.Stat(socket); errors.Is(err, fs.ErrNotExist) {
-		return none(Note, "apt-get install containerd (it brings runc), or name its socket with --containerd; or nothing, if there are to be no containers", "there is no containerd at %s", socket)
+		return none(Note, "apt-get install containerd (it brings runc), or name its socket with --containerd; or "+
+			"nothing, if there are to be no containers", "there is no containerd at %s", socket)
 	}
 	program, err := runcVersion(ctx)
 	if err != nil {
@@ -48,31 +50,39 @@ func (n Node) containers(ctx context.Context) Finding {
 	defer cancel()
 	knock, err := (&net.Dialer{}).DialContext(ctx, "unix", socket) // whose errors are shorter than those of gRPC
 	if err != nil {
-		return none(Warn, "systemctl start containerd; journalctl -u containerd says why it ended", "containerd does not answer: %v", err)
+		return none(Warn, "systemctl start containerd; journalctl -u containerd says why it ended",
+			"containerd does not answer: %v", err)
 	}
 	_ = knock.Close() // nothing was written
 	c, err := containerd.New(socket, containerd.WithDefaultNamespace("verge"), containerd.WithTimeout(containerdWithin))
 	if err != nil {
-		return none(Warn, "systemctl start containerd; journalctl -u containerd says why it ended", "containerd at %s does not answer: %v", socket, err)
+		return none(Warn, "systemctl start containerd; journalctl -u containerd says why it ended",
+			"containerd at %s does not answer: %v", socket, err)
 	}
 	defer c.Close() //nolint:errcheck // nothing was written
 	v, err := c.Version(ctx)
 	if err != nil {
-		return none(Warn, "systemctl start containerd; journalctl -u containerd says why it ended", "containerd at %s does not answer: %v", socket, err)
+		return none(Warn, "systemctl start containerd; journalctl -u containerd says why it ended",
+			"containerd at %s does not answer: %v", socket, err)
 	}
 	files := "overlayfs"
-	if answer, err := c.IntrospectionService().Plugins(ctx, `type==io.containerd.snapshotter.v1,id==overlayfs`); err == nil {
+	if answer, err := c.IntrospectionService().Plugins(ctx,
+		`type==io.containerd.snapshotter.v1,id==overlayfs`); err == nil {
 		if len(answer.Plugins) == 0 {
-			return none(Warn, "take overlayfs out of disabled_plugins in /etc/containerd/config.toml", "containerd %s has no snapshotter overlayfs", v.Version)
+			return none(Warn, "take overlayfs out of disabled_plugins in /etc/containerd/config.toml",
+				"containerd %s has no snapshotter overlayfs", v.Version)
 		}
 		if e := answer.Plugins[0].InitErr; e != nil {
-			return none(Warn, "put containerd's root on ext4 or xfs, and load the module overlay", "containerd's snapshotter overlayfs does not work: %s", e.Message)
+			return none(Warn, "put containerd's root on ext4 or xfs, and load the module overlay",
+				"containerd's snapshotter overlayfs does not work: %s", e.Message)
 		}
 	}
-	text := fmt.Sprintf("containerd %s at %s, snapshotter %s, %s, control groups %s", strings.TrimPrefix(v.Version, "v"), socket, files, program, groupsVersion())
+	text := fmt.Sprintf("containerd %s at %s, snapshotter %s, %s, control groups %s",
+		strings.TrimPrefix(v.Version, "v"), socket, files, program, groupsVersion())
 	if !hostnet.Capable(unix.CAP_SYS_RESOURCE) && protected() {
 		return bad(Note, checkContainers, pageContainers, "nothing, or give the worker CAP_SYS_RESOURCE",
-			"%s; without CAP_SYS_RESOURCE oom_score_adj can't be changed: containers are protected as this process is when memory runs out", text)
+			"%s; without CAP_SYS_RESOURCE oom_score_adj can't be changed: containers are protected as this process "+
+				"is when memory runs out", text)
 	}
 	return ok(checkContainers, "%s", text)
 }

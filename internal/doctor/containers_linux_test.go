@@ -20,7 +20,8 @@ func TestContainersOfAWorker(t *testing.T) {
 	}
 	dir := t.TempDir()
 	f := the(t, []Finding{Node{Containerd: filepath.Join(dir, "none.sock")}.containers(t.Context())}, checkContainers)
-	if f.Status != Note || !strings.Contains(f.Remedy, "install containerd") || !strings.Contains(f.Detail, "runtime: container wait") {
+	if f.Status != Note || !strings.Contains(f.Remedy, "install containerd") ||
+		!strings.Contains(f.Detail, "runtime: container wait") {
 		t.Errorf("not installed: %+v", f)
 	}
 	ctd := containertest.Need(t)

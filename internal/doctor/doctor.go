@@ -62,7 +62,8 @@ func Machine(now time.Time) []Finding {
 func system() Finding {
 	name := runtime.GOOS + "/" + runtime.GOARCH
 	if runtime.GOOS != "linux" {
-		return bad(Warn, "system", pageNeeds, "run workers on Linux", "%s: root, cluster and client work, workers do not", name)
+		return bad(Warn, "system", pageNeeds, "run workers on Linux",
+			"%s: root, cluster and client work, workers do not", name)
 	}
 	if release, err := os.ReadFile("/proc/sys/kernel/osrelease"); err == nil {
 		name += ", kernel " + strings.TrimSpace(string(release))
@@ -72,7 +73,8 @@ func system() Finding {
 
 func clock(now time.Time) Finding {
 	if now.Before(oldest) {
-		return bad(Warn, "clock", pageClocks, "set the clock (NTP); until then the last time that Verge has seen counts",
+		return bad(Warn, "clock", pageClocks,
+			"set the clock (NTP); until then the last time that Verge has seen counts",
 			"it shows %s", now.UTC().Format(time.RFC3339))
 	}
 	return ok("clock", "%s", now.UTC().Format(time.RFC3339))
@@ -95,7 +97,9 @@ func Drift(node, than string, seconds float64) Finding {
 	if d < 0 {
 		word = "behind"
 	}
-	return bad(Warn, "clock of "+node, pageClocks, "set both clocks (NTP): times in events and logs do not fit together, and certificates may seem not to be valid",
+	return bad(Warn, "clock of "+node, pageClocks,
+		"set both clocks (NTP): times in events and logs do not fit together, and certificates may seem not "+
+			"to be valid",
 		"%s %s that of %s", max(d, -d), word, than)
 }
 
@@ -103,7 +107,8 @@ func rights() Finding {
 	if os.Geteuid() == 0 {
 		return ok("rights", "root: a worker may use control groups and mounts")
 	}
-	return bad(Note, "rights", pageNeeds, "for limits: let systemd delegate control groups (Delegate=yes), or run the worker as root",
+	return bad(Note, "rights", pageNeeds,
+		"for limits: let systemd delegate control groups (Delegate=yes), or run the worker as root",
 		"user %d: instances run as this user; limits only where control groups were delegated", os.Geteuid())
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/verge-edge/verge/internal/pki"
 	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 var now = time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)
@@ -71,7 +72,8 @@ func TestSkew(t *testing.T) {
 		{now.Add(time.Hour), Warn, "1h0m0s ahead of"},
 		{now.Add(-366 * 24 * time.Hour), Warn, "behind"},
 	} {
-		if f := Skew("root x", c.theirs, now, 100*time.Millisecond); f.Status != c.want || !strings.Contains(f.Detail, c.word) {
+		if f := Skew("root x", c.theirs, now, 100*time.Millisecond); f.Status != c.want ||
+			!strings.Contains(f.Detail, c.word) {
 			t.Errorf("%+v", f)
 		}
 	}
@@ -85,9 +87,11 @@ func TestFilesAndPorts(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	n := Node{Role: "worker", Dir: filepath.Join(dir, "later"), Listen: map[string]string{"data": l.Addr().String(), "gateway": "127.0.0.1:0", "api": ""}}
+	n := Node{Role: "worker", Dir: filepath.Join(dir, "later"),
+		Listen: map[string]string{"data": l.Addr().String(), "gateway": "127.0.0.1:0", "api": ""}}
 	all := n.Look(ctx, now)
-	for check, want := range map[string]Status{"data directory": Note, "port --data": Note, "port --gateway": OK, "join": Warn} {
+	for check, want := range map[string]Status{"data directory": Note, "port --data": Note, "port --gateway": OK,
+		"join": Warn} {
 		if f := the(t, all, check); f.Status != want {
 			t.Errorf("%+v", f)
 		}
@@ -136,7 +140,8 @@ func TestIdentityAndLink(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	joined, err := json.Marshal(wire.JoinReply{V: wire.Version, Cluster: "edge", Root: "r", Link: []string{l.Addr().String()}})
+	joined, err := json.Marshal(rpc.JoinReply{V: wire.Version, Cluster: "edge", Root: "r",
+		Link: []string{l.Addr().String()}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,7 +9,7 @@ import (
 
 const pageGateways = "docs/gateways.md#when-a-certificate-expires"
 
-// Certificates looks at those that a worker shows as a gateway; g is nil where it is none.
+// Certificates checks those of a worker as a gateway; g is nil if it is none.
 func Certificates(worker string, g *wire.GatewayInfo, now time.Time) (out []Finding) {
 	if g == nil {
 		return nil
@@ -19,13 +19,15 @@ func Certificates(worker string, g *wire.GatewayInfo, now time.Time) (out []Find
 		remedy := "get a new one, and set it: verge secret set NAME --cert FILE --key FILE"
 		switch {
 		case c.Source == "acme":
-			remedy = "the ACME server must reach the gateway under that name at port 80 or 443; it is asked again by itself"
+			remedy = "the ACME server must reach the gateway under that name at port 80 or 443; it is asked " +
+				"again by itself"
 		case c.Source == "self-signed":
 			remedy = "make room on the disk of the worker, and give its folder to the user that runs verge"
 		case c.Failed:
 			remedy = "set a certificate for that host, with its key: verge secret set NAME --cert FILE --key FILE"
 		}
-		expired := !c.Expires.IsZero() && !now.Before(c.Expires) && c.Source != "self-signed" // those are made when somebody asks
+		expired := !c.Expires.IsZero() && !now.Before(c.Expires) &&
+			c.Source != "self-signed" // those are made when somebody asks
 		switch {
 		case expired:
 			detail := c.Problem

@@ -19,7 +19,8 @@ func kernel() []Finding {
 	}
 	// Go raises the soft limit to the hard one by itself.
 	if lim.Max < enough {
-		return []Finding{bad(Warn, check, pageRun, "raise it: LimitNOFILE=1048576 in the unit, or ulimit -Hn", "at most %d at a time: each connection takes one or two", lim.Max)}
+		return []Finding{bad(Warn, check, pageRun, "raise it: LimitNOFILE=1048576 in the unit, or ulimit -Hn",
+			"at most %d at a time: each connection takes one or two", lim.Max)}
 	}
 	return []Finding{ok(check, "up to %d", lim.Max)}
 }
@@ -76,22 +77,28 @@ func controlGroups() Finding {
 		if lacks == nil {
 			return ok(check, "version 1: cpu and memory limits can be enforced")
 		}
-		return bad(Warn, check, pageNeeds, "run the worker as root", "version 1, and groups for %s cannot be made: limits are only counted when placing", strings.Join(lacks, " and "))
+		return bad(Warn, check, pageNeeds, "run the worker as root",
+			"version 1, and groups for %s cannot be made: limits are only counted when placing",
+			strings.Join(lacks, " and "))
 	}
 	if v2 == "" {
-		return bad(Warn, check, pageNeeds, "mount them: mount -t cgroup2 none /sys/fs/cgroup", "none are mounted: limits are only counted when placing")
+		return bad(Warn, check, pageNeeds, "mount them: mount -t cgroup2 none /sys/fs/cgroup",
+			"none are mounted: limits are only counted when placing")
 	}
 	dir := filepath.Join(v2, group[""])
 	have, err := os.ReadFile(filepath.Join(dir, "cgroup.controllers"))
 	if err != nil {
-		return bad(Warn, check, pageNeeds, "run the worker in the host's namespace of control groups", "version 2, and its own group cannot be read: %v", err)
+		return bad(Warn, check, pageNeeds, "run the worker in the host's namespace of control groups",
+			"version 2, and its own group cannot be read: %v", err)
 	}
 	list := strings.Fields(string(have))
 	if !slices.Contains(list, "memory") || !slices.Contains(list, "cpu") {
-		return bad(Warn, check, pageNeeds, "enable them for this group (systemd: Delegate=yes)", "version 2, with the controllers: %s: limits are only counted when placing", orNone(list))
+		return bad(Warn, check, pageNeeds, "enable them for this group (systemd: Delegate=yes)",
+			"version 2, with the controllers: %s: limits are only counted when placing", orNone(list))
 	}
 	if !writable(dir) {
-		return bad(Warn, check, pageNeeds, "let systemd delegate them: Delegate=yes in the unit", "version 2, and groups cannot be made: limits are only counted when placing")
+		return bad(Warn, check, pageNeeds, "let systemd delegate them: Delegate=yes in the unit",
+			"version 2, and groups cannot be made: limits are only counted when placing")
 	}
 	return ok(check, "version 2: cpu and memory limits can be enforced")
 }

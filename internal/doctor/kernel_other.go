@@ -20,5 +20,6 @@ func module(string) bool { return false }
 func fileSystem(string) (int64, string, error) { return math.MaxInt64, "", nil }
 
 func (n Node) containers(context.Context) Finding {
-	return bad(Note, "containers", pageNeeds, "run workers on Linux", "they need Linux: services with runtime: container wait for it")
+	return bad(Note, "containers", pageNeeds, "run workers on Linux",
+		"they need Linux: services with runtime: container wait for it")
 }

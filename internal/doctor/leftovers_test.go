@@ -9,10 +9,13 @@ import (
 )
 
 func TestLeftovers(t *testing.T) {
-	gone := leftover.Worker{Dir: "/srv/gone", Items: []leftover.Item{{Kind: leftover.Process}, {Kind: leftover.Process}, {Kind: leftover.Table}}}
+	gone := leftover.Worker{Dir: "/srv/gone",
+		Items: []leftover.Item{{Kind: leftover.Process}, {Kind: leftover.Process}, {Kind: leftover.Table}}}
 	stopped := leftover.Worker{Dir: "/srv/stopped", Intact: true, Items: []leftover.Item{{Kind: leftover.Mount}}}
 	f := the(t, leftovers([]leftover.Worker{gone}, nil), checkLeftovers)
-	if f.Status != Warn || !strings.Contains(f.Detail, "/srv/gone, which was removed, has left 2 processes, 1 nftables table") || !strings.Contains(f.Remedy, "verge worker clean") {
+	if f.Status != Warn || !strings.Contains(f.Detail,
+		"/srv/gone, which was removed, has left 2 processes, 1 nftables table") ||
+		!strings.Contains(f.Remedy, "verge worker clean") {
 		t.Errorf("%+v", f)
 	}
 	f = the(t, leftovers([]leftover.Worker{stopped}, nil), checkLeftovers)

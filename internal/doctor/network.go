@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/verge-edge/verge/internal/atomicfile"
+	"github.com/verge-edge/verge/internal/engineapi"
 	"github.com/verge-edge/verge/internal/hostnet"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -20,7 +21,7 @@ const checkNetwork, pageNetwork = "service network", "docs/network.md#what-the-s
 // place is what a worker was given of the service network; nil if nothing yet.
 func (n Node) place() (*wire.Lease, error) {
 	const most = 64 << 20
-	b, err := atomicfile.ReadBounded(filepath.Join(n.Dir, wire.EngineOrdersFile), most)
+	b, err := atomicfile.ReadBounded(filepath.Join(n.Dir, engineapi.EngineOrdersFile), most)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
 	}
@@ -44,9 +45,11 @@ func (n Node) addresses(host []netip.Prefix) Finding {
 	l, err := n.place()
 	switch {
 	case err != nil:
-		return bad(Warn, check, pageNetwork, "start the worker: it fetches its orders again", "what it was given cannot be read: %v", err)
+		return bad(Warn, check, pageNetwork, "start the worker: it fetches its orders again",
+			"what it was given cannot be read: %v", err)
 	case l == nil:
-		return bad(Note, check, pageNetwork, "it comes from the cluster when the worker has joined", "nothing was given to this worker yet")
+		return bad(Note, check, pageNetwork, "it comes from the cluster when the worker has joined",
+			"nothing was given to this worker yet")
 	}
 	for _, h := range host {
 		for _, own := range []struct {
@@ -54,14 +57,16 @@ func (n Node) addresses(host []netip.Prefix) Finding {
 			prefix netip.Prefix
 		}{{"--network-pool", l.Pool}, {"--network-services", l.Services}, {"--network-prefix", l.Prefix}} {
 			if own.prefix.IsValid() && own.prefix.Overlaps(h) {
-				return bad(Warn, check, pageNetwork, "give the root another one before clusters join ("+own.flag+"), or take that network off this machine",
+				return bad(Warn, check, pageNetwork, "give the root another one before clusters join ("+own.flag+
+					"), or take that network off this machine",
 					"this machine is in %s, which overlaps with %s of the service network", h, own.prefix)
 			}
 		}
 	}
 	text := fmt.Sprintf("number %d of %s", l.Number, l.Prefix)
 	if !l.IPv4.IsValid() {
-		return bad(Note, check, pageNetwork, "give the root a larger --network-pool before clusters join", "%s, and no IPv4: the pool %s is used up", text, l.Pool)
+		return bad(Note, check, pageNetwork, "give the root a larger --network-pool before clusters join",
+			"%s, and no IPv4: the pool %s is used up", text, l.Pool)
 	}
 	return ok(check, "%s, %s", text, l.IPv4)
 }

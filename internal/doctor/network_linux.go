@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/verge-edge/verge/internal/hostnet"
+	"github.com/verge-edge/verge/internal/hostnet/claim"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -32,10 +33,11 @@ func (n Node) network() []Finding {
 	lack(err == nil, "/dev/net/tun", "modprobe tun")
 	_, err = os.Stat("/proc/sys/net/ipv6")
 	lack(err == nil, "IPv6 in this kernel", "start it without ipv6.disable=1")
-	who, has := hostnet.Holder()
+	who, has := claim.Holder()
 	own := has && n.holds(who)
 	if has && !own {
-		lacks, remedies = append(lacks, "one worker of a machine can have it, and "+who+" has it"), append(remedies, "start this one with --network loopback")
+		lacks, remedies = append(lacks, "one worker of a machine can have it, and "+who+" has it"),
+			append(remedies, "start this one with --network loopback")
 	}
 	if filters, err := hostnet.Filters(); err == nil { // who may not look has no right to make it either
 		for _, f := range filters {
@@ -43,27 +45,31 @@ func (n Node) network() []Finding {
 		}
 	}
 	if len(lacks) > 0 {
-		status, text := Note, "a worker that is started now goes without it, and instances share the machine's network (loopback): "
+		status, text := Note, "a worker that is started now goes without it, and instances share the machine's "+
+			"network (loopback): "
 		if own || n.Network == wire.NetworkOverlay {
 			status, text = Warn, "instances will not work as they should: "
 		}
-		return []Finding{bad(status, checkNetwork, pageNetwork, strings.Join(remedies, "; "), "%s%s", text, strings.Join(lacks, "; "))}
+		return []Finding{bad(status, checkNetwork, pageNetwork, strings.Join(remedies, "; "), "%s%s", text,
+			strings.Join(lacks, "; "))}
 	}
 	text := "instances can have addresses of their own; WireGuard in the kernel"
 	if !module("wireguard") {
-		text = "instances can have addresses of their own; WireGuard in the engine, which costs more processor time (modprobe wireguard)"
+		text = "instances can have addresses of their own; WireGuard in the engine, which costs more processor time " +
+			"(modprobe wireguard)"
 	}
 	out := []Finding{ok(checkNetwork, "%s", text)}
 	for _, s := range [][2]string{{"IPv4", "net/ipv4/ip_forward"}, {"IPv6", "net/ipv6/conf/all/forwarding"}} {
 		if b, err := os.ReadFile(filepath.Join("/proc/sys", s[1])); err == nil && strings.TrimSpace(string(b)) == "0" {
-			out = append(out, bad(Note, "forwarding of "+s[0], pageNetwork, "nothing, unless something turns it off again: sysctl "+strings.ReplaceAll(s[1], "/", ".")+"=1",
+			out = append(out, bad(Note, "forwarding of "+s[0], pageNetwork,
+				"nothing, unless something turns it off again: sysctl "+strings.ReplaceAll(s[1], "/", ".")+"=1",
 				"it is off; a worker with the service network turns it on"))
 		}
 	}
 	return out
 }
 
-// holds says whether who has the service network is this worker.
+// holds says whether the holder of the service network is this worker.
 func (n Node) holds(who string) bool {
 	dir, err := filepath.Abs(n.Dir)
 	if err == nil {
@@ -82,7 +88,8 @@ func module(name string) bool {
 		return false
 	}
 	for _, file := range []string{"modules.builtin", "modules.dep"} {
-		if b, err := os.ReadFile(filepath.Join("/lib/modules", filepath.Base(strings.TrimSpace(string(release))), file)); err == nil && strings.Contains(string(b), "/"+name+".ko") {
+		if b, err := os.ReadFile(filepath.Join("/lib/modules", filepath.Base(strings.TrimSpace(string(release))),
+			file)); err == nil && strings.Contains(string(b), "/"+name+".ko") {
 			return true
 		}
 	}

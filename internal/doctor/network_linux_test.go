@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/verge-edge/verge/internal/hostnet"
+	"github.com/verge-edge/verge/internal/hostnet/claim"
 	"github.com/verge-edge/verge/internal/overlay/nstest"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -32,11 +32,11 @@ func TestOthersOnTheMachine(t *testing.T) {
 	want(look(h, wire.NetworkAuto), OK, "addresses of their own")
 	want(look(h, wire.NetworkLoopback), OK, "not asked for")
 
-	taken := func(dir string) *hostnet.Claim {
+	taken := func(dir string) *claim.Claim {
 		t.Helper()
-		var c *hostnet.Claim
+		var c *claim.Claim
 		var err error
-		h.Do(func() { c, err = hostnet.Take("worker edge/first, in " + dir) })
+		h.Do(func() { c, err = claim.Take("worker edge/first, in " + dir) })
 		if err != nil {
 			t.Fatal(err)
 		}

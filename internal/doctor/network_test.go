@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/verge-edge/verge/internal/engineapi"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -31,7 +32,7 @@ func TestAddressesOfAWorker(t *testing.T) {
 	n := Node{Role: "worker", Dir: t.TempDir()}
 	orders := func(text []byte) {
 		t.Helper()
-		if err := os.WriteFile(filepath.Join(n.Dir, wire.EngineOrdersFile), text, 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(n.Dir, engineapi.EngineOrdersFile), text, 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -41,7 +42,8 @@ func TestAddressesOfAWorker(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		b, err := json.Marshal(wire.EngineOrders{V: wire.Version, Network: &wire.Network{Lease: wire.SignedLease{Body: body}}})
+		b, err := json.Marshal(engineapi.EngineOrders{V: wire.Version,
+			Network: &wire.Network{Lease: wire.SignedLease{Body: body}}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -63,7 +65,8 @@ func TestAddressesOfAWorker(t *testing.T) {
 	want("no network", Note, "nothing was given")
 	orders([]byte(`{`))
 	want("damaged", Warn, "cannot be read")
-	l := wire.Lease{Number: 7, Prefix: netip.MustParsePrefix("fd12::/48"), Pool: netip.MustParsePrefix("10.128.0.0/9"), Services: netip.MustParsePrefix("10.30.0.0/16")}
+	l := wire.Lease{Number: 7, Prefix: netip.MustParsePrefix("fd12::/48"), Pool: netip.MustParsePrefix("10.128.0.0/9"),
+		Services: netip.MustParsePrefix("10.30.0.0/16")}
 	given(l)
 	want("no IPv4", Note, "used up")
 	l.IPv4 = netip.MustParsePrefix("10.128.3.0/24")

@@ -16,7 +16,7 @@ import (
 
 	"github.com/verge-edge/verge/internal/atomicfile"
 	"github.com/verge-edge/verge/internal/pki"
-	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 // Node is a role on this machine, as it is configured.
@@ -38,7 +38,7 @@ type Node struct {
 	Uplink string
 }
 
-// Patience with another machine.
+// How long to wait for another machine.
 const dialTimeout = 3 * time.Second
 
 // Look looks at what a role needs, whether it runs at the moment or not.
@@ -65,12 +65,15 @@ func (n Node) Look(ctx context.Context, now time.Time) []Finding {
 	joined, err := registration(dir)
 	switch {
 	case errors.Is(err, os.ErrNotExist) && n.TokenFile == "":
-		return append(out, bad(Warn, "join", pageTokens, "make a token (verge token create) and start it with --token-file",
+		return append(out, bad(Warn, "join", pageTokens,
+			"make a token (verge token create) and start it with --token-file",
 			"this %s has not joined yet, and no token is set", n.Role))
 	case errors.Is(err, os.ErrNotExist):
-		return append(out, bad(Note, "join", pageTokens, "start it: verge "+n.Role, "this %s has not joined yet", n.Role))
+		return append(out, bad(Note, "join", pageTokens, "start it: verge "+n.Role, "this %s has not joined yet",
+			n.Role))
 	case err != nil:
-		return append(out, bad(Fail, "join", pageFiles, "restore the file from a backup, or join again with a new token", "%v", err))
+		return append(out, bad(Fail, "join", pageFiles,
+			"restore the file from a backup, or join again with a new token", "%v", err))
 	}
 	out = append(out, ok("join", "cluster %s of root %s", joined.Cluster, joined.Root))
 	out = append(out, n.identity(dir, now)...)
@@ -81,7 +84,7 @@ func (n Node) Look(ctx context.Context, now time.Time) []Finding {
 }
 
 // registration is what a node keeps of its join.
-func registration(dir string) (r wire.JoinReply, err error) {
+func registration(dir string) (r rpc.JoinReply, err error) {
 	const most = 256 << 10
 	path := filepath.Join(dir, "joined.json")
 	b, err := atomicfile.ReadBounded(path, most)
@@ -106,7 +109,8 @@ func (n Node) files() Finding {
 	case !st.IsDir():
 		return bad(Fail, check, pageFiles, "choose another with --data-dir", "%s is not a directory", n.Dir)
 	case st.Mode().Perm()&0o077 != 0:
-		return bad(Warn, check, pageFiles, "chmod 700 "+n.Dir, "%s may be read by others (mode %04o), and holds keys", n.Dir, st.Mode().Perm())
+		return bad(Warn, check, pageFiles, "chmod 700 "+n.Dir, "%s may be read by others (mode %04o), and holds keys",
+			n.Dir, st.Mode().Perm())
 	}
 	f, err := os.CreateTemp(n.Dir, ".doctor-*")
 	if err == nil {
@@ -114,12 +118,14 @@ func (n Node) files() Finding {
 		_, err = f.WriteString("x")
 		err = errors.Join(err, f.Sync(), f.Close(), os.Remove(f.Name()))
 		if took := time.Since(begin); err == nil && took > time.Second {
-			return bad(Warn, check, pageFiles, "use a faster disk: every change is written to it before it is acknowledged",
+			return bad(Warn, check, pageFiles,
+				"use a faster disk: every change is written to it before it is acknowledged",
 				"%s: one small write took %s", n.Dir, took.Round(10*time.Millisecond))
 		}
 	}
 	if err != nil {
-		return bad(Fail, check, pageFiles, "give it to the user that runs verge, and make room on the disk", "%s cannot be written: %v", n.Dir, err)
+		return bad(Fail, check, pageFiles, "give it to the user that runs verge, and make room on the disk",
+			"%s cannot be written: %v", n.Dir, err)
 	}
 	return ok(check, "%s can be written", n.Dir)
 }
@@ -138,7 +144,8 @@ func (n Node) ports() (out []Finding) {
 			_ = l.Close() // nobody knows of it
 			out = append(out, ok(check, "%s is free", addr))
 		case errors.Is(err, syscall.EADDRINUSE):
-			out = append(out, bad(Note, check, pagePorts, "nothing, if that is this "+n.Role+"; else choose another with --"+name+" (ss -ltnp shows who has it)",
+			out = append(out, bad(Note, check, pagePorts, "nothing, if that is this "+n.Role+
+				"; else choose another with --"+name+" (ss -ltnp shows who has it)",
 				"%s is in use", addr))
 		default:
 			out = append(out, bad(Fail, check, pagePorts, "choose another with --"+name, "%v", err))
@@ -155,17 +162,22 @@ func (n Node) identity(dir string, now time.Time) []Finding {
 		return nil
 	}
 	if err != nil {
-		return []Finding{bad(Fail, check, pageCerts, "restore the file from a backup, or join again with a new token", "%v", err)}
+		return []Finding{bad(Fail, check, pageCerts, "restore the file from a backup, or join again with a new token",
+			"%v", err)}
 	}
 	leaf := id.Leaf()
 	until := leaf.NotAfter.UTC().Format("2006-01-02")
 	switch {
 	case now.Before(leaf.NotBefore):
-		return []Finding{bad(Warn, check, pageCerts, "set the clock", "it is valid from %s only", leaf.NotBefore.UTC().Format(time.RFC3339))}
+		return []Finding{bad(Warn, check, pageCerts, "set the clock", "it is valid from %s only",
+			leaf.NotBefore.UTC().Format(time.RFC3339))}
 	case now.After(leaf.NotAfter):
-		return []Finding{bad(Fail, check, pageCerts, "start it: it is renewed within 180 days; after that join again with a new token", "it expired on %s", until)}
+		return []Finding{bad(Fail, check, pageCerts,
+			"start it: it is renewed within 180 days; after that join again with a new token", "it expired on %s",
+			until)}
 	case now.After(id.RenewAt()):
-		return []Finding{bad(Note, check, pageCerts, "nothing: it is renewed as soon as the tier above answers", "%s, valid until %s, due to be renewed", id.Subject(), until)}
+		return []Finding{bad(Note, check, pageCerts, "nothing: it is renewed as soon as the tier above answers",
+			"%s, valid until %s, due to be renewed", id.Subject(), until)}
 	}
 	return []Finding{ok(check, "%s, valid until %s", id.Subject(), until)}
 }
@@ -197,7 +209,9 @@ func (n Node) links(ctx context.Context) []Finding {
 		}
 	}
 	above := map[string]string{"cluster": "root", "worker": "cluster"}[n.Role]
-	return []Finding{bad(Warn, check, pagePorts, fmt.Sprintf("is the %s running, and does the way there let TCP through? If it has moved: --%s HOST:PORT", above, above),
+	return []Finding{bad(Warn, check, pagePorts,
+		fmt.Sprintf("is the %s running, and does the way there let TCP through? If it has moved: --%s HOST:PORT", above,
+			above),
 		"%v", errors.Join(errs...))}
 }
 
@@ -220,7 +234,8 @@ func (n Node) space() []Finding {
 	case free < least:
 		return []Finding{bad(Fail, "disk", pageFiles, "make room, or choose another --data-dir", "%s", text)}
 	case volatile != "":
-		return []Finding{bad(Warn, "disk", pageFiles, "choose a --data-dir on a disk", "%s is on %s: all of it is gone with the next start of the machine", at, volatile)}
+		return []Finding{bad(Warn, "disk", pageFiles, "choose a --data-dir on a disk",
+			"%s is on %s: all of it is gone with the next start of the machine", at, volatile)}
 	case free < little:
 		return []Finding{bad(Warn, "disk", pageFiles, "make room, or choose another --data-dir", "%s", text)}
 	}

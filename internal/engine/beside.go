@@ -4,24 +4,30 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/verge-edge/verge/internal/engine/invoke"
 	"github.com/verge-edge/verge/internal/engine/state"
 	"github.com/verge-edge/verge/internal/engine/supervise"
 	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 // Exec takes one step of a session, sends a request to an instance, or takes a step of a
-// profile: wire.ExecAsk says which.
-func (e *Engine) Exec(ctx context.Context, q wire.ExecAsk) (wire.ExecAnswer, error) {
+// profile: rpc.ExecAsk says which.
+func (e *Engine) Exec(ctx context.Context, q rpc.ExecAsk) (rpc.ExecAnswer, error) {
 	if err := e.wait(ctx); err != nil {
-		return wire.ExecAnswer{}, err
+		return rpc.ExecAnswer{}, err
 	}
-	if q.Do == wire.ExecDoInvoke && q.Invoke != nil {
-		got, err := e.deps.requests.Invoke(ctx, q.Instance, q.Invoke)
-		return wire.ExecAnswer{Invoked: got}, err
+	if q.Do == rpc.ExecDoInvoke && q.Invoke != nil {
+		order, err := e.orderOf(q.Instance)
+		if err != nil {
+			return rpc.ExecAnswer{}, err
+		}
+		got, err := invoke.Do(ctx, q.Instance, &order, q.Invoke, e.deps.router.Reserve)
+		return rpc.ExecAnswer{Invoked: got}, err
 	}
-	if q.Do == wire.ExecDoProfile && q.Profile != nil {
-		r, err := e.deps.requests.Profile(q.Profile, q.Owner)
-		return wire.ExecAnswer{Profile: r}, err
+	if q.Do == rpc.ExecDoProfile && q.Profile != nil {
+		r, err := e.deps.profiles.Step(q.Profile, q.Owner)
+		return rpc.ExecAnswer{Profile: r}, err
 	}
 	return e.deps.sessions.Step(ctx, q)
 }
@@ -37,12 +43,12 @@ func (e *Engine) instance(id wire.InstanceID) (*supervise.Instance, error) {
 }
 
 // orderOf is what an instance that is here is to run.
-func (e *Engine) orderOf(id wire.InstanceID) (wire.Order, bool) {
+func (e *Engine) orderOf(id wire.InstanceID) (wire.Order, error) {
 	in, err := e.instance(id)
 	if err != nil {
-		return wire.Order{}, false
+		return wire.Order{}, err
 	}
-	return in.Goal().Order, true
+	return in.Goal().Order, nil
 }
 
 // beside runs a function until it returns, once prepare was called without an error; its

@@ -31,7 +31,8 @@ func TestStartupComesFirst(t *testing.T) {
 			t.Fatalf("after the start: %+v", s)
 		}
 		after(4 * time.Second)
-		if s := r.status(web0); s.Phase != wire.PhasePending || !strings.HasPrefix(s.Why, "startup http /up: status 503 (") || s.Ready {
+		if s := r.status(web0); s.Phase != wire.PhasePending ||
+			!strings.HasPrefix(s.Why, "startup http /up: status 503 (") || s.Ready {
 			t.Errorf("while it starts: %+v", s)
 		}
 		if n, m := r.prober.countOf(health.Readiness), r.prober.countOf(health.Liveness); n+m != 0 {
@@ -67,7 +68,8 @@ func TestStartupComesFirst(t *testing.T) {
 		// But after a restart it is.
 		r.one(web0).end(1)
 		after(3 * time.Second)
-		if s := r.status(web0); s.Phase != wire.PhasePending || !strings.HasPrefix(s.Why, "startup http /up: status 503 (") || s.Restarts != 1 {
+		if s := r.status(web0); s.Phase != wire.PhasePending ||
+			!strings.HasPrefix(s.Why, "startup http /up: status 503 (") || s.Restarts != 1 {
 			t.Errorf("started again: %+v", s)
 		}
 	})
@@ -94,7 +96,8 @@ func TestFailedStartupIsAFailedStart(t *testing.T) {
 			t.Errorf("after the first: %+v, %+v", s, s.LastExit)
 		}
 		after(time.Minute)
-		if s = r.status(web0); s.Phase != wire.PhaseExited || !strings.Contains(s.Why, "startup http /up: status 503 (20 of 20), given up here after 1 restarts") {
+		if s = r.status(web0); s.Phase != wire.PhaseExited ||
+			!strings.Contains(s.Why, "startup http /up: status 503 (20 of 20), gave up here after 1 restarts") {
 			t.Errorf("after the last: %+v", s)
 		}
 		// A start may take longer than a calm run, and is none.
@@ -129,7 +132,8 @@ func TestLivenessRestarts(t *testing.T) {
 		if signals, killed, _ := first.seen(); !slices.Equal(signals, []string{"INT"}) || killed {
 			t.Fatalf("signals %v, killed %v", signals, killed)
 		}
-		if s := r.status(web0); s.Ready || s.Why != "being ended: liveness http /alive: status 500 (3 in a row)" || s.Phase != wire.PhaseRunning {
+		if s := r.status(web0); s.Ready || s.Why != "being ended: liveness http /alive: status 500 (3 in a row)" ||
+			s.Phase != wire.PhaseRunning {
 			t.Errorf("while it ends: %+v", s)
 		}
 		r.prober.setOf(health.Liveness, nil)
@@ -138,7 +142,8 @@ func TestLivenessRestarts(t *testing.T) {
 			t.Errorf("killed %v, cleaned %d times", killed, cleaned)
 		}
 		s := r.status(web0)
-		if s.Phase != wire.PhaseRunning || s.Restarts != 1 || s.LastExit == nil || s.LastExit.Why != "liveness http /alive: status 500 (3 in a row)" || s.LastExit.Code != 137 {
+		if s.Phase != wire.PhaseRunning || s.Restarts != 1 || s.LastExit == nil ||
+			s.LastExit.Why != "liveness http /alive: status 500 (3 in a row)" || s.LastExit.Code != 137 {
 			t.Errorf("after it: %+v, %+v", s, s.LastExit)
 		}
 		// It is ended as ordered while it is being ended, too.
@@ -160,7 +165,8 @@ func TestLivenessAndTheRestartRule(t *testing.T) {
 			phase wire.Phase
 			why   string
 		}{
-			"never":      {wire.PhaseExited, "liveness http /alive: status 500 (3 in a row), the restart policy is never"},
+			"never": {wire.PhaseExited,
+				"liveness http /alive: status 500 (3 in a row), the restart policy is never"},
 			"on-failure": {wire.PhasePending, "liveness http /alive: status 500 (3 in a row), restart 1 of 5 in "},
 			"always":     {wire.PhasePending, "liveness http /alive: status 500 (3 in a row), restart 1 of 5 in "},
 		} {
@@ -183,7 +189,8 @@ func TestChecksByCommand(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
 		o := order(0, 1, 100)
 		o.Spec.Env = map[string]string{"MODE": "quick"}
-		o.Spec.Readiness = &api.Check{Exec: &api.ExecCheck{Command: []string{"look", "--port=${PORT}", "${MODE}", "$$x"}}, Interval: 1e9, Failures: 2}
+		o.Spec.Readiness = &api.Check{Exec: &api.ExecCheck{Command: []string{"look", "--port=${PORT}", "${MODE}",
+			"$$x"}}, Interval: 1e9, Failures: 2}
 		r.apply(o)
 		after(time.Minute)
 		s := r.status(web0)
@@ -199,10 +206,12 @@ func TestChecksByCommand(t *testing.T) {
 				t.Errorf("%s: %d commands in a minute", what, n)
 			}
 			e := task.execs[len(task.execs)-1]
-			if want := []string{"look", fmt.Sprintf("--port=%d", s.Ports["http"]), "quick", "$x"}; !slices.Equal(e.Command, want) {
+			if want := []string{"look", fmt.Sprintf("--port=%d", s.Ports["http"]), "quick",
+				"$x"}; !slices.Equal(e.Command, want) {
 				t.Errorf("%s: command %q, want %q", what, e.Command, want)
 			}
-			for _, want := range []string{"MODE=quick", "VERGE_INSTANCE=shop.web.0", "PATH=/bin:/usr/bin", "VERGE_EXEC=1"} {
+			for _, want := range []string{"MODE=quick", "VERGE_INSTANCE=shop.web.0", "PATH=/bin:/usr/bin",
+				"VERGE_EXEC=1"} {
 				if !slices.Contains(e.Env, want) {
 					t.Errorf("%s: environment lacks %s", what, want)
 				}
@@ -221,7 +230,8 @@ func TestChecksByCommand(t *testing.T) {
 		}
 		task.mu.Unlock()
 		after(3 * time.Second)
-		if s := r.status(web0); s.Ready || !strings.HasPrefix(s.Why, `readiness command look: exit code 3 "no answer [31m from the store" (`) {
+		if s := r.status(web0); s.Ready || !strings.HasPrefix(s.Why,
+			`readiness command look: exit code 3 "no answer [31m from the store" (`) {
 			t.Errorf("%+v", s)
 		}
 	})

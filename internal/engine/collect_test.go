@@ -10,8 +10,9 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/engineapi"
 	"github.com/verge-edge/verge/internal/runtime"
-	"github.com/verge-edge/verge/internal/runtime/container"
+	"github.com/verge-edge/verge/internal/runtime/container/imagestore"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -21,10 +22,11 @@ type fakeStore struct {
 
 	mu    sync.Mutex
 	asked []string
-	gone  []container.Gone // by the next question
+	gone  []imagestore.Gone // by the next question
 }
 
-func (s *fakeStore) Collect(_ context.Context, needed map[string]bool, age time.Duration, high int) ([]container.Gone, error) {
+func (s *fakeStore) Collect(_ context.Context, needed map[string]bool, age time.Duration, high int) ([]imagestore.Gone,
+	error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.asked = append(s.asked, fmt.Sprint(slices.Sorted(maps.Keys(needed)), " ", age, " ", high))
@@ -45,9 +47,9 @@ func TestImagesAreCollected(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
 		s := &fakeStore{fakeImager: &fakeImager{fakeDriver: newFakeDriver(), errs: []error{
 			fmt.Errorf("%w for it", runtime.ErrNoRoom), nil, fmt.Errorf("%w for it", runtime.ErrNoRoom),
-		}}, gone: []container.Gone{{Name: "docker.io/library/old:1", Size: 1, Why: "for a test"}}}
+		}}, gone: []imagestore.Gone{{Name: "docker.io/library/old:1", Size: 1, Why: "for a test"}}}
 		r.stop()
-		r.config.Pull = wire.PullConfig{KeepUnused: api.Duration(time.Hour), DiskHigh: 85}
+		r.config.Pull = engineapi.PullConfig{KeepUnused: api.Duration(time.Hour), DiskHigh: 85}
 		r.more = map[string]runtime.Driver{api.Container: s}
 		r.start()
 		o := contained(1)

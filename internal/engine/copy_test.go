@@ -38,7 +38,9 @@ func TestCopiesEndBeforeVolumesArePacked(t *testing.T) {
 			t.Fatal(err)
 		}
 		stop := o
-		stop.Stop, stop.Volumes = true, &wire.VolumeWork{Key: "k", Do: wire.VolumePack, Volumes: []wire.VolumeObject{{Name: "data", Object: "volumes/" + web0 + "/data"}}}
+		stop.Stop, stop.Volumes = true,
+			&wire.VolumeWork{Key: "k", Do: wire.VolumePack,
+				Volumes: []wire.VolumeObject{{Name: "data", Object: "volumes/" + web0 + "/data"}}}
 		r.apply(stop)
 		after(time.Minute)
 		busy := func(what string, err error) {
@@ -56,7 +58,8 @@ func TestCopiesEndBeforeVolumesArePacked(t *testing.T) {
 			t.Fatal("it was packed while a copy wrote")
 		}
 		// The last that it wrote.
-		if err := os.WriteFile(filepath.Join(r.dir, volumes.Dir, "default", web0, "data", "late"), []byte("late"), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(r.dir, volumes.Dir, "default", web0, "data", "late"), []byte("late"),
+			0o600); err != nil {
 			t.Fatal(err)
 		}
 		leave()

@@ -6,13 +6,14 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/engine/gateway"
 	"github.com/verge-edge/verge/internal/engine/images"
 	"github.com/verge-edge/verge/internal/engine/logs"
 	"github.com/verge-edge/verge/internal/engine/network"
 	"github.com/verge-edge/verge/internal/engine/objects"
+	"github.com/verge-edge/verge/internal/engine/profiles"
 	"github.com/verge-edge/verge/internal/engine/proximity"
-	"github.com/verge-edge/verge/internal/engine/requests"
 	"github.com/verge-edge/verge/internal/engine/routes"
 	"github.com/verge-edge/verge/internal/engine/secrets"
 	"github.com/verge-edge/verge/internal/engine/sessions"
@@ -20,6 +21,7 @@ import (
 	"github.com/verge-edge/verge/internal/engine/status"
 	"github.com/verge-edge/verge/internal/engine/supervise"
 	"github.com/verge-edge/verge/internal/engine/volumes"
+	"github.com/verge-edge/verge/internal/engineapi"
 	"github.com/verge-edge/verge/internal/proxy"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -30,9 +32,11 @@ type router interface {
 	routerReports
 	stats.DemandSource
 	gateway.Router
-	requests.Router
+	profiles.Router
 	supervise.Router
 	SetRoutes(routes []wire.Route)
+	// Reserve returns the loopback address of each port of a service, by port name.
+	Reserve(app, service string, ports []api.Port) (map[string]string, error)
 	// PeersChanged says that peers may be refused now that were not before.
 	PeersChanged()
 	// LocalChanged says that answers of Target may be others now.
@@ -80,9 +84,9 @@ type orphanProcesses interface {
 
 // deps are the parts of an engine. They do not change once loaded is closed.
 type deps struct {
-	config wire.EngineConfig
+	config engineapi.EngineConfig
 	// plugged are devices that were added since; nil: none.
-	plugged atomic.Pointer[[]wire.DeviceNode]
+	plugged atomic.Pointer[[]engineapi.DeviceNode]
 
 	router    router
 	distances *proximity.Distances // nil where there is no data path
@@ -101,7 +105,7 @@ type deps struct {
 	images   *images.Manager
 	orphans  orphanProcesses
 	sessions *sessions.Sessions // its mutex is taken before that of the engine
-	requests *requests.Requests // so is its
+	profiles *profiles.Profiles // so is its
 	// readiness holds one when readiness of instances may be another.
 	readiness chan struct{}
 	// supervise has what supervisors need of all that.

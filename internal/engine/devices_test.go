@@ -7,6 +7,7 @@ import (
 	"github.com/verge-edge/verge/internal/engine/plan"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/engineapi"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -14,19 +15,21 @@ import (
 // changes nothing.
 func TestAnAddedDeviceCanBeHad(t *testing.T) {
 	t.Parallel()
-	k := &deps{config: wire.EngineConfig{Devices: enginetest.Nodes()[:1], Capacity: api.Resources{CPU: 1000, VGPUs: 1000}}}
+	k := &deps{config: engineapi.EngineConfig{Devices: enginetest.Nodes()[:1],
+		Capacity: api.Resources{CPU: 1000, VGPUs: 1000}}}
 	loaded := make(chan struct{})
 	close(loaded)
 	e := &Engine{deps: k, loaded: loaded}
-	plug := func(list ...wire.DeviceNode) error {
-		return e.Plug(t.Context(), wire.EngineDevices{V: wire.Version, Devices: list})
+	plug := func(list ...engineapi.DeviceNode) error {
+		return e.Plug(t.Context(), engineapi.EngineDevices{V: wire.Version, Devices: list})
 	}
 	for range 2 { // it is told again after a restart of the agent
 		if err := plug(enginetest.Nodes()...); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if got := k.devices(); len(got) != 3 || got[1].ID != "gpu1" || got[2].Paths[0] != "/dev/video0" || k.capacity() != (api.Resources{CPU: 1000, VGPUs: 2000}) {
+	if got := k.devices(); len(got) != 3 || got[1].ID != "gpu1" || got[2].Paths[0] != "/dev/video0" ||
+		k.capacity() != (api.Resources{CPU: 1000, VGPUs: 2000}) {
 		t.Errorf("%+v with %+v", got, k.capacity())
 	}
 	other := enginetest.Nodes()[0]
@@ -36,13 +39,15 @@ func TestAnAddedDeviceCanBeHad(t *testing.T) {
 	}
 	nameless := enginetest.Nodes()[0]
 	nameless.ID = ""
-	for _, bad := range [][]wire.DeviceNode{{nameless}, {other, other}, make([]wire.DeviceNode, api.MaxDevices+1)} {
+	for _, bad := range [][]engineapi.DeviceNode{{nameless}, {other, other},
+		make([]engineapi.DeviceNode, api.MaxDevices+1)} {
 		if err := plug(bad...); err == nil || len(k.devices()) != 3 {
 			t.Errorf("%d devices: %v", len(bad), err)
 		}
 	}
 	o := enginetest.WithDevices(0, 1, 0, 1, wire.Held{ID: "camera0", Share: 1000})
-	w := plan.World{Orders: []wire.Order{o}, Known: true, Devices: k.devices(), Capacity: k.capacity(), Runtimes: []string{"process"}}
+	w := plan.World{Orders: []wire.Order{o}, Known: true, Devices: k.devices(), Capacity: k.capacity(),
+		Runtimes: []string{"process"}}
 	if g := plan.Goals(w)[o.ID]; g.Kind != plan.Run {
 		t.Errorf("%s: %s", g.Kind, g.Why)
 	}

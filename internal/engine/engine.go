@@ -13,26 +13,28 @@ import (
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/engine/plan"
-	"github.com/verge-edge/verge/internal/engine/routes"
 	"github.com/verge-edge/verge/internal/engine/state"
 	"github.com/verge-edge/verge/internal/engine/stats"
 	"github.com/verge-edge/verge/internal/engine/status"
 	"github.com/verge-edge/verge/internal/engine/supervise"
 	"github.com/verge-edge/verge/internal/engine/users"
+	"github.com/verge-edge/verge/internal/engine/uses"
 	"github.com/verge-edge/verge/internal/engine/volumes"
+	"github.com/verge-edge/verge/internal/engineapi"
 	"github.com/verge-edge/verge/internal/handover"
 	"github.com/verge-edge/verge/internal/orders"
 	"github.com/verge-edge/verge/internal/pki"
 	"github.com/verge-edge/verge/internal/runtime"
-	"github.com/verge-edge/verge/internal/runtime/container"
+	"github.com/verge-edge/verge/internal/runtime/container/imagestore"
 	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 // Options of an Engine.
 type Options struct {
 	// Dir is the worker's data directory; it exists. One engine works in it.
 	Dir    string
-	Config wire.EngineConfig
+	Config engineapi.EngineConfig
 	// Drivers by the name of their runtime.
 	Drivers map[string]runtime.Driver
 	Log     *slog.Logger
@@ -81,11 +83,11 @@ type Engine struct {
 	// stored and told, its content, are touched with applying held, and before loaded is closed.
 	// told.V is 0 as long as nothing is known.
 	stored *orders.Store
-	told   wire.EngineOrders
+	told   engineapi.EngineOrders
 
 	deps *deps
 
-	uses    *routes.Uses // its mutex is taken after mu
+	uses    *uses.Uses // its mutex is taken after mu
 	meter   *stats.Meter
 	revoked pki.Revoked // keys of peers that do not count any more
 
@@ -132,7 +134,7 @@ func New(opts Options) (*Engine, error) {
 	info.Version = opts.Version
 	b := status.NewBoard(info)
 	e := &Engine{
-		uses: routes.NewUses(func(u *wire.Uses) { b.SetInfo(func(i *wire.EngineInfo) { i.Uses = u }) }),
+		uses: uses.New(func(u *wire.Uses) { b.SetInfo(func(i *engineapi.EngineInfo) { i.Uses = u }) }),
 		opts: opts, log: opts.Log, board: b,
 		loaded: make(chan struct{}), ended: make(chan struct{}),
 		halted: make(chan struct{}), force: make(chan struct{}),
@@ -151,7 +153,7 @@ func New(opts Options) (*Engine, error) {
 }
 
 // Apply stores orders and acts on them. When it returns nil they are on disk.
-func (e *Engine) Apply(ctx context.Context, o wire.EngineOrders) error {
+func (e *Engine) Apply(ctx context.Context, o engineapi.EngineOrders) error {
 	if err := e.wait(ctx); err != nil {
 		return err
 	}
@@ -191,7 +193,7 @@ func (e *Engine) Apply(ctx context.Context, o wire.EngineOrders) error {
 
 // Change stores changes of the routes and acts on them, as Apply does. It refuses
 // those of another revision than the one that is there.
-func (e *Engine) Change(ctx context.Context, c wire.EngineChanges) error {
+func (e *Engine) Change(ctx context.Context, c engineapi.EngineChanges) error {
 	if err := e.wait(ctx); err != nil {
 		return err
 	}
@@ -203,7 +205,8 @@ func (e *Engine) Change(ctx context.Context, c wire.EngineChanges) error {
 	}
 	defer e.applying.Unlock()
 	if e.told.V == 0 || e.told.Have != c.From {
-		return wire.Problemf(409, "other-revision", "send all orders", "the changes do not continue the orders", "they are of revision %s, the orders of %s", c.From, e.told.Have)
+		return wire.Problemf(409, "other-revision", "send all orders", "the changes do not continue the orders",
+			"they are of revision %s, the orders of %s", c.From, e.told.Have)
 	}
 	next := e.told.With(&c)
 	err := e.stored.Change(&c, &next)
@@ -258,9 +261,9 @@ func (e *Engine) wakeAll() {
 
 // State says what changed after a number that an earlier State returned, or
 // everything after 0. If nothing did it waits for a change, at most for wait.
-func (e *Engine) State(ctx context.Context, after uint64, wait time.Duration) (wire.EngineState, error) {
+func (e *Engine) State(ctx context.Context, after uint64, wait time.Duration) (engineapi.EngineState, error) {
 	if err := e.wait(ctx); err != nil {
-		return wire.EngineState{}, err
+		return engineapi.EngineState{}, err
 	}
 	timer := time.NewTimer(min(max(wait, 0), state.MaxWait))
 	defer timer.Stop()
@@ -274,38 +277,39 @@ func (e *Engine) State(ctx context.Context, after uint64, wait time.Duration) (w
 		case <-timer.C:
 			return s, nil
 		case <-ctx.Done():
-			return wire.EngineState{}, ctx.Err()
+			return engineapi.EngineState{}, ctx.Err()
 		case <-e.ended:
-			return wire.EngineState{}, state.ErrStopped
+			return engineapi.EngineState{}, state.ErrStopped
 		}
 	}
 }
 
 // Logs reads what an instance has written, see logs.Store.Read.
-func (e *Engine) Logs(ctx context.Context, id wire.InstanceID, q wire.LogAsk) (wire.LogChunk, error) {
+func (e *Engine) Logs(ctx context.Context, id wire.InstanceID, q rpc.LogAsk) (rpc.LogChunk, error) {
 	if err := e.wait(ctx); err != nil {
-		return wire.LogChunk{}, err
+		return rpc.LogChunk{}, err
 	}
 	return e.deps.logs.Read(ctx, id, q)
 }
 
 // Entries are the addresses at which services are reached on this worker, ordered
 // by application, service and port.
-func (e *Engine) Entries(ctx context.Context) ([]wire.EntryView, error) {
+func (e *Engine) Entries(ctx context.Context) ([]rpc.EntryView, error) {
 	if err := e.wait(ctx); err != nil {
 		return nil, err
 	}
 	entries := e.deps.router.Entries()
-	out := make([]wire.EntryView, 0, len(entries)) // an empty list is no null
+	out := make([]rpc.EntryView, 0, len(entries)) // an empty list is no null
 	for _, x := range entries {
-		out = append(out, wire.EntryView{App: x.App, Service: x.Service, Port: x.Port, Addr: x.Addr, Problem: x.Problem})
+		out = append(out, rpc.EntryView{App: x.App, Service: x.Service, Port: x.Port, Addr: x.Addr, Problem: x.Problem})
 	}
 	if n := e.deps.network.Overlay(); n != nil {
 		for _, x := range n.Entries() {
-			out = append(out, wire.EntryView{App: x.App, Service: x.Service, Port: x.Port, Addr: x.Addr})
+			out = append(out, rpc.EntryView{App: x.App, Service: x.Service, Port: x.Port, Addr: x.Addr})
 		}
-		slices.SortFunc(out, func(a, b wire.EntryView) int {
-			return cmp.Or(cmp.Compare(a.App, b.App), cmp.Compare(a.Service, b.Service), cmp.Compare(a.Port, b.Port), cmp.Compare(a.Addr, b.Addr))
+		slices.SortFunc(out, func(a, b rpc.EntryView) int {
+			return cmp.Or(cmp.Compare(a.App, b.App), cmp.Compare(a.Service, b.Service), cmp.Compare(a.Port, b.Port),
+				cmp.Compare(a.Addr, b.Addr))
 		})
 	}
 	return out, nil
@@ -361,7 +365,7 @@ func (e *Engine) Shutdown(ctx context.Context) error {
 	}
 }
 
-// BeginShutdown is Shutdown, which goes on when it has returned.
+// BeginShutdown starts Shutdown in the background.
 func (e *Engine) BeginShutdown() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -394,7 +398,8 @@ func (e *Engine) replan() {
 		Orders: e.orders, Known: e.known, Halting: e.halting,
 		Capacity: e.deps.capacity(), Devices: e.deps.devices(), Runtimes: e.board.Runtimes(),
 		Refuses: func(s *api.Service) string {
-			return cmp.Or(users.Refuses(s, e.opts.Config.HostUsers, e.board.Isolation()), volumes.Refuses(s, e.opts.Config.HostPaths, e.deps.supervise.CannotMount))
+			return cmp.Or(users.Refuses(s, e.opts.Config.HostUsers, e.board.Isolation()),
+				volumes.Refuses(s, e.opts.Config.HostPaths, e.deps.supervise.CannotMount))
 		},
 		Overlay: e.deps.network.Wanted(),
 		Present: make(map[wire.InstanceID]plan.Present, len(e.instances)),
@@ -445,7 +450,7 @@ func (e *Engine) orderedImages() (map[string]string, bool) {
 	images := map[string]string{}
 	for i := range e.orders {
 		if s := e.orders[i].Spec; s != nil && s.Image != "" {
-			if full, err := container.FullName(s.Image); err == nil {
+			if full, err := imagestore.FullName(s.Image); err == nil {
 				images[full] = s.Image
 			}
 		}

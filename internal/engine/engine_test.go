@@ -18,8 +18,10 @@ import (
 	"github.com/verge-edge/verge/internal/engine/logs"
 	"github.com/verge-edge/verge/internal/engine/server"
 	"github.com/verge-edge/verge/internal/engine/state"
+	"github.com/verge-edge/verge/internal/engineapi"
 	"github.com/verge-edge/verge/internal/proxy"
 	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 const web0 = "shop.web.0"
@@ -64,7 +66,8 @@ func TestStartToReady(t *testing.T) {
 			t.Errorf("target of a stranger: %v", err)
 		}
 		env := r.driver.last().Env
-		for _, want := range []string{"VERGE_INSTANCE=shop.web.0", "VERGE_WORKER=w1", "VERGE_CLUSTER=edge", "PATH=/bin:/usr/bin", "PORT=" + addr[len("127.0.0.1:"):]} {
+		for _, want := range []string{"VERGE_INSTANCE=shop.web.0", "VERGE_WORKER=w1", "VERGE_CLUSTER=edge",
+			"PATH=/bin:/usr/bin", "PORT=" + addr[len("127.0.0.1:"):]} {
 			if !slices.Contains(env, want) {
 				t.Errorf("environment lacks %s", want)
 			}
@@ -81,7 +84,8 @@ func TestStartToReady(t *testing.T) {
 func TestReadinessComesAndGoes(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
 		o := order(0, 1, 100)
-		o.Spec.Readiness = &api.Check{HTTP: &api.HTTPCheck{Path: "/ok"}, Interval: api.Duration(time.Second), Failures: 3}
+		o.Spec.Readiness = &api.Check{HTTP: &api.HTTPCheck{Path: "/ok"}, Interval: api.Duration(time.Second),
+			Failures: 3}
 		r.apply(o)
 		after(10 * time.Second)
 		if !r.status(web0).Ready {
@@ -129,7 +133,8 @@ func TestRestartsWithBackOffThenGivesUp(t *testing.T) {
 		most := 2
 		o.Spec.Restart.MaxRestarts = &most
 		r.apply(o, order(1, 1, 600))
-		if s := r.status("shop.web.1"); s.Phase != wire.PhaseRefused || !strings.Contains(s.Why, "needs 600m cpu, 400m of 1 free") {
+		if s := r.status("shop.web.1"); s.Phase != wire.PhaseRefused ||
+			!strings.Contains(s.Why, "needs 600m cpu, 400m of 1 free") {
 			t.Errorf("admitted beyond capacity: %+v", s)
 		}
 		port := r.status(web0).Ports["http"]
@@ -137,7 +142,8 @@ func TestRestartsWithBackOffThenGivesUp(t *testing.T) {
 		r.one(web0).end(7)
 		synctest.Wait()
 		s := r.status(web0)
-		if s.Phase != wire.PhasePending || s.LastExit == nil || s.LastExit.Code != 7 || s.Ready || !strings.Contains(s.Why, "restart 1 of 2") {
+		if s.Phase != wire.PhasePending || s.LastExit == nil || s.LastExit.Code != 7 || s.Ready ||
+			s.Cause != wire.CauseExited || !strings.Contains(s.Why, "restart 1 of 2") {
 			t.Fatalf("after the first exit: %+v", s)
 		}
 		rec, err := state.ReadRecord(filepath.Join(r.dir, state.InstancesDir, web0), web0)
@@ -145,7 +151,7 @@ func TestRestartsWithBackOffThenGivesUp(t *testing.T) {
 			t.Errorf("on disk: %+v, %v", rec, err)
 		}
 		after(time.Second)
-		if s = r.status(web0); s.Phase != wire.PhaseRunning || s.Restarts != 1 || s.Ports["http"] != port {
+		if s = r.status(web0); s.Phase != wire.PhaseRunning || s.Restarts != 1 || s.Ports["http"] != port || s.Cause != "" {
 			t.Fatalf("after the restart: %+v (port was %d)", s, port)
 		}
 		r.one(web0).end(7)
@@ -189,11 +195,13 @@ func TestFailedStartCounts(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
 		r.driver.setFail(errors.New("command not found: web"))
 		r.apply(order(0, 1, 100))
-		if s := r.status(web0); s.Phase != wire.PhasePending || !strings.Contains(s.Why, "command not found: web") || !strings.Contains(s.Why, "trying again in") {
+		if s := r.status(web0); s.Phase != wire.PhasePending || !strings.Contains(s.Why, "command not found: web") ||
+			!strings.Contains(s.Why, "trying again in") {
 			t.Errorf("%+v", s)
 		}
 		after(time.Hour)
-		if s := r.status(web0); s.Phase != wire.PhaseExited || s.LastExit != nil || !strings.Contains(s.Why, "given up") {
+		if s := r.status(web0); s.Phase != wire.PhaseExited || s.LastExit != nil ||
+			!strings.Contains(s.Why, "gave up") {
 			t.Errorf("%+v", s)
 		}
 		if n := r.driver.starts(web0); n != 1+api.DefaultMaxRestarts {
@@ -203,7 +211,8 @@ func TestFailedStartCounts(t *testing.T) {
 		o := order(0, 2, 100)
 		o.Spec.Args = []string{"${NOWHERE}"}
 		r.apply(o)
-		if s := r.status(web0); !strings.Contains(s.Why, "args[0]") || !strings.Contains(s.Why, "NOWHERE") || s.Incarnation != 2 {
+		if s := r.status(web0); !strings.Contains(s.Why, "args[0]") || !strings.Contains(s.Why, "NOWHERE") ||
+			s.Incarnation != 2 {
 			t.Errorf("%+v", s)
 		}
 	})
@@ -317,7 +326,8 @@ func TestAnotherNamespaceFindsNothing(t *testing.T) {
 		r.apply(order(0, 1, 100))
 		old := r.one(web0)
 		for _, dir := range []string{"work", "log"} {
-			if err := os.WriteFile(filepath.Join(r.dir, state.InstancesDir, web0, dir, "left"), []byte("private"), 0o600); err != nil {
+			if err := os.WriteFile(filepath.Join(r.dir, state.InstancesDir, web0, dir, "left"), []byte("private"),
+				0o600); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -328,7 +338,8 @@ func TestAnotherNamespaceFindsNothing(t *testing.T) {
 			t.Fatal("the old one must be gone and one new one be there")
 		}
 		for _, dir := range []string{"work", "log"} {
-			if _, err := os.Stat(filepath.Join(r.dir, state.InstancesDir, web0, dir, "left")); !errors.Is(err, os.ErrNotExist) {
+			if _, err := os.Stat(filepath.Join(r.dir, state.InstancesDir, web0, dir, "left")); !errors.Is(err,
+				os.ErrNotExist) {
 				t.Errorf("%s: %v", dir, err)
 			}
 		}
@@ -356,7 +367,8 @@ func TestShutdownStopsAllAndKeepsOrders(t *testing.T) {
 			t.Error("something still runs")
 		}
 		r.stop()
-		if err := r.e.Apply(context.Background(), wire.EngineOrders{V: wire.Version}); !errors.Is(err, state.ErrStopped) {
+		if err := r.e.Apply(context.Background(), engineapi.EngineOrders{V: wire.Version}); !errors.Is(err,
+			state.ErrStopped) {
 			t.Errorf("apply to an engine that ended: %v", err)
 		}
 		r.start()
@@ -377,7 +389,8 @@ func TestRouterPortTaken(t *testing.T) {
 		if s := r.status(web0); s.Phase != wire.PhaseRunning {
 			t.Errorf("instances must run without a gateway: %+v", s)
 		}
-		if p := r.problems(); !strings.HasPrefix(p, "gateway 127.0.0.1:1 is taken: ") || !strings.Contains(p, "another --gateway") {
+		if p := r.problems(); !strings.HasPrefix(p, "gateway 127.0.0.1:1 is taken: ") ||
+			!strings.Contains(p, "another --gateway") {
 			t.Errorf("problems: %q", p)
 		}
 		// What could be opened is told at once, the rest when it is open, and in
@@ -404,11 +417,11 @@ func TestEntriesAreShown(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
 		w := httptest.NewRecorder()
 		server.New(r.e, r.e.log).Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/v1/entries", nil))
-		var got []wire.EntryView
+		var got []rpc.EntryView
 		if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil {
 			t.Fatal(err)
 		}
-		want := []wire.EntryView{
+		want := []rpc.EntryView{
 			{App: "shop", Service: "web", Port: "http", Addr: "127.0.0.1:20001"},
 			{App: "shop", Service: "db", Port: "tcp", Addr: "127.0.0.1:20002", Problem: "taken"},
 		}
@@ -424,7 +437,7 @@ func TestBadOrdersChangeNothing(t *testing.T) {
 		evil := order(0, 1, 100)
 		evil.ID = "../../etc"
 		twice := []wire.Order{order(1, 1, 100), order(1, 2, 100)}
-		for _, bad := range []wire.EngineOrders{
+		for _, bad := range []engineapi.EngineOrders{
 			{V: 99},
 			{V: wire.Version, Orders: []wire.Order{evil}},
 			{V: wire.Version, Orders: twice},
@@ -448,10 +461,11 @@ func TestStateWaitsForAChange(t *testing.T) {
 			t.Fatal(err)
 		}
 		began := time.Now()
-		if s, err := r.e.State(context.Background(), now.Seq, 3*time.Second); err != nil || len(s.Changed) != 0 || time.Since(began) != 3*time.Second {
+		if s, err := r.e.State(context.Background(), now.Seq, 3*time.Second); err != nil || len(s.Changed) != 0 ||
+			time.Since(began) != 3*time.Second {
 			t.Errorf("%+v, %v after %v", s, err, time.Since(began))
 		}
-		got := make(chan wire.EngineState)
+		got := make(chan engineapi.EngineState)
 		go func() {
 			s, err := r.e.State(context.Background(), now.Seq, time.Minute)
 			if err != nil {
@@ -490,7 +504,7 @@ func TestLogsAreRotatedAndRead(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
 		r.apply(order(0, 1, 100))
 		dir := state.At(r.dir, web0).Log()
-		c, err := r.e.Logs(context.Background(), web0, wire.LogAsk{Wait: 300 * time.Millisecond})
+		c, err := r.e.Logs(context.Background(), web0, rpc.LogAsk{Wait: 300 * time.Millisecond})
 		if err != nil || len(c.Data) != 0 {
 			t.Errorf("an empty log: %+v, %v", c, err)
 		}
@@ -506,7 +520,7 @@ func TestLogsAreRotatedAndRead(t *testing.T) {
 		}
 		var read int64
 		for {
-			c, err := r.e.Logs(context.Background(), web0, wire.LogAsk{Offset: read, Max: 1 << 30})
+			c, err := r.e.Logs(context.Background(), web0, rpc.LogAsk{Offset: read, Max: 1 << 30})
 			if err != nil || len(c.Data) > logs.MaxLog || c.Lost != 0 {
 				t.Fatalf("%d bytes, %d lost, %v", len(c.Data), c.Lost, err)
 			}
@@ -518,7 +532,7 @@ func TestLogsAreRotatedAndRead(t *testing.T) {
 		if read != int64(len(text)) {
 			t.Errorf("read %d of %d bytes", read, len(text))
 		}
-		if _, err := r.e.Logs(context.Background(), "shop.web.8", wire.LogAsk{}); !errors.Is(err, state.ErrNoInstance) {
+		if _, err := r.e.Logs(context.Background(), "shop.web.8", rpc.LogAsk{}); !errors.Is(err, state.ErrNoInstance) {
 			t.Errorf("log of a stranger: %v", err)
 		}
 	})
@@ -531,7 +545,8 @@ func TestTheLogOfAnEndedProcessIsRotated(t *testing.T) {
 		o := order(0, 1, 100)
 		r.apply(o)
 		dir := state.At(r.dir, web0).Log()
-		if err := os.WriteFile(filepath.Join(dir, "output.log"), []byte(strings.Repeat("a line of it\n", 1<<19)), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, "output.log"), []byte(strings.Repeat("a line of it\n", 1<<19)),
+			0o600); err != nil {
 			t.Fatal(err)
 		}
 		o.Stop = true

@@ -9,10 +9,11 @@ import (
 	"testing"
 
 	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 // exec takes a step of a session; code is that of a problem, "" for none.
-func (b *bench) exec(q wire.ExecAsk) (a wire.ExecAnswer, code string) {
+func (b *bench) exec(q rpc.ExecAsk) (a rpc.ExecAnswer, code string) {
 	b.t.Helper()
 	body, err := json.Marshal(q)
 	if err != nil {
@@ -35,7 +36,7 @@ func (b *bench) exec(q wire.ExecAsk) (a wire.ExecAnswer, code string) {
 // session starts a session of "ann" in web0.
 func (b *bench) session(script string) string {
 	b.t.Helper()
-	a, code := b.exec(wire.ExecAsk{Do: wire.ExecDoStart, Owner: "ann", Instance: web0, Start: &wire.ExecStart{
+	a, code := b.exec(rpc.ExecAsk{Do: rpc.ExecDoStart, Owner: "ann", Instance: web0, Start: &rpc.ExecStart{
 		Key: wire.NewID(), Command: []string{"sh", "-c", script}, Stdin: true,
 	}})
 	if code != "" {
@@ -45,12 +46,13 @@ func (b *bench) session(script string) string {
 }
 
 // output takes output until ok says so or the session ends.
-func (b *bench) output(session string, ok func(text string) bool) (text string, last wire.ExecOutput) {
+func (b *bench) output(session string, ok func(text string) bool) (text string, last rpc.ExecOutput) {
 	b.t.Helper()
-	var at wire.ExecOffset
+	var at rpc.ExecOffset
 	for {
 		at.WaitMs = 10_000
-		a, code := b.exec(wire.ExecAsk{Do: wire.ExecDoOutput, Owner: "ann", Instance: web0, Session: session, Output: &at})
+		a, code := b.exec(rpc.ExecAsk{Do: rpc.ExecDoOutput, Owner: "ann", Instance: web0, Session: session,
+			Output: &at})
 		if code != "" {
 			b.t.Fatalf("output was refused: %s", code)
 		}
@@ -93,19 +95,22 @@ func TestSessions(t *testing.T) {
 		t.Errorf("%q %+v", text, last)
 	}
 	// It can be asked again until it is ended.
-	again, code := b.exec(wire.ExecAsk{Do: wire.ExecDoOutput, Owner: "ann", Instance: web0, Session: s, Output: &wire.ExecOffset{Stdout: int64(len(text))}})
+	again, code := b.exec(rpc.ExecAsk{Do: rpc.ExecDoOutput, Owner: "ann", Instance: web0, Session: s,
+		Output: &rpc.ExecOffset{Stdout: int64(len(text))}})
 	if code != "" || again.Output.Exit == nil {
 		t.Errorf("asked again: %+v %s", again, code)
 	}
-	if _, code := b.exec(wire.ExecAsk{Do: wire.ExecDoEnd, Owner: "ann", Instance: web0, Session: s}); code != "" {
+	if _, code := b.exec(rpc.ExecAsk{Do: rpc.ExecDoEnd, Owner: "ann", Instance: web0, Session: s}); code != "" {
 		t.Errorf("end: %s", code)
 	}
-	if _, code := b.exec(wire.ExecAsk{Do: wire.ExecDoEnd, Owner: "ann", Instance: web0, Session: s}); code != "no-such-session" {
+	if _, code := b.exec(rpc.ExecAsk{Do: rpc.ExecDoEnd, Owner: "ann", Instance: web0,
+		Session: s}); code != "no-such-session" {
 		t.Errorf("end of what has ended: %q", code)
 	}
 
 	// It belongs to who opened it, and the same key is the same session.
-	start := wire.ExecAsk{Do: wire.ExecDoStart, Owner: "ann", Instance: web0, Start: &wire.ExecStart{Key: "12345678", Command: []string{"cat"}, Stdin: true}}
+	start := rpc.ExecAsk{Do: rpc.ExecDoStart, Owner: "ann", Instance: web0,
+		Start: &rpc.ExecStart{Key: "12345678", Command: []string{"cat"}, Stdin: true}}
 	first, _ := b.exec(start)
 	if again, code := b.exec(start); again.Session != first.Session {
 		t.Errorf("asked twice: %q and %q %s", first.Session, again.Session, code)
@@ -114,16 +119,19 @@ func TestSessions(t *testing.T) {
 	if bobs, code := b.exec(start); bobs.Session == first.Session || code != "" {
 		t.Errorf("another's key: %q %s", bobs.Session, code)
 	}
-	for _, do := range []wire.ExecAsk{{Do: wire.ExecDoEnd}, {Do: wire.ExecDoOutput, Output: &wire.ExecOffset{}}, {Do: wire.ExecDoInput, Input: &wire.ExecInput{}}} {
+	for _, do := range []rpc.ExecAsk{{Do: rpc.ExecDoEnd}, {Do: rpc.ExecDoOutput, Output: &rpc.ExecOffset{}},
+		{Do: rpc.ExecDoInput, Input: &rpc.ExecInput{}}} {
 		do.Owner, do.Session, do.Instance = "bob", first.Session, web0
 		if _, code := b.exec(do); code != "no-such-session" {
 			t.Errorf("%s of another's session: %q", do.Do, code)
 		}
 	}
-	if _, code := b.exec(wire.ExecAsk{Do: wire.ExecDoEnd, Owner: "ann", Session: first.Session, Instance: "shop.web.1"}); code != "no-such-session" {
+	if _, code := b.exec(rpc.ExecAsk{Do: rpc.ExecDoEnd, Owner: "ann", Session: first.Session,
+		Instance: "shop.web.1"}); code != "no-such-session" {
 		t.Errorf("in another instance: %q", code)
 	}
-	if a, code := b.exec(wire.ExecAsk{Do: wire.ExecDoInput, Owner: "ann", Instance: web0, Session: first.Session, Input: &wire.ExecInput{Data: []byte("hello"), End: true}}); a.Taken != 5 || code != "" {
+	if a, code := b.exec(rpc.ExecAsk{Do: rpc.ExecDoInput, Owner: "ann", Instance: web0, Session: first.Session,
+		Input: &rpc.ExecInput{Data: []byte("hello"), End: true}}); a.Taken != 5 || code != "" {
 		t.Errorf("took %d %s", a.Taken, code)
 	}
 	if text, last := b.output(first.Session, never); text != "hello" || last.Exit == nil {
@@ -134,11 +142,13 @@ func TestSessions(t *testing.T) {
 	for range 3 {
 		b.session("sleep 1000")
 	}
-	for want, ask := range map[string]wire.ExecAsk{
-		"too-many-sessions": {Do: wire.ExecDoStart, Instance: web0, Start: &wire.ExecStart{Command: []string{"true"}}},
-		"no-instance":       {Do: wire.ExecDoStart, Instance: "shop.web.7", Start: &wire.ExecStart{Command: []string{"true"}}},
-		"no-command":        {Do: wire.ExecDoStart, Instance: "shop.web.8", Start: &wire.ExecStart{Command: []string{""}}},
-		"no-such-session":   {Do: "dance"},
+	for want, ask := range map[string]rpc.ExecAsk{
+		"too-many-sessions": {Do: rpc.ExecDoStart, Instance: web0, Start: &rpc.ExecStart{Command: []string{"true"}}},
+		"no-instance": {Do: rpc.ExecDoStart, Instance: "shop.web.7",
+			Start: &rpc.ExecStart{Command: []string{"true"}}},
+		"no-command": {Do: rpc.ExecDoStart, Instance: "shop.web.8",
+			Start: &rpc.ExecStart{Command: []string{""}}},
+		"no-such-session": {Do: "dance"},
 	} {
 		if _, code := b.exec(ask); code != want {
 			t.Errorf("%+v: %q, want %q", ask, code, want)
@@ -167,7 +177,8 @@ func TestSessionEndsWithItsInstance(t *testing.T) {
 		t.Error("the program is left")
 	}
 	b.until("the instance is forgotten", func() bool { return b.status(web0).ID == "" })
-	if _, code := b.exec(wire.ExecAsk{Do: wire.ExecDoStart, Instance: web0, Start: &wire.ExecStart{Command: []string{"true"}}}); code != "no-instance" {
+	if _, code := b.exec(rpc.ExecAsk{Do: rpc.ExecDoStart, Instance: web0,
+		Start: &rpc.ExecStart{Command: []string{"true"}}}); code != "no-instance" {
 		t.Errorf("in an instance that is gone: %q", code)
 	}
 }
@@ -193,7 +204,8 @@ func TestSessionsEndWithTheirEngine(t *testing.T) {
 	if after := b.ready(0); after.PID != before.PID {
 		t.Errorf("the instance was started again")
 	}
-	if _, code := b.exec(wire.ExecAsk{Do: wire.ExecDoOutput, Owner: "ann", Instance: web0, Session: s, Output: &wire.ExecOffset{}}); code != "no-such-session" {
+	if _, code := b.exec(rpc.ExecAsk{Do: rpc.ExecDoOutput, Owner: "ann", Instance: web0, Session: s,
+		Output: &rpc.ExecOffset{}}); code != "no-such-session" {
 		t.Errorf("a session of the dead engine: %q", code)
 	}
 }

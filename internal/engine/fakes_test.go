@@ -22,9 +22,11 @@ import (
 	"github.com/verge-edge/verge/internal/engine/health"
 	"github.com/verge-edge/verge/internal/engine/network"
 	"github.com/verge-edge/verge/internal/engine/volumes"
+	"github.com/verge-edge/verge/internal/engineapi"
 	"github.com/verge-edge/verge/internal/proxy"
 	"github.com/verge-edge/verge/internal/runtime"
 	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 // fakeDriver keeps tasks like a machine does: they go on when an engine ends.
@@ -57,7 +59,8 @@ func (d *fakeDriver) Start(_ context.Context, s runtime.Spec) (runtime.Task, err
 		return nil, d.fail
 	}
 	d.pid++
-	t := &fakeTask{spec: s, handle: runtime.Handle{PID: d.pid, Started: uint64(d.pid), Boot: d.boot, Cgroup: fmt.Sprintf("/cg/%d", d.pid)}, ended: make(chan struct{})}
+	t := &fakeTask{spec: s, handle: runtime.Handle{PID: d.pid, Started: uint64(d.pid), Boot: d.boot,
+		Cgroup: fmt.Sprintf("/cg/%d", d.pid)}, ended: make(chan struct{})}
 	d.tasks[d.pid] = t
 	return t, nil
 }
@@ -238,7 +241,7 @@ func (t *fakeTask) seen() (signals []string, killed bool, cleaned int) {
 }
 
 // fakeRouter is idle unless busy says otherwise.
-func (*fakeRouter) Route(string) (wire.RouteReport, bool) { return wire.RouteReport{}, false }
+func (*fakeRouter) Route(string) (rpc.RouteReport, bool) { return rpc.RouteReport{}, false }
 
 func (*fakeRouter) Workers(string) []proxy.Worker { return nil }
 
@@ -310,7 +313,8 @@ func (r *fakeRouter) Answers() []wire.InstanceAnswers {
 func (r *fakeRouter) LastRequest(id wire.InstanceID) time.Time { return r.LastUse(id) }
 
 func (r *fakeRouter) Entries() []proxy.Entry {
-	return []proxy.Entry{{App: "shop", Service: "web", Port: "http", Addr: "127.0.0.1:20001"}, {App: "shop", Service: "db", Port: "tcp", Addr: "127.0.0.1:20002", Problem: "taken"}}
+	return []proxy.Entry{{App: "shop", Service: "web", Port: "http", Addr: "127.0.0.1:20001"},
+		{App: "shop", Service: "db", Port: "tcp", Addr: "127.0.0.1:20002", Problem: "taken"}}
 }
 
 func (r *fakeRouter) PeersChanged() {}
@@ -499,7 +503,7 @@ type rig struct {
 	orphans *fakeOrphans
 	boot    string
 	born    time.Time // of the machine
-	config  wire.EngineConfig
+	config  engineapi.EngineConfig
 	// volumes is where moved volumes are put; nil is a cluster that is not there.
 	volumes volumes.ObjectStore
 	network network.Overlay // nil: none
@@ -512,14 +516,15 @@ func newRig(t *testing.T) *rig {
 	dir := t.TempDir()
 	t.Cleanup(func() { unmountAll(t, dir) }) // what an engine leaves when it is killed
 	return &rig{
-		t: t, dir: dir, driver: newFakeDriver(), router: &fakeRouter{asked: make(chan struct{}, 1)}, prober: &fakeProber{},
+		t: t, dir: dir, driver: newFakeDriver(), router: &fakeRouter{asked: make(chan struct{}, 1)},
+		prober:  &fakeProber{},
 		orphans: &fakeOrphans{}, boot: "boot-1", born: time.Now().Add(-time.Hour),
 		config: newConfig(),
 	}
 }
 
-func newConfig() wire.EngineConfig {
-	return wire.EngineConfig{
+func newConfig() engineapi.EngineConfig {
+	return engineapi.EngineConfig{
 		V: wire.Version, Worker: "w1", Cluster: "edge", Path: "/bin:/usr/bin",
 		Capacity: api.Resources{CPU: 1000, Memory: 1 << 30, Disk: 10 << 30},
 	}
@@ -535,7 +540,9 @@ func (r *rig) drivers() map[string]runtime.Driver {
 func (r *rig) open() (*Engine, error) {
 	return New(Options{
 		Dir: r.dir, Config: r.config, Drivers: r.drivers(),
-		replaced: replacements{router: r.router, orphans: r.orphans, prober: r.prober, boot: r.boot, uptime: func() time.Duration { return time.Since(r.born) }, free: func(int) bool { return true }, noObjects: true, volumes: r.volumes, network: r.network},
+		replaced: replacements{router: r.router, orphans: r.orphans, prober: r.prober, boot: r.boot,
+			uptime: func() time.Duration { return time.Since(r.born) }, free: func(int) bool { return true },
+			noObjects: true, volumes: r.volumes, network: r.network},
 	})
 }
 
@@ -561,7 +568,7 @@ func (r *rig) start() {
 // apply gives orders and waits until all is done that needs no time.
 func (r *rig) apply(orders ...wire.Order) {
 	r.t.Helper()
-	if err := r.e.Apply(context.Background(), wire.EngineOrders{V: wire.Version, Orders: orders}); err != nil {
+	if err := r.e.Apply(context.Background(), engineapi.EngineOrders{V: wire.Version, Orders: orders}); err != nil {
 		r.t.Fatal(err)
 	}
 	synctest.Wait()

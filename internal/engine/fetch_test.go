@@ -62,7 +62,8 @@ func (d *fakeImager) counts() (fetches, ended int) {
 
 func contained(revision uint64) wire.Order {
 	o := order(0, 1, 100)
-	o.Revision, o.Spec.Runtime, o.Spec.Image, o.Spec.Command = revision, api.Container, fmt.Sprintf("shop:%d", revision), nil
+	o.Revision, o.Spec.Runtime, o.Spec.Image, o.Spec.Command = revision, api.Container,
+		fmt.Sprintf("shop:%d", revision), nil
 	return o
 }
 
@@ -178,7 +179,8 @@ func TestNobodyFailsWhileARegistryIsAway(t *testing.T) {
 		d := withImager(r, 0, away, away, errors.New("there is no image shop:1 in its registry"))
 		r.apply(contained(1))
 		after(time.Second)
-		if s := r.status(web0); s.Phase != wire.PhasePending || s.Restarts != 0 || !strings.Contains(s.Why, "waiting: the registry") || !strings.Contains(s.Why, "2s") {
+		if s := r.status(web0); s.Phase != wire.PhasePending || s.Restarts != 0 ||
+			!strings.Contains(s.Why, "waiting: the registry") || !strings.Contains(s.Why, "2s") {
 			t.Errorf("away: %+v", s)
 		}
 		after(2 * supervise.AwayFirst)
@@ -207,7 +209,8 @@ func TestWhyItIsFetchedAgain(t *testing.T) {
 			t.Errorf("at first: %+v", s)
 		}
 		after(time.Minute) // half of the second try
-		if s := r.status(web0); s.Phase != wire.PhasePending || !strings.HasPrefix(s.Why, "pulling shop:1, again after: registry.test sent nothing for 30s") {
+		if s := r.status(web0); s.Phase != wire.PhasePending ||
+			!strings.HasPrefix(s.Why, "pulling shop:1, again after: registry.test sent nothing for 30s") {
 			t.Errorf("the second time: %+v", s)
 		}
 		after(time.Minute)

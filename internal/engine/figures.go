@@ -5,10 +5,11 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/api"
-	"github.com/verge-edge/verge/internal/engine/stats"
+	"github.com/verge-edge/verge/internal/engine/metrics"
 	"github.com/verge-edge/verge/internal/obs"
 	"github.com/verge-edge/verge/internal/runtime"
 	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 // Metrics are the figures of the engine and its router at this moment, as obs.Page
@@ -18,22 +19,23 @@ func (e *Engine) Metrics(ctx context.Context) ([]byte, error) {
 		return nil, err
 	}
 	st := e.deps.router.Stats()
-	samples := append(e.samples(), stats.Proxy(&st)...)
+	samples := append(e.samples(), metrics.Proxy(&st)...)
 	samples = append(append(samples, e.deps.objects.Samples()...), e.deps.images.Samples()...)
 	return obs.Page("engine", append(samples, e.networkSamples()...))
 }
 
 // samples are the figures of what runs here.
 func (e *Engine) samples() []obs.Sample {
-	w := stats.Worker{
-		Starts: e.deps.supervise.Counters.Starts.Load(), FailedStarts: e.deps.supervise.Counters.Failed.Load(), Commands: len(e.deps.supervise.Checks.Commands), Sessions: e.deps.sessions.Count(),
+	w := metrics.Worker{
+		Starts: e.deps.supervise.Counters.Starts.Load(), FailedStarts: e.deps.supervise.Counters.Failed.Load(),
+		Commands: len(e.deps.supervise.Checks.Commands), Sessions: e.deps.sessions.Count(),
 		Reserved: e.reserved(), Capacity: e.opts.Config.Capacity, Gateway: e.board.Published(),
 	}
 	w.Phases, w.Ready, w.Draining, w.Restarts, w.Problems = e.board.Counts()
 	return w.Samples()
 }
 
-// networkSamples are the figures of the service network, none where there is none.
+// networkSamples are the metrics of the service network, empty without it.
 func (e *Engine) networkSamples() []obs.Sample {
 	n := e.deps.network.Overlay()
 	if n == nil {
@@ -44,7 +46,7 @@ func (e *Engine) networkSamples() []obs.Sample {
 		e.log.Warn("the figures of the service network are left out", "why", err)
 		return nil
 	}
-	return stats.Network(&st)
+	return metrics.Network(&st)
 }
 
 // reserved is what instances hold here.
@@ -58,9 +60,9 @@ func (e *Engine) reserved() (sum api.Resources) {
 }
 
 // Top measures what every instance that runs uses.
-func (e *Engine) Top(ctx context.Context) (wire.WorkerTop, error) {
+func (e *Engine) Top(ctx context.Context) (rpc.WorkerTop, error) {
 	if err := e.wait(ctx); err != nil {
-		return wire.WorkerTop{}, err
+		return rpc.WorkerTop{}, err
 	}
 	return e.meter.Measure(ctx)
 }

@@ -43,7 +43,8 @@ func TestChecksOfRealProcesses(t *testing.T) {
 	b.apply(o)
 	b.until("it says why it has not started", func() bool {
 		s := b.status(web0)
-		return s.Phase == wire.PhasePending && strings.HasPrefix(s.Why, `startup command sh: exit code 1 "not up yet" (`) && s.PID != 0
+		return s.Phase == wire.PhasePending && strings.HasPrefix(s.Why,
+			`startup command sh: exit code 1 "not up yet" (`) && s.PID != 0
 	})
 	b.touch("up")
 	first := b.ready(0)
@@ -52,7 +53,8 @@ func TestChecksOfRealProcesses(t *testing.T) {
 	}
 	b.touch("dead")
 	second := b.ready(first.PID)
-	if second.Restarts != 1 || second.LastExit == nil || !strings.HasPrefix(second.LastExit.Why, `liveness command sh: exit code 7 "it is dead" (`) || second.LastExit.Signal != "TERM" {
+	if second.Restarts != 1 || second.LastExit == nil || !strings.HasPrefix(second.LastExit.Why,
+		`liveness command sh: exit code 7 "it is dead" (`) || second.LastExit.Signal != "TERM" {
 		t.Errorf("%+v, %+v", second, second.LastExit)
 	}
 	if alive(first.PID) {
@@ -93,7 +95,8 @@ func TestSleepingMachine(t *testing.T) {
 	b := newBench(t)
 	o := serverOrder(t)
 	const timeout = 3 * time.Second // for a machine that is busy with other tests
-	held := &api.Check{HTTP: &api.HTTPCheck{Path: "/held"}, Interval: api.Duration(50 * time.Millisecond), Timeout: api.Duration(timeout), Failures: 1}
+	held := &api.Check{HTTP: &api.HTTPCheck{Path: "/held"}, Interval: api.Duration(50 * time.Millisecond),
+		Timeout: api.Duration(timeout), Failures: 1}
 	o.Spec.Startup = &api.Check{TCP: &api.TCPCheck{}}
 	o.Spec.Liveness, o.Spec.Readiness = held, held
 	b.apply(o)

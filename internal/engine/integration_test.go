@@ -24,9 +24,11 @@ import (
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/engine/orphans"
 	"github.com/verge-edge/verge/internal/engine/state"
+	"github.com/verge-edge/verge/internal/engineapi"
 	"github.com/verge-edge/verge/internal/runtime/process"
 	"github.com/verge-edge/verge/internal/unixsock"
 	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 // The test binary is the engine of its own integration tests, and the program
@@ -72,7 +74,8 @@ func serveForTest() {
 	srv.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/shop.Stock/Get" && r.ProtoMajor == 2 {
 			status := "0"
-			if b, err := io.ReadAll(r.Body); err != nil || string(b) != "\x00\x00\x00\x00\x02id" || r.Method != http.MethodPost || r.Header.Get("Te") != "trailers" {
+			if b, err := io.ReadAll(r.Body); err != nil || string(b) != "\x00\x00\x00\x00\x02id" ||
+				r.Method != http.MethodPost || r.Header.Get("Te") != "trailers" {
 				status = "3"
 			}
 			w.Header().Set("Content-Type", "application/grpc")
@@ -127,7 +130,7 @@ func newBench(t *testing.T) *bench {
 func newBenchWith(t *testing.T, network string) *bench {
 	t.Helper()
 	b := &bench{t: t, dir: t.TempDir()}
-	sock := filepath.Join(b.dir, wire.EngineSocket)
+	sock := filepath.Join(b.dir, engineapi.EngineSocket)
 	b.http = &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return unixsock.Dial(ctx, sock) },
 	}}
@@ -144,12 +147,12 @@ func (b *bench) configure(network string) {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	c := wire.EngineConfig{
+	c := engineapi.EngineConfig{
 		// The program of instances is in a directory that only the PATH opens to them.
 		V: wire.Version, Worker: "w1", Cluster: "edge", Path: os.Getenv("PATH") + ":" + filepath.Dir(exe),
 		Capacity: api.Resources{CPU: 4000, Memory: 4 << 30, Disk: 4 << 30}, Network: network,
 	}
-	if err := configKind.Write(filepath.Join(b.dir, wire.EngineConfigFile), &c); err != nil {
+	if err := configKind.Write(filepath.Join(b.dir, engineapi.EngineConfigFile), &c); err != nil {
 		b.t.Fatal(err)
 	}
 }
@@ -174,7 +177,7 @@ func (b *bench) start() {
 			return false
 		}
 		defer resp.Body.Close()
-		var s wire.EngineState
+		var s engineapi.EngineState
 		return json.NewDecoder(resp.Body).Decode(&s) == nil && s.Info.PID == b.cmd.Process.Pid
 	})
 	b.t.Cleanup(func() {
@@ -239,7 +242,8 @@ func (b *bench) clean() {
 // orphans finds the processes of the bench's engine.
 func (b *bench) orphans() orphans.Processes {
 	b.t.Helper()
-	e, err := New(Options{Dir: b.dir, Config: wire.EngineConfig{V: wire.Version, Worker: "w", Cluster: "c"}, Drivers: fakeDrivers()})
+	e, err := New(Options{Dir: b.dir, Config: engineapi.EngineConfig{V: wire.Version, Worker: "w", Cluster: "c"},
+		Drivers: fakeDrivers()})
 	if err == nil {
 		err = e.assemble()
 	}
@@ -265,7 +269,7 @@ func (b *bench) until(what string, ok func() bool) {
 
 func (b *bench) apply(orders ...wire.Order) {
 	b.t.Helper()
-	o := wire.EngineOrders{V: wire.Version, Have: wire.Rev{Inc: "era", N: 1}, Orders: orders}
+	o := engineapi.EngineOrders{V: wire.Version, Have: wire.Rev{Inc: "era", N: 1}, Orders: orders}
 	if len(orders) > 0 {
 		o.Routes = []wire.Route{{
 			V: wire.Version, App: "shop", Service: "web", Ports: orders[0].Spec.Ports,
@@ -275,7 +279,7 @@ func (b *bench) apply(orders ...wire.Order) {
 	b.put(o)
 }
 
-func (b *bench) put(o wire.EngineOrders) {
+func (b *bench) put(o engineapi.EngineOrders) {
 	b.t.Helper()
 	body, err := json.Marshal(o)
 	if err != nil {
@@ -304,7 +308,7 @@ func (b *bench) do(method, path string, body []byte) (int, string) {
 	return resp.StatusCode, string(text)
 }
 
-func (b *bench) state() (s wire.EngineState) {
+func (b *bench) state() (s engineapi.EngineState) {
 	b.t.Helper()
 	if status, text := b.do(http.MethodGet, "/v1/state", nil); status == http.StatusOK {
 		if err := json.Unmarshal([]byte(text), &s); err != nil {
@@ -314,7 +318,7 @@ func (b *bench) state() (s wire.EngineState) {
 	return s
 }
 
-func (b *bench) info() wire.EngineInfo { return b.state().Info }
+func (b *bench) info() engineapi.EngineInfo { return b.state().Info }
 
 func (b *bench) status(id string) wire.InstanceStatus {
 	b.t.Helper()
@@ -337,10 +341,10 @@ func (b *bench) ready(not int) wire.InstanceStatus {
 	return s
 }
 
-func (b *bench) log(offset int64) wire.LogChunk {
+func (b *bench) log(offset int64) rpc.LogChunk {
 	b.t.Helper()
 	status, text := b.do(http.MethodGet, fmt.Sprintf("/v1/logs?instance=%s&offset=%d&max=100000", web0, offset), nil)
-	var c wire.LogChunk
+	var c rpc.LogChunk
 	if status != http.StatusOK || json.Unmarshal([]byte(text), &c) != nil {
 		b.t.Fatalf("logs: %d %s", status, text)
 	}
@@ -415,7 +419,8 @@ func TestEngineIsKilledAndSuccessorAdopts(t *testing.T) {
 		return strings.Contains(rest, "/after")
 	})
 	all := string(first.Data) + rest
-	for _, line := range []string{"served /before/0", "served /before/1", "served /before/2", "served /between", "served /after"} {
+	for _, line := range []string{"served /before/0", "served /before/1", "served /before/2", "served /between",
+		"served /after"} {
 		if strings.Count(all, line+"\n") != 1 {
 			t.Errorf("%q is %d times in the log", line, strings.Count(all, line+"\n"))
 		}
@@ -558,7 +563,7 @@ func TestTermLeavesInstancesShutdownDoesNot(t *testing.T) {
 	if !alive(s.PID) {
 		t.Fatal("the end of the engine ended the instance")
 	}
-	if _, err := os.Stat(filepath.Join(b.dir, wire.EngineSocket)); !os.IsNotExist(err) {
+	if _, err := os.Stat(filepath.Join(b.dir, engineapi.EngineSocket)); !os.IsNotExist(err) {
 		t.Errorf("its socket is left: %v", err)
 	}
 	b.start()
@@ -583,7 +588,8 @@ func TestSocketSaysWhatIsWrong(t *testing.T) {
 	}{
 		{http.MethodPut, "/v1/orders", "{", http.StatusBadRequest, "bad-request"},
 		{http.MethodPut, "/v1/orders", `{"v":77}`, http.StatusBadRequest, "bad-request"},
-		{http.MethodPut, "/v1/orders", strings.Repeat(" ", state.MaxOrderBytes+1), http.StatusRequestEntityTooLarge, "too-large"},
+		{http.MethodPut, "/v1/orders", strings.Repeat(" ", state.MaxOrderBytes+1), http.StatusRequestEntityTooLarge,
+			"too-large"},
 		{http.MethodGet, "/v1/state?after=x", "", http.StatusBadRequest, "bad-request"},
 		{http.MethodGet, "/v1/logs?instance=a.b.0", "", http.StatusNotFound, "no-instance"},
 		{http.MethodGet, "/v1/logs?instance=..%2F..%2Fetc", "", http.StatusNotFound, "no-instance"},

@@ -22,8 +22,8 @@ import (
 	"github.com/verge-edge/verge/internal/engine/objects"
 	"github.com/verge-edge/verge/internal/engine/orphans"
 	"github.com/verge-edge/verge/internal/engine/portpool"
+	"github.com/verge-edge/verge/internal/engine/profiles"
 	"github.com/verge-edge/verge/internal/engine/proximity"
-	"github.com/verge-edge/verge/internal/engine/requests"
 	"github.com/verge-edge/verge/internal/engine/routes"
 	"github.com/verge-edge/verge/internal/engine/secrets"
 	"github.com/verge-edge/verge/internal/engine/sessions"
@@ -31,14 +31,18 @@ import (
 	"github.com/verge-edge/verge/internal/engine/stats"
 	"github.com/verge-edge/verge/internal/engine/status"
 	"github.com/verge-edge/verge/internal/engine/supervise"
+	"github.com/verge-edge/verge/internal/engine/users"
 	"github.com/verge-edge/verge/internal/engine/volumes"
+	"github.com/verge-edge/verge/internal/engineapi"
 	"github.com/verge-edge/verge/internal/overlay/peer"
 	"github.com/verge-edge/verge/internal/pki"
 	"github.com/verge-edge/verge/internal/policy/life"
 	"github.com/verge-edge/verge/internal/proxy"
 	"github.com/verge-edge/verge/internal/runtime"
+	"github.com/verge-edge/verge/internal/runtime/process"
 	"github.com/verge-edge/verge/internal/runtime/workdir"
 	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 // replacements of an engine that tests replace; nil is the real one.
@@ -51,7 +55,7 @@ type replacements struct {
 	boot    string
 	uptime  func() time.Duration
 	free    func(port int) bool
-	// noObjects: instances are told of no objects.
+	// noObjects: instances get no access to objects.
 	noObjects bool
 	// volumes is where volumes are put that are moved; nil is the cluster's object store.
 	volumes volumes.ObjectStore
@@ -60,8 +64,8 @@ type replacements struct {
 }
 
 // probeDrivers finds out what the drivers can do here.
-func probeDrivers(drivers map[string]runtime.Driver) (wire.EngineInfo, error) {
-	info := wire.EngineInfo{PID: os.Getpid(), Missing: make(map[string]string)}
+func probeDrivers(drivers map[string]runtime.Driver) (engineapi.EngineInfo, error) {
+	info := engineapi.EngineInfo{PID: os.Getpid(), Missing: make(map[string]string)}
 	for name, d := range drivers {
 		missing, err := d.Probe()
 		if _, may := d.(runtime.Imager); may && err != nil {
@@ -78,7 +82,7 @@ func probeDrivers(drivers map[string]runtime.Driver) (wire.EngineInfo, error) {
 	}
 	slices.Sort(info.Runtimes)
 	if len(info.Runtimes) == 0 {
-		return wire.EngineInfo{}, fmt.Errorf("no runtime works on this machine: %v", info.Missing)
+		return engineapi.EngineInfo{}, fmt.Errorf("no runtime works on this machine: %v", info.Missing)
 	}
 	return info, nil
 }
@@ -88,15 +92,17 @@ func (e *Engine) assemble() error {
 	p := e.opts.replaced
 	k := &deps{
 		config: e.opts.Config, router: p.router, problems: status.NewProblems(e.log, e.board), orphans: p.orphans,
-		vault: secrets.New(filepath.Join(e.opts.Dir, wire.IdentityDir)), readiness: make(chan struct{}, 1),
+		vault: secrets.New(filepath.Join(e.opts.Dir, engineapi.IdentityDir)), readiness: make(chan struct{}, 1),
 	}
 	d := &supervise.Deps{
 		Dir: e.opts.Dir, Mark: wire.Mark(e.opts.Dir)[:16], Config: e.opts.Config, Boot: p.boot, Uptime: p.uptime,
 		CannotMount: workdir.CannotMount(), Hide: e.opts.Hide, Drivers: e.opts.Drivers, Devices: k.devices, Log: e.log,
 		Board: e.board, Problems: k.problems, Addrs: k.addrsOf, Secrets: k.vault, Restart: p.restart,
-		Checks: supervise.Checks{Prober: p.prober, Commands: make(chan struct{}, health.MaxCommands)}, Changed: k.changed, Released: e.replan, Forgotten: e.forgotten, Force: e.force,
+		Checks:  supervise.Checks{Prober: p.prober, Commands: make(chan struct{}, health.MaxCommands)},
+		Changed: k.changed, Released: e.replan, Forgotten: e.forgotten, Force: e.force,
 	}
-	k.logs = logs.New(logs.Options{Dir: d.Dir, Drivers: d.Drivers, Problems: k.problems.Set, Status: e.board.Get, Ended: e.ended, Log: e.log})
+	k.logs = logs.New(logs.Options{Dir: d.Dir, Drivers: d.Drivers, Problems: k.problems.Set, Status: e.board.Get,
+		Ended: e.ended, Log: e.log})
 	if d.Uptime == nil {
 		d.Uptime = uptime
 	}
@@ -120,8 +126,9 @@ func (e *Engine) assemble() error {
 		p.free = portpool.Bindable
 	}
 	d.Ports, d.Logs, d.Orphans = portpool.New(d.Mark, p.free), k.logs, k.orphans
-	id := identity.New(filepath.Join(e.opts.Dir, wire.IdentityDir), &e.revoked, e.log)
-	k.objects = objects.New(objects.Options{Dir: e.opts.Dir, Identity: id, Problem: k.problems.Tell, Sockets: e.opts.Sockets, Off: p.noObjects, Log: e.log})
+	id := identity.New(filepath.Join(e.opts.Dir, engineapi.IdentityDir), &e.revoked, e.log)
+	k.objects = objects.New(objects.Options{Dir: e.opts.Dir, Identity: id, Problem: k.problems.Tell,
+		Sockets: e.opts.Sockets, Off: p.noObjects, Log: e.log})
 	k.images = images.New(images.Options{
 		Cluster: k.config.Cluster, Shares: k.config.DataAddr != "", Pull: k.config.Pull, Drivers: e.opts.Drivers,
 		Above: k.objects.Cluster(), TLS: id.ClientTLS, Ordered: e.orderedImages, Log: e.log,
@@ -130,8 +137,11 @@ func (e *Engine) assemble() error {
 	if p.volumes == nil {
 		p.volumes = k.objects.Cluster()
 	}
-	k.volumes = volumes.New(volumes.Options{Dir: e.opts.Dir, Worker: k.config.Worker, HostPaths: k.config.HostPaths, Objects: p.volumes, Log: e.log})
-	if pool := e.openUsers(); pool != nil {
+	k.volumes = volumes.New(volumes.Options{Dir: e.opts.Dir, Worker: k.config.Worker, HostPaths: k.config.HostPaths,
+		Objects: p.volumes, Log: e.log})
+	pool, isolation := users.Open(d.Drivers[process.Name], filepath.Join(d.Dir, state.InstancesDir), k.config.HostUsers)
+	e.board.SetInfo(func(i *engineapi.EngineInfo) { i.Isolation = isolation })
+	if pool != nil {
 		d.Users = pool
 	}
 	k.problems.Set("volumes that were not received", k.volumes.ClearArriving())
@@ -145,12 +155,14 @@ func (e *Engine) assemble() error {
 	}
 	k.gateway.Watch(k.router)
 	n := network.Options{
-		Dir: e.opts.Dir, Boot: d.Boot, Config: k.config, Board: e.board, Problems: k.problems, Log: e.log, Revoked: &e.revoked,
+		Dir: e.opts.Dir, Boot: d.Boot, Config: k.config, Board: e.board, Problems: k.problems, Log: e.log,
+		Revoked: &e.revoked,
 		Sockets: e.opts.Sockets, Apart: e.opts.Apart, Through: k.router.Serve, Objects: k.objects.Serve,
 		Use: e.uses.Use, Await: e.uses.Await, Overlay: p.network, PlaceWithin: p.placeWithin,
 	}
+	var routed routes.Router = k.router
 	if k.distances != nil {
-		n.Distances = k.distances.ForOverlay()
+		n.Distances, routed = k.distances.ForOverlay(), k.distances
 	}
 	k.network, k.relay = network.New(n), network.NewRelay(n)
 	if v := k.network.Overlay(); v != nil && k.distances != nil {
@@ -158,10 +170,11 @@ func (e *Engine) assemble() error {
 	}
 	d.Router, d.Network, d.Objects, d.Volumes = k.router, k.network, k.objects, k.volumes
 	k.supervise = d
-	k.local = routes.NewLocal(k.router, k.config.Cluster, k.config.Worker, e.board.Get)
+	k.local = routes.NewLocal(routed, k.config.Cluster, k.config.Worker, e.board.Get)
 	k.reporter = proximity.NewReporter(proximity.ReportOptions{
-		Cluster: k.config.Cluster, Worker: k.config.Worker, Distances: k.distances, Router: k.router, Network: e.networkPaths,
-		Await: e.uses.Await, AwaitAll: e.uses.AwaitAll, Log: e.log,
+		Cluster: k.config.Cluster, Worker: k.config.Worker, Distances: k.distances, Router: k.router,
+		Network: e.networkPaths,
+		Await:   e.uses.Await, AwaitAll: e.uses.AwaitAll, Log: e.log,
 	})
 	if err := atomicfile.MkdirAll(filepath.Join(e.opts.Dir, state.InstancesDir), 0o700); err != nil {
 		return fmt.Errorf("directory of the instances: %w", err)
@@ -170,7 +183,7 @@ func (e *Engine) assemble() error {
 		Worker: k.config.Worker, Find: func(id wire.InstanceID) (sessions.Instance, error) { return e.instance(id) },
 		Start: e.beside, EndExec: k.orphans.EndExec, Log: e.log,
 	})
-	k.requests = requests.New(requests.Options{
+	k.profiles = profiles.New(profiles.Options{
 		Worker: k.config.Worker, Router: k.router, Order: e.orderOf,
 		Start: func(run func(context.Context)) error { return e.beside(nil, run) }, Log: e.log,
 	})
@@ -192,7 +205,7 @@ func (e *Engine) probeAgain(name string, d runtime.Driver) {
 		return
 	}
 	e.log.Info("a runtime is there now", "runtime", name)
-	e.board.SetInfo(func(i *wire.EngineInfo) {
+	e.board.SetInfo(func(i *engineapi.EngineInfo) {
 		i.Runtimes = slices.Sorted(slices.Values(append(slices.Clone(i.Runtimes), name)))
 		if missing != "" {
 			i.Missing = maps.Clone(i.Missing)
@@ -205,7 +218,7 @@ func (e *Engine) probeAgain(name string, d runtime.Driver) {
 func newRouter(e *Engine, k *deps) (*proximity.Distances, error) {
 	// A board without a battery starts in 1970, where no peer's certificate is
 	// valid; the agent keeps the last known time beside the identity.
-	c, idDir := k.config, filepath.Join(e.opts.Dir, wire.IdentityDir)
+	c, idDir := k.config, filepath.Join(e.opts.Dir, engineapi.IdentityDir)
 	id := identity.New(idDir, nil, e.log)
 	acme, err := gateway.ACMEServer(c.Gateway.ACME)
 	k.problems.Set("ACME", err)
@@ -215,17 +228,20 @@ func newRouter(e *Engine, k *deps) (*proximity.Distances, error) {
 		DataAddr:  c.DataAddr, GatewayAddr: c.GatewayAddr, GatewayTLSAddr: c.Gateway.TLSAddr,
 		GatewayPorts: [2]int{int(c.Gateway.Ports[0]), int(c.Gateway.Ports[1])}, GatewayChanged: k.gateway.Changed,
 		GatewayProxyFrom: c.Gateway.ProxyFrom,
-		CertDir:          filepath.Join(e.opts.Dir, gateway.Dir), Secrets: k.vault, ACME: acme, CertsAbove: k.objects.Cluster(), SelfSigned: c.Gateway.SelfSigned,
+		CertDir:          filepath.Join(e.opts.Dir, gateway.Dir), Secrets: k.vault, ACME: acme,
+		CertsAbove: k.objects.Cluster(), SelfSigned: c.Gateway.SelfSigned,
 		Ask: e.uses.Await, Listeners: e.opts.Sockets, Public: e.opts.Public,
 		TLS: id.ServerTLS, Away: id.AwayTLS, PeerName: pki.WorkerName, PeerAllowed: identity.PeerAllowed(&e.revoked),
-		Protocols: map[string]func(context.Context, *tls.Conn){peer.Protocol: func(ctx context.Context, conn *tls.Conn) { k.network.ServeOffer(ctx, conn) }, wire.ImageProtocol: k.images.Serve},
+		Protocols: map[string]func(context.Context,
+			*tls.Conn){peer.Protocol: func(ctx context.Context, conn *tls.Conn) { k.network.ServeOffer(ctx, conn) },
+			rpc.ImageProtocol: k.images.Serve},
 	})
 }
 
 // load reads what the last engine left and starts a supervisor for each of its
 // instances; spawn must be set. Damaged files are moved aside and reported.
 func (e *Engine) load(ctx context.Context) error {
-	var restored *wire.EngineOrders
+	var restored *engineapi.EngineOrders
 	path := e.stored.Path()
 	orders, err := state.ReadOrders(e.stored)
 	switch {
@@ -242,7 +258,7 @@ func (e *Engine) load(ctx context.Context) error {
 		restored = &orders
 	case errors.Is(err, os.ErrNotExist):
 	case errors.Is(err, state.ErrDamaged):
-		e.damaged(path, err, "what runs goes on until the agent sends orders")
+		e.damaged(path, err, "instances keep running until the agent sends orders")
 	default:
 		// A disk that does not answer now may do so for a successor.
 		return fmt.Errorf("read orders: %w", err)

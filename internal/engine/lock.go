@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"time"
+
+	"github.com/verge-edge/verge/internal/handover"
 )
 
 // dirLock is the lock of a data directory.
@@ -28,12 +30,12 @@ func (l *dirLock) release() {
 	_ = l.file.Close()
 }
 
-// lock is lockDir, or takes the lock that the engine before has handed over.
-func (e *Engine) lock() (*dirLock, error) {
-	if e.opts.Inherited == nil {
-		return lockDir(e.opts.Dir)
+// lockOrInherit is lockDir, or takes the lock that the engine before has handed over.
+func lockOrInherit(dir string, before *handover.Inheritance) (*dirLock, error) {
+	if before == nil {
+		return lockDir(dir)
 	}
-	f := e.opts.Inherited.Lock
+	f := before.Lock
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		return nil, fmt.Errorf("the engine before has handed over a lock that is not locked: %w", err)
 	}
@@ -49,23 +51,26 @@ func lockDir(dir string) (*dirLock, error) {
 	if err != nil {
 		return nil, fmt.Errorf("lock %s: %w", path, err)
 	}
-	// A predecessor that was just told to end may need a moment.
+	// A predecessor that was just told to end may need a moment. On a busy machine, so may a
+	// process that a killed predecessor was starting.
 	for try := 0; ; try++ {
 		err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 		if err == nil {
 			return &dirLock{file: f}, nil
 		}
-		if !errors.Is(err, syscall.EWOULDBLOCK) || try == 20 {
+		if !errors.Is(err, syscall.EWOULDBLOCK) || try == lockTries {
 			break
 		}
-		time.Sleep(10 * time.Millisecond)
+		time.Sleep(lockPause)
 	}
 	if errors.Is(err, syscall.EWOULDBLOCK) {
-		err = errors.New("another engine works in this directory; stop it first, or use another data directory")
+		err = errors.New("another engine works in this directory: stop it first, or use another data directory")
 	}
 	return nil, fmt.Errorf("lock %s: %w", path, errors.Join(err, f.Close()))
 }
 
 const (
-	lockFile = "engine.lock"
+	lockFile  = "engine.lock"
+	lockTries = 150
+	lockPause = 20 * time.Millisecond
 )

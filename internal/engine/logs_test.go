@@ -9,7 +9,7 @@ import (
 	"github.com/verge-edge/verge/internal/engine/logs"
 	"github.com/verge-edge/verge/internal/engine/state"
 	"github.com/verge-edge/verge/internal/runtime/logfile"
-	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 // What was written since: at least that, also with a number of lines; and all, if
@@ -18,7 +18,7 @@ func TestLogsSince(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
 		r.apply(order(0, 1, 100))
 		dir := state.At(r.dir, web0).Log()
-		want := func(q wire.LogAsk, want string) {
+		want := func(q rpc.LogAsk, want string) {
 			t.Helper()
 			if c, err := r.e.Logs(context.Background(), web0, q); err != nil || string(c.Data) != want {
 				t.Errorf("%+v: %q, %v, want %q", q, c.Data, err, want)
@@ -27,21 +27,21 @@ func TestLogsSince(t *testing.T) {
 		appendLog(t, dir, "long ago\n")
 		after(time.Hour)
 		appendLog(t, dir, "one\ntwo\n")
-		want(wire.LogAsk{Since: time.Minute}, "one\ntwo\n")
+		want(rpc.LogAsk{Since: time.Minute}, "one\ntwo\n")
 		after(10 * time.Minute)
 		appendLog(t, dir, "three\n")
-		want(wire.LogAsk{Since: 30 * time.Minute}, "one\ntwo\nthree\n")
-		want(wire.LogAsk{Since: 30 * time.Minute, Offset: -2}, "two\nthree\n")
-		want(wire.LogAsk{Since: 30 * time.Minute, Offset: -9}, "one\ntwo\nthree\n")
-		want(wire.LogAsk{Since: time.Minute, Offset: -9}, "three\n")
-		want(wire.LogAsk{Since: 2 * time.Hour}, "long ago\none\ntwo\nthree\n")
+		want(rpc.LogAsk{Since: 30 * time.Minute}, "one\ntwo\nthree\n")
+		want(rpc.LogAsk{Since: 30 * time.Minute, Offset: -2}, "two\nthree\n")
+		want(rpc.LogAsk{Since: 30 * time.Minute, Offset: -9}, "one\ntwo\nthree\n")
+		want(rpc.LogAsk{Since: time.Minute, Offset: -9}, "three\n")
+		want(rpc.LogAsk{Since: 2 * time.Hour}, "long ago\none\ntwo\nthree\n")
 		after(logs.RotateEvery)
 		r.stop()
 		r.start()
 		after(time.Minute)
 		appendLog(t, dir, "four\n")
-		want(wire.LogAsk{Since: 30 * time.Second}, "four\n")
-		want(wire.LogAsk{Since: 5 * time.Minute}, "long ago\none\ntwo\nthree\nfour\n")
+		want(rpc.LogAsk{Since: 30 * time.Second}, "four\n")
+		want(rpc.LogAsk{Since: 5 * time.Minute}, "long ago\none\ntwo\nthree\nfour\n")
 	})
 }
 
@@ -69,7 +69,7 @@ func TestTheLogOfWhatHasLeft(t *testing.T) {
 		r.apply()
 		after(time.Minute)
 		read := func(incarnation int) (string, error) {
-			c, err := r.e.Logs(context.Background(), web0, wire.LogAsk{Incarnation: incarnation})
+			c, err := r.e.Logs(context.Background(), web0, rpc.LogAsk{Incarnation: incarnation})
 			return string(c.Data), err
 		}
 		if text, err := read(0); !errors.Is(err, state.ErrNoInstance) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/verge-edge/verge/internal/atomicfile/statefile"
 	"github.com/verge-edge/verge/internal/engine/state"
+	"github.com/verge-edge/verge/internal/engineapi"
 	"github.com/verge-edge/verge/internal/handover"
 	"github.com/verge-edge/verge/internal/leftover"
 	"github.com/verge-edge/verge/internal/runtime"
@@ -25,19 +26,20 @@ import (
 const wasmDir = "wasm"
 
 // ReadConfig reads what the agent wrote for the engine in the data directory dir.
-func ReadConfig(dir string) (wire.EngineConfig, error) {
-	var c wire.EngineConfig
-	path := filepath.Join(dir, wire.EngineConfigFile)
+func ReadConfig(dir string) (engineapi.EngineConfig, error) {
+	var c engineapi.EngineConfig
+	path := filepath.Join(dir, engineapi.EngineConfigFile)
 	if err := state.ReadJSON(configKind, path, &c); err != nil {
-		return wire.EngineConfig{}, fmt.Errorf("engine configuration: %w; it is written by `verge worker`, which also starts the engine", err)
+		return engineapi.EngineConfig{},
+			fmt.Errorf("engine configuration: %w; it is written by `verge worker`, which also starts the engine", err)
 	}
 	return c, nil
 }
 
-// Drivers returns the drivers of this build for the engine in the data directory
-// dir, whose configuration is c. To be closed when the engine has ended; what runs
-// goes on.
-func Drivers(dir string, c wire.EngineConfig, log *slog.Logger) (drivers map[string]runtime.Driver, closeAll func()) {
+// Drivers returns the drivers of this build for the engine in the data directory dir, whose
+// configuration is c. To be closed when the engine has ended; instances keep running.
+func Drivers(dir string, c engineapi.EngineConfig, log *slog.Logger) (drivers map[string]runtime.Driver,
+	closeAll func()) {
 	drivers = map[string]runtime.Driver{}
 	p := process.New(process.Options{Base: dir, Logger: log})
 	drivers[p.Name()] = p
@@ -73,7 +75,8 @@ func Main(ctx context.Context, dir, version string, log *slog.Logger) error {
 	drivers, closeAll := Drivers(dir, c, log)
 	closeAll = sync.OnceFunc(closeAll)
 	defer closeAll()
-	o := Options{Dir: dir, Config: c, Drivers: drivers, Log: log, Version: version, Listen: true, Inherited: inherited, Release: closeAll, Args: os.Args[1:]}
+	o := Options{Dir: dir, Config: c, Drivers: drivers, Log: log, Version: version, Listen: true, Inherited: inherited,
+		Release: closeAll, Args: os.Args[1:]}
 	if inherited != nil {
 		o.Sockets = inherited.Sockets
 	}

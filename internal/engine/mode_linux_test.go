@@ -22,9 +22,11 @@ import (
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/engine/network"
+	"github.com/verge-edge/verge/internal/engineapi"
 	"github.com/verge-edge/verge/internal/overlay/nstest"
 	"github.com/verge-edge/verge/internal/overlay/overlaytest"
 	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 // told is what a worker says about its network once it is as it should be.
@@ -87,7 +89,7 @@ func TestNetworkIsChosen(t *testing.T) {
 		b.kill()
 		b.configure(mode)
 		b.start()
-		b.told(wire.NetworkLoopback, network.KeptOut)
+		b.told(wire.NetworkLoopback, network.StaysOutside)
 		if now := runs(b); now.PID != was.PID || now.Ports["http"] != was.Ports["http"] {
 			t.Errorf("with --network %s: was %+v, is %+v", mode, was, now)
 		}
@@ -102,8 +104,9 @@ func TestNetworkIsChosen(t *testing.T) {
 	}
 
 	// Programs of the machine itself find services where the worker says that they are.
-	var entries []wire.EntryView
-	if status, text := b.do(http.MethodGet, "/v1/entries", nil); status != http.StatusOK || json.Unmarshal([]byte(text), &entries) != nil || len(entries) != 4 {
+	var entries []rpc.EntryView
+	if status, text := b.do(http.MethodGet, "/v1/entries", nil); status != http.StatusOK ||
+		json.Unmarshal([]byte(text), &entries) != nil || len(entries) != 4 {
 		t.Fatalf("entries: %d %s", status, text)
 	}
 	for i, from := range []string{"10.30.", "127.0.0.1:"} { // as long as it had none it gave others
@@ -136,7 +139,8 @@ func TestNetworkIsChosen(t *testing.T) {
 	if now := nft(t, "-a list tables"); now != tables {
 		t.Errorf("the tables were\n%s\nand are\n%s", tables, now)
 	}
-	if text, err := get("http://" + netip.AddrPortFrom(was.Addrs[0], 80).String()); err != nil || text != itoa(was.PID) {
+	if text, err := get("http://" + netip.AddrPortFrom(was.Addrs[0], 80).String()); err != nil ||
+		text != itoa(was.PID) {
 		t.Errorf("the first answers %q, %v", text, err)
 	}
 
@@ -151,7 +155,7 @@ func TestNetworkIsChosen(t *testing.T) {
 	// Settings that say loopback do not cut off what runs in the network.
 	b.configure(wire.NetworkLoopback)
 	b.start()
-	b.told(wire.NetworkOverlay, network.KeptIn)
+	b.told(wire.NetworkOverlay, network.StaysInside)
 	if now := runs(b); now.PID != was.PID || now.Addrs[0] != was.Addrs[0] {
 		t.Errorf("was %+v, is %+v", was, now)
 	}
@@ -174,8 +178,9 @@ func TestNetworkIsChosen(t *testing.T) {
 func inProcess(t *testing.T, within time.Duration) *Engine {
 	t.Helper()
 	e, err := New(Options{
-		Dir: t.TempDir(), Drivers: fakeDrivers(), Config: wire.EngineConfig{
-			V: wire.Version, Worker: "w1", Cluster: "edge", Network: wire.NetworkAuto, Capacity: api.Resources{CPU: 4000, Memory: 4 << 30, Disk: 4 << 30},
+		Dir: t.TempDir(), Drivers: fakeDrivers(), Config: engineapi.EngineConfig{
+			V: wire.Version, Worker: "w1", Cluster: "edge", Network: wire.NetworkAuto,
+			Capacity: api.Resources{CPU: 4000, Memory: 4 << 30, Disk: 4 << 30},
 		},
 		replaced: replacements{placeWithin: within},
 	})
@@ -217,7 +222,7 @@ func TestNoPlaceInTheNetwork(t *testing.T) {
 		return
 	}
 	o := networked(t)
-	with := func(change func(*wire.Lease)) wire.EngineOrders {
+	with := func(change func(*wire.Lease)) engineapi.EngineOrders {
 		var l wire.Lease
 		if err := json.Unmarshal(o.Network.Lease.Body, &l); err != nil {
 			t.Fatal(err)
@@ -231,16 +236,17 @@ func TestNoPlaceInTheNetwork(t *testing.T) {
 		out.Network = &wire.Network{V: wire.Version, Lease: wire.SignedLease{Body: body}}
 		return out
 	}
-	for _, cmd := range []string{"link add lan0 type veth peer name lan1", "link set lan0 up", "addr add 10.77.1.5/16 dev lan0"} {
+	for _, cmd := range []string{"link add lan0 type veth peer name lan1", "link set lan0 up",
+		"addr add 10.77.1.5/16 dev lan0"} {
 		if out, err := exec.Command("ip", strings.Fields(cmd)...).CombinedOutput(); err != nil {
 			t.Fatalf("ip %s: %v: %s", cmd, err, out)
 		}
 	}
 	for _, c := range []struct {
 		name, why string
-		orders    wire.EngineOrders
+		orders    engineapi.EngineOrders
 	}{
-		{"none", network.NoPlace, func() wire.EngineOrders { x := o; x.Network = nil; return x }()},
+		{"none", network.NoPlace, func() engineapi.EngineOrders { x := o; x.Network = nil; return x }()},
 		{"no IPv4", "used up", with(func(l *wire.Lease) { l.IPv4 = netip.Prefix{} })},
 		{"taken", "10.77.0.0/16", with(func(l *wire.Lease) {
 			l.IPv4, l.Pool = netip.MustParsePrefix("10.77.7.0/24"), netip.MustParsePrefix("10.77.0.0/16")
@@ -297,7 +303,8 @@ func TestNetworkAndMachine(t *testing.T) {
 		t.Fatal(err)
 	}
 	// A service that libraries ask for names, such as nscd.
-	if err := errors.Join(unix.Mount("tmpfs", "/run", "tmpfs", 0, "mode=755"), os.Mkdir("/run/nscd", 0o755)); err != nil {
+	if err := errors.Join(unix.Mount("tmpfs", "/run", "tmpfs", 0, "mode=755"),
+		os.Mkdir("/run/nscd", 0o755)); err != nil {
 		t.Fatal(err)
 	}
 	ln, err := net.Listen("unix", "/run/nscd/socket")
@@ -317,7 +324,8 @@ func TestNetworkAndMachine(t *testing.T) {
 		return !s.Ready && strings.Contains(s.Why, "it listens on the loopback alone")
 	})
 	db := b.status(db0)
-	if info, err := os.Stat("/proc/" + itoa(db.PID) + "/root/run/nscd/socket"); err != nil || info.Mode()&os.ModeCharDevice == 0 {
+	if info, err := os.Stat("/proc/" + itoa(db.PID) + "/root/run/nscd/socket"); err != nil ||
+		info.Mode()&os.ModeCharDevice == 0 {
 		t.Errorf("an instance sees the machine's service for names: %v, %v", info, err)
 	}
 	if forwarding() != "1" {
@@ -361,19 +369,25 @@ func TestNetworkAndWorld(t *testing.T) {
 		return
 	}
 	resolv := filepath.Join(t.TempDir(), "resolv.conf")
-	if err := errors.Join(os.WriteFile(resolv, []byte("nameserver 127.0.0.53\n"), 0o600), unix.Mount(resolv, "/etc/resolv.conf", "", unix.MS_BIND, "")); err != nil {
+	if err := errors.Join(os.WriteFile(resolv, []byte("nameserver 127.0.0.53\n"), 0o600),
+		unix.Mount(resolv, "/etc/resolv.conf", "", unix.MS_BIND, "")); err != nil {
 		t.Fatal(err)
 	}
 	world := nstest.New(t)
 	for _, cmd := range []string{
-		"link add up0 type veth peer name down0 netns " + world.Name(), "addr add 192.0.2.1/24 dev up0", "link set up0 up",
+		"link add up0 type veth peer name down0 netns " + world.Name(), "addr add 192.0.2.1/24 dev up0",
+		"link set up0 up",
 		"-n " + world.Name() + " addr add 192.0.2.7/24 dev down0", "-n " + world.Name() + " link set down0 up",
 	} {
 		if out, err := exec.Command("ip", strings.Fields(cmd)...).CombinedOutput(); err != nil {
 			t.Fatalf("ip %s: %v: %s", cmd, err, out)
 		}
 	}
-	site := &http.Server{ReadHeaderTimeout: time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = fmt.Fprintln(w, "you are", r.RemoteAddr) })}
+	site := &http.Server{ReadHeaderTimeout: time.Second,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			_,
+				_ = fmt.Fprintln(w, "you are", r.RemoteAddr)
+		})}
 	ln := world.Listen("tcp", "192.0.2.7:80")
 	go func() { _ = site.Serve(ln) }() // ends with ln
 	t.Cleanup(func() { _ = site.Close() })
@@ -384,7 +398,9 @@ func TestNetworkAndWorld(t *testing.T) {
 	resolver := &dns.Server{PacketConn: at, Handler: dns.HandlerFunc(func(w dns.ResponseWriter, q *dns.Msg) {
 		m := new(dns.Msg).SetReply(q)
 		if x := q.Question[0]; x.Name == "shop.example.test." && x.Qtype == dns.TypeA {
-			m.Answer = append(m.Answer, &dns.A{Hdr: dns.RR_Header{Name: x.Name, Rrtype: dns.TypeA, Class: dns.ClassINET, Ttl: 5}, A: net.IPv4(192, 0, 2, 7)})
+			m.Answer = append(m.Answer,
+				&dns.A{Hdr: dns.RR_Header{Name: x.Name, Rrtype: dns.TypeA, Class: dns.ClassINET, Ttl: 5},
+					A: net.IPv4(192, 0, 2, 7)})
 		} else if x.Name != "shop.example.test." {
 			m.Rcode = dns.RcodeNameError
 		}
@@ -405,7 +421,8 @@ func TestNetworkAndWorld(t *testing.T) {
 			t.Errorf("%s: %q, %v", to, text, err)
 		}
 	}
-	if text, err := get(web + url.QueryEscape("http://nobody.example.test/")); err != nil || !strings.Contains(text, "no such host") {
+	if text, err := get(web + url.QueryEscape("http://nobody.example.test/")); err != nil ||
+		!strings.Contains(text, "no such host") {
 		t.Errorf("a name that there is not: %q, %v", text, err)
 	}
 	b.stop()

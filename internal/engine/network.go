@@ -8,13 +8,15 @@ import (
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/engine/network"
 	"github.com/verge-edge/verge/internal/engine/proximity"
+	"github.com/verge-edge/verge/internal/engineapi"
 	"github.com/verge-edge/verge/internal/loop"
 	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
-// setNetwork gives the network the orders. True if instances that wait for their place in it can
-// go on.
-func (e *Engine) setNetwork(o *wire.EngineOrders) (placed bool) {
+// setNetwork passes the orders to the network. It returns true if instances that wait for their
+// place in it can continue.
+func (e *Engine) setNetwork(o *engineapi.EngineOrders) (placed bool) {
 	placed, wait := e.deps.network.Set(o)
 	if wait {
 		e.mu.Lock()
@@ -76,7 +78,7 @@ func (k *deps) changed() {
 	k.network.Changed()
 }
 
-// addrsOf are the addresses by which instances of an order reach a service.
+// addrsOf are the addresses of a service for instances of an order.
 func (k *deps) addrsOf(o *wire.Order, service string, ports []api.Port) (map[string]string, error) {
 	if n := k.network.Overlay(); n != nil {
 		return n.ServiceAddrs(o.App, wire.OrderNamespace(o), service, ports)
@@ -84,7 +86,7 @@ func (k *deps) addrsOf(o *wire.Order, service string, ports []api.Port) (map[str
 	return k.router.Reserve(o.App, service, ports)
 }
 
-// networkPaths are the paths of the service network, nil where there is none.
+// networkPaths are the paths of the service network, nil without it.
 func (e *Engine) networkPaths() proximity.Paths {
 	if n := e.deps.network.Overlay(); n != nil {
 		return paths{n}
@@ -104,26 +106,26 @@ func (p paths) Dropped() map[string]uint64 {
 }
 
 // Route says how a service ("<application>.<service>") is routed here.
-func (e *Engine) Route(ctx context.Context, key string) (wire.RouteReport, error) {
+func (e *Engine) Route(ctx context.Context, key string) (rpc.RouteReport, error) {
 	if err := e.wait(ctx); err != nil {
-		return wire.RouteReport{}, err
+		return rpc.RouteReport{}, err
 	}
 	return e.deps.reporter.Route(ctx, key)
 }
 
 // Net says how the other workers are reached to which this one has routes, and measures
 // them all.
-func (e *Engine) Net(ctx context.Context) (wire.NetReport, error) {
+func (e *Engine) Net(ctx context.Context) (rpc.NetReport, error) {
 	if err := e.wait(ctx); err != nil {
-		return wire.NetReport{}, err
+		return rpc.NetReport{}, err
 	}
 	return e.deps.reporter.Net(ctx)
 }
 
 // Measure says how far others are, because the cluster asks.
-func (e *Engine) Measure(ctx context.Context, q wire.MeasureAsk) (wire.Measured, error) {
+func (e *Engine) Measure(ctx context.Context, q rpc.MeasureAsk) (rpc.Measured, error) {
 	if err := e.wait(ctx); err != nil {
-		return wire.Measured{}, err
+		return rpc.Measured{}, err
 	}
 	return e.deps.reporter.Measure(ctx, q)
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/verge-edge/verge/internal/engineapi"
 	"github.com/verge-edge/verge/internal/overlay/overlaytest"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -20,11 +21,12 @@ const db0 = "shop.db.0"
 
 // networked are orders for two instances of an application, which are connected by
 // the service network.
-func networked(t *testing.T) wire.EngineOrders {
+func networked(t *testing.T) engineapi.EngineOrders {
 	t.Helper()
 	lease, err := json.Marshal(wire.Lease{
 		V: wire.Version, Prefix: netip.MustParsePrefix("fd12:3456:789a::/48"), Number: 7,
-		IPv4: netip.MustParsePrefix("10.128.7.0/24"), Pool: netip.MustParsePrefix("10.128.0.0/9"), Services: netip.MustParsePrefix("10.30.0.0/16"),
+		IPv4: netip.MustParsePrefix("10.128.7.0/24"), Pool: netip.MustParsePrefix("10.128.0.0/9"),
+		Services: netip.MustParsePrefix("10.30.0.0/16"),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -33,7 +35,7 @@ func networked(t *testing.T) wire.EngineOrders {
 	db.ID, db.Service = db0, "db"
 	spec := *db.Spec
 	db.Spec = &spec
-	o := wire.EngineOrders{
+	o := engineapi.EngineOrders{
 		V: wire.Version, Have: wire.Rev{Inc: "era", N: 1}, Orders: []wire.Order{web, db},
 		Network: &wire.Network{V: wire.Version, Lease: wire.SignedLease{Body: lease}},
 	}
@@ -59,7 +61,8 @@ func TestServiceNetwork(t *testing.T) {
 	waiting := o
 	waiting.Network = nil
 	b.put(waiting)
-	b.until("it waits for its place", func() bool { return strings.Contains(b.status(web0).Why, "place in the service network") })
+	b.until("it waits for its place",
+		func() bool { return strings.Contains(b.status(web0).Why, "place in the service network") })
 	b.put(o)
 	ready := func(id string) wire.InstanceStatus {
 		t.Helper()
@@ -67,7 +70,8 @@ func TestServiceNetwork(t *testing.T) {
 		return b.status(id)
 	}
 	web, db := ready(web0), ready(db0)
-	if len(web.Addrs) != 2 || web.Addrs[0].String() != "fd12:3456:789a:0:7:0:300:1" && web.Addrs[0].String() != "fd12:3456:789a:0:7:0:300:2" {
+	if len(web.Addrs) != 2 || web.Addrs[0].String() != "fd12:3456:789a:0:7:0:300:1" &&
+		web.Addrs[0].String() != "fd12:3456:789a:0:7:0:300:2" {
 		t.Fatalf("addresses %v", web.Addrs)
 	}
 	if n := b.info().Network; n == nil || n.Mode != wire.NetworkOverlay {
@@ -83,7 +87,8 @@ func TestServiceNetwork(t *testing.T) {
 		return text
 	}
 	port := ":" + strings.TrimPrefix(at[strings.LastIndexByte(at, ':'):], ":")
-	for _, name := range []string{"db", "closest.db", "any.local.db", "0.instance.db", "db.default.shop.default.verge.internal"} {
+	for _, name := range []string{"db", "closest.db", "any.local.db", "0.instance.db",
+		"db.default.shop.default.verge.internal"} {
 		if text := fetch("http://" + name + port + "/"); !strings.HasPrefix(text, itoa(db.PID)) {
 			t.Errorf("%s: %s, want process %d", name, text, db.PID)
 		}
@@ -120,10 +125,14 @@ func TestServiceNetwork(t *testing.T) {
 	}
 
 	// What it does is told in figures, and what it refused to who asks for paths.
-	if status, page := b.do(http.MethodGet, "/v1/metrics", nil); status != http.StatusOK || !strings.Contains(page, "verge_network_instances") || !strings.Contains(page, "verge_network_dropped_packets_total") || !strings.Contains(page, "spoofed") || !strings.Contains(page, "verge_dns_answers_total") {
+	if status, page := b.do(http.MethodGet, "/v1/metrics", nil); status != http.StatusOK ||
+		!strings.Contains(page, "verge_network_instances") ||
+		!strings.Contains(page, "verge_network_dropped_packets_total") || !strings.Contains(page, "spoofed") ||
+		!strings.Contains(page, "verge_dns_answers_total") {
 		t.Errorf("figures: %d %q", status, page)
 	}
-	if status, text := b.do(http.MethodGet, "/v1/net", nil); status != http.StatusOK || !strings.Contains(text, `"dropped":{`) {
+	if status, text := b.do(http.MethodGet, "/v1/net", nil); status != http.StatusOK ||
+		!strings.Contains(text, `"dropped":{`) {
 		t.Errorf("paths: %d %s", status, text)
 	}
 
@@ -135,7 +144,8 @@ func TestServiceNetwork(t *testing.T) {
 	if n := devices(t); n != 0 {
 		t.Errorf("%d devices are left", n)
 	}
-	if out, err := exec.Command("nft", "list", "tables").Output(); err == nil && strings.Contains(string(out), "verge") {
+	if out, err := exec.Command("nft", "list", "tables").Output(); err == nil &&
+		strings.Contains(string(out), "verge") {
 		t.Errorf("left: %s", out)
 	}
 	if m, err := os.ReadFile("/proc/self/mounts"); err != nil || strings.Contains(string(m), b.dir) {

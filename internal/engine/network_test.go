@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 
 	"github.com/verge-edge/verge/internal/engine/network"
+	"github.com/verge-edge/verge/internal/engineapi"
 	"github.com/verge-edge/verge/internal/overlay"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -63,7 +64,7 @@ func TestAPlaceThatCouldNotBeTakenAtOnce(t *testing.T) {
 			r, n := newRig(t), &fakeNetwork{}
 			r.network = n
 			r.start()
-			o := wire.EngineOrders{
+			o := engineapi.EngineOrders{
 				V: wire.Version, Have: wire.Rev{Inc: "a", N: 1}, Orders: []wire.Order{order(0, 1, 100)},
 				Network: &wire.Network{V: wire.Version},
 			}
@@ -76,11 +77,13 @@ func TestAPlaceThatCouldNotBeTakenAtOnce(t *testing.T) {
 				r.start()
 			}
 			after(0)
-			if s := r.status("shop.web.0"); s.Phase != wire.PhasePending || !strings.Contains(s.Why, "place in the service network") {
+			if s := r.status("shop.web.0"); s.Phase != wire.PhasePending ||
+				!strings.Contains(s.Why, "place in the service network") {
 				t.Fatalf("without a place it is %s: %s", s.Phase, s.Why)
 			}
 			n.setFail(nil)
-			if err := r.e.Change(t.Context(), wire.EngineChanges{V: wire.Version, From: o.Have, To: wire.Rev{Inc: "a", N: 2}}); err != nil {
+			if err := r.e.Change(t.Context(),
+				engineapi.EngineChanges{V: wire.Version, From: o.Have, To: wire.Rev{Inc: "a", N: 2}}); err != nil {
 				t.Fatal(err)
 			}
 			after(0)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/engineapi"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -32,10 +33,13 @@ func (r *fakeRouter) leadsTo() (out []string) {
 // gone when an instance gets ready here, also after a power cut.
 func TestReadyHereWithoutARoute(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
-		rt := wire.Route{V: wire.Version, App: "shop", Service: "web", Ports: []api.Port{{Name: "http", Protocol: "http"}}, Lacks: "it starts"}
+		rt := wire.Route{V: wire.Version, App: "shop", Service: "web",
+			Ports: []api.Port{{Name: "http", Protocol: "http"}}, Lacks: "it starts"}
 		apply := func(rt wire.Route, o wire.Order) {
 			t.Helper()
-			if err := r.e.Apply(context.Background(), wire.EngineOrders{V: wire.Version, Orders: []wire.Order{o}, Routes: []wire.Route{rt}}); err != nil {
+			if err := r.e.Apply(context.Background(),
+				engineapi.EngineOrders{V: wire.Version, Orders: []wire.Order{o},
+					Routes: []wire.Route{rt}}); err != nil {
 				t.Fatal(err)
 			}
 			synctest.Wait()
@@ -67,7 +71,8 @@ func TestReadyHereWithoutARoute(t *testing.T) {
 		leads("after a restart without a cluster", here)
 
 		other := rt
-		other.Endpoints = []wire.Endpoint{{Instance: "shop.web.1", Cluster: "edge", Worker: "w2", Address: "192.0.2.1:1"}}
+		other.Endpoints = []wire.Endpoint{{Instance: "shop.web.1", Cluster: "edge", Worker: "w2",
+			Address: "192.0.2.1:1"}}
 		apply(other, o)
 		leads("the cluster knows of another one", "shop.web.1@edge/w2", here+" spare")
 		moved := rt
@@ -82,7 +87,8 @@ func TestReadyHereWithoutARoute(t *testing.T) {
 		after(2 * time.Second)
 		leads("it is ready again", "shop.web.1@edge/w2", here+" spare")
 		named := other
-		named.Endpoints = append(slices.Clip(other.Endpoints), wire.Endpoint{Instance: web0, Cluster: "edge", Worker: "w1", Address: "192.0.2.2:1"})
+		named.Endpoints = append(slices.Clip(other.Endpoints),
+			wire.Endpoint{Instance: web0, Cluster: "edge", Worker: "w1", Address: "192.0.2.2:1"})
 		apply(named, o)
 		leads("the cluster names it", "shop.web.1@edge/w2", here)
 		unasked := rt

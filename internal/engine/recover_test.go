@@ -13,6 +13,7 @@ import (
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/engine/state"
+	"github.com/verge-edge/verge/internal/engineapi"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -47,7 +48,8 @@ func TestSuccessorAdopts(t *testing.T) {
 		after(time.Second)
 		s := r.status(web0)
 		if s.Phase != wire.PhaseRunning || !s.Ready || s.PID != task.handle.PID || s.Restarts != 1 ||
-			s.LastExit == nil || s.LastExit.Code != 7 || s.Ports["http"] != was.Ports["http"] || !s.Started.Equal(was.Started) {
+			s.LastExit == nil || s.LastExit.Code != 7 || s.Ports["http"] != was.Ports["http"] ||
+			!s.Started.Equal(was.Started) {
 			t.Errorf("got %+v\nwas %+v", s, was)
 		}
 		if r.driver.starts(web0) != 2 || len(r.orphans.all()) != 0 {
@@ -90,7 +92,7 @@ func TestPowerCut(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
 		once := order(1, 1, 100)
 		once.Spec.Restart.Policy = "never"
-		orders := wire.EngineOrders{V: wire.Version, Orders: []wire.Order{order(0, 1, 100), once},
+		orders := engineapi.EngineOrders{V: wire.Version, Orders: []wire.Order{order(0, 1, 100), once},
 			Routes: []wire.Route{{V: wire.Version, App: "shop", Service: "web"}}}
 		if err := r.e.Apply(context.Background(), orders); err != nil {
 			t.Fatal(err)
@@ -174,8 +176,8 @@ func TestOrderGoneWhileAway(t *testing.T) {
 		r.apply(order(0, 1, 100), order(1, 1, 100))
 		task := r.one("shop.web.1")
 		r.stop()
-		o := wire.EngineOrders{V: wire.Version, Orders: []wire.Order{order(0, 1, 100)}}
-		if err := state.RecordKind.Write(filepath.Join(r.dir, wire.EngineOrdersFile), &o); err != nil {
+		o := engineapi.EngineOrders{V: wire.Version, Orders: []wire.Order{order(0, 1, 100)}}
+		if err := state.RecordKind.Write(filepath.Join(r.dir, engineapi.EngineOrdersFile), &o); err != nil {
 			t.Fatal(err)
 		}
 		r.start()
@@ -196,7 +198,7 @@ func TestDamagedOrdersStopNothing(t *testing.T) {
 		r.apply(order(0, 1, 100), order(1, 1, 100))
 		r.stop()
 		sweeps, _ := r.driver.sweptGroups()
-		path := filepath.Join(r.dir, wire.EngineOrdersFile)
+		path := filepath.Join(r.dir, engineapi.EngineOrdersFile)
 		if err := os.WriteFile(path, []byte(`{"v":1,"orders":[{"id`), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -245,7 +247,8 @@ func TestDamagedOrdersStopNothing(t *testing.T) {
 // An engine that does not know what a newer one has noted of an instance would start it a
 // second time. It starts nothing, says why, and leaves all as it is.
 func TestNewerFilesAreLeft(t *testing.T) {
-	for _, name := range []string{wire.EngineOrdersFile, filepath.Join(state.InstancesDir, web0, state.RecordName)} {
+	for _, name := range []string{engineapi.EngineOrdersFile,
+		filepath.Join(state.InstancesDir, web0, state.RecordName)} {
 		t.Run(filepath.Base(name), func(t *testing.T) {
 			inBubble(t, func(t *testing.T, r *rig) {
 				r.apply(order(0, 1, 100), order(1, 1, 100))
@@ -270,7 +273,8 @@ func TestNewerFilesAreLeft(t *testing.T) {
 					t.Errorf("it was %q and is %q, %v", newer, now, err)
 				}
 				if r.driver.starts(web0) != 1 || len(r.driver.live(web0)) != 1 || len(r.orphans.all()) != 0 {
-					t.Errorf("%d starts, %d live, swept %v", r.driver.starts(web0), len(r.driver.live(web0)), r.orphans.all())
+					t.Errorf("%d starts, %d live, swept %v", r.driver.starts(web0), len(r.driver.live(web0)),
+						r.orphans.all())
 				}
 				// The newer program is back.
 				if err := os.WriteFile(path, was, 0o600); err != nil {
@@ -363,14 +367,14 @@ func TestDiskThatCannotBeWritten(t *testing.T) {
 		}
 
 		// Orders that can't be stored are not acted on.
-		orders := filepath.Join(r.dir, wire.EngineOrdersFile)
+		orders := filepath.Join(r.dir, engineapi.EngineOrdersFile)
 		if err := os.Remove(orders); err != nil {
 			t.Fatal(err)
 		}
 		if err := os.MkdirAll(filepath.Join(orders, "x"), 0o700); err != nil {
 			t.Fatal(err)
 		}
-		if err := r.e.Apply(context.Background(), wire.EngineOrders{V: wire.Version}); err == nil {
+		if err := r.e.Apply(context.Background(), engineapi.EngineOrders{V: wire.Version}); err == nil {
 			t.Error("acknowledged orders that are not on disk")
 		}
 		synctest.Wait()
@@ -420,9 +424,10 @@ func TestTheFirstStateIsWhole(t *testing.T) {
 
 func TestPeersComeFromTheRoutes(t *testing.T) {
 	http := []api.Port{{Name: "http"}}
-	o := wire.EngineOrders{
+	o := engineapi.EngineOrders{
 		Orders: []wire.Order{{ID: "a.web.0", App: "a"}, {ID: "b.web.0", App: "b"}},
-		Routes: []wire.Route{{App: "a", Service: "web", Ports: http}, {App: "a", Service: "store", Ports: http}, {App: "c", Service: "x", Ports: http}},
+		Routes: []wire.Route{{App: "a", Service: "web", Ports: http}, {App: "a", Service: "store", Ports: http},
+			{App: "c", Service: "x", Ports: http}},
 	}
 	state.FillPeers(&o)
 	if p := o.Orders[0].Peers; len(p) != 2 || p["store"] == nil || p["web"] == nil {

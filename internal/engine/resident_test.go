@@ -83,7 +83,8 @@ func TestAWokenFunctionWritesLater(t *testing.T) {
 		r.used(web0)
 		after(2 * time.Minute)
 		r.mustSleep(web0)
-		if rec, err = state.ReadRecord(filepath.Dir(r.recordPath(web0)), web0); err != nil || rec.Handle != nil || rec.Phase != wire.PhasePending {
+		if rec, err = state.ReadRecord(filepath.Dir(r.recordPath(web0)), web0); err != nil || rec.Handle != nil ||
+			rec.Phase != wire.PhasePending {
 			t.Errorf("asleep again: %+v, %v", rec, err)
 		}
 		if d.fetches != 1 {

@@ -31,11 +31,13 @@ func TestSecretFilesRotate(t *testing.T) {
 		o.Spec.Files["both"] = api.File{Secret: "tls-key-too"}
 		give := func(db, tls, both string) {
 			t.Helper()
-			r.give([]wire.SealedSecret{sealed(t, k, "db-password", db, "db "+db), sealed(t, k, "tls-key", tls, "tls "+tls), sealed(t, k, "tls-key-too", both, "both "+both)}, o)
+			r.give([]wire.SealedSecret{sealed(t, k, "db-password", db, "db "+db),
+				sealed(t, k, "tls-key", tls, "tls "+tls), sealed(t, k, "tls-key-too", both, "both "+both)}, o)
 		}
 		has := func(name, version, next string) {
 			t.Helper()
-			if h := heldOf(r.status(web0), name); h.Version != version || h.Next != next || h.Why != "" || h.At.IsZero() {
+			if h := heldOf(r.status(web0), name); h.Version != version || h.Next != next || h.Why != "" ||
+				h.At.IsZero() {
 				t.Errorf("%+v; want %s and next %q", h, version, next)
 			}
 		}
@@ -81,7 +83,8 @@ func TestSecretFilesRotate(t *testing.T) {
 			t.Fatal(err)
 		}
 		give("2", "4", "2")
-		if h := heldOf(r.status(web0), "tls-key"); h.Version != "3" || h.Next != "4" || !strings.Contains(h.Why, "link that leads out") {
+		if h := heldOf(r.status(web0), "tls-key"); h.Version != "3" || h.Next != "4" ||
+			!strings.Contains(h.Why, "link that leads out") {
 			t.Errorf("%+v", h)
 		}
 		if err := os.Remove(keep); err != nil {

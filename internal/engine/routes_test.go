@@ -19,6 +19,7 @@ import (
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/engine/server"
+	"github.com/verge-edge/verge/internal/engineapi"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -29,7 +30,8 @@ func ask(t testing.TB, e *Engine, method string, v any) int {
 		t.Fatal(err)
 	}
 	w := httptest.NewRecorder()
-	server.New(e, e.log).Handler().ServeHTTP(deadlines{w}, httptest.NewRequestWithContext(t.Context(), method, "/v1/orders", bytes.NewReader(b)))
+	server.New(e, e.log).Handler().ServeHTTP(deadlines{w},
+		httptest.NewRequestWithContext(t.Context(), method, "/v1/orders", bytes.NewReader(b)))
 	return w.Code
 }
 
@@ -40,11 +42,14 @@ type deadlines struct{ *httptest.ResponseRecorder }
 func (deadlines) SetReadDeadline(time.Time) error { return nil }
 
 func someRoute(service string, endpoints int) wire.Route {
-	r := wire.Route{V: wire.Version, App: "shop", Service: service, AppNumber: 1, Policy: api.PolicyRoundRobin, Ports: []api.Port{{Name: "http", Protocol: "http"}}}
+	r := wire.Route{V: wire.Version, App: "shop", Service: service, AppNumber: 1, Policy: api.PolicyRoundRobin,
+		Ports: []api.Port{{Name: "http", Protocol: "http"}}}
 	for i := range endpoints {
 		r.Endpoints = append(r.Endpoints, wire.Endpoint{
-			Instance: fmt.Sprintf("shop.%s.%d", service, i), Cluster: "edge", Worker: fmt.Sprintf("w%d", i), Address: "192.0.2.1:8474",
-			Addrs: []netip.Addr{netip.MustParseAddr("fd12:3456:789a:0:64:0:100:1"), netip.AddrFrom4([4]byte{10, 129, 7, byte(i)})},
+			Instance: fmt.Sprintf("shop.%s.%d", service, i), Cluster: "edge", Worker: fmt.Sprintf("w%d", i),
+			Address: "192.0.2.1:8474",
+			Addrs: []netip.Addr{netip.MustParseAddr("fd12:3456:789a:0:64:0:100:1"),
+				netip.AddrFrom4([4]byte{10, 129, 7, byte(i)})},
 		})
 	}
 	return r
@@ -56,12 +61,15 @@ func TestChangesOfRoutes(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
 		at := func(n uint64) wire.Rev { return wire.Rev{Inc: "era", N: n} }
 		change := func(from, to uint64, gone string, routes ...wire.Route) int {
-			return ask(t, r.e, http.MethodPatch, wire.EngineChanges{V: wire.Version, From: at(from), To: at(to), Routes: routes, Gone: []string{gone}})
+			return ask(t, r.e, http.MethodPatch,
+				engineapi.EngineChanges{V: wire.Version, From: at(from), To: at(to), Routes: routes,
+					Gone: []string{gone}})
 		}
 		if code := change(1, 2, ""); code != http.StatusConflict {
 			t.Errorf("changes of nothing: %d", code)
 		}
-		o := wire.EngineOrders{V: wire.Version, Have: at(1), Orders: []wire.Order{order(0, 1, 100)}, Routes: []wire.Route{someRoute("a", 2), someRoute("b", 1)}}
+		o := engineapi.EngineOrders{V: wire.Version, Have: at(1), Orders: []wire.Order{order(0, 1, 100)},
+			Routes: []wire.Route{someRoute("a", 2), someRoute("b", 1)}}
 		if code := ask(t, r.e, http.MethodPut, o); code != http.StatusNoContent {
 			t.Fatal(code)
 		}
@@ -93,7 +101,7 @@ func TestChangesOfRoutes(t *testing.T) {
 			t.Errorf("a successor refuses changes: %d", code)
 		}
 		// A disk that is full takes nothing, and nothing is acted on.
-		log := filepath.Join(r.dir, wire.EngineChangesFile)
+		log := filepath.Join(r.dir, engineapi.EngineChangesFile)
 		if err := os.Remove(log); err != nil {
 			t.Fatal(err)
 		}
@@ -115,10 +123,12 @@ func TestChangesOfRoutes(t *testing.T) {
 
 // working is an engine with a real router, and what ends it.
 func working(b *testing.B) (e *Engine, end func()) {
-	r := &rig{dir: b.TempDir(), driver: newFakeDriver(), prober: &fakeProber{}, orphans: &fakeOrphans{}, boot: "boot-1", config: newConfig()}
+	r := &rig{dir: b.TempDir(), driver: newFakeDriver(), prober: &fakeProber{}, orphans: &fakeOrphans{}, boot: "boot-1",
+		config: newConfig()}
 	e, err := New(Options{
 		Dir: r.dir, Config: r.config, Drivers: r.drivers(),
-		replaced: replacements{orphans: r.orphans, prober: r.prober, boot: r.boot, free: func(int) bool { return true }, noObjects: true},
+		replaced: replacements{orphans: r.orphans, prober: r.prober, boot: r.boot, free: func(int) bool { return true },
+			noObjects: true},
 	})
 	if err != nil {
 		b.Fatal(err)
@@ -140,7 +150,7 @@ func working(b *testing.B) (e *Engine, end func()) {
 func BenchmarkRouteChange(b *testing.B) {
 	e, end := working(b)
 	defer end()
-	o := wire.EngineOrders{V: wire.Version, Have: wire.Rev{Inc: "era", N: 1}}
+	o := engineapi.EngineOrders{V: wire.Version, Have: wire.Rev{Inc: "era", N: 1}}
 	for n := range 1000 {
 		o.Routes = append(o.Routes, someRoute(fmt.Sprintf("s%03d", n), 10))
 	}
@@ -160,7 +170,7 @@ func BenchmarkRouteChange(b *testing.B) {
 	}
 	b.Run("all", func(b *testing.B) {
 		cost(b, func(routes []wire.Route) {
-			o = o.With(&wire.EngineChanges{To: wire.Rev{Inc: "era", N: o.Have.N + 1}, Routes: routes})
+			o = o.With(&engineapi.EngineChanges{To: wire.Rev{Inc: "era", N: o.Have.N + 1}, Routes: routes})
 			if code := ask(b, e, http.MethodPut, o); code != http.StatusNoContent {
 				b.Fatal(code)
 			}
@@ -168,7 +178,8 @@ func BenchmarkRouteChange(b *testing.B) {
 	})
 	b.Run("one", func(b *testing.B) {
 		cost(b, func(routes []wire.Route) {
-			c := wire.EngineChanges{V: wire.Version, From: o.Have, To: wire.Rev{Inc: "era", N: o.Have.N + 1}, Routes: routes}
+			c := engineapi.EngineChanges{V: wire.Version, From: o.Have, To: wire.Rev{Inc: "era", N: o.Have.N + 1},
+				Routes: routes}
 			o = o.With(&c)
 			if code := ask(b, e, http.MethodPatch, c); code != http.StatusNoContent {
 				b.Fatal(code)
@@ -200,7 +211,7 @@ func BenchmarkRoutesMemory(b *testing.B) {
 			for b.Loop() {
 				e, end := working(b)
 				before := heap()
-				o := wire.EngineOrders{V: wire.Version, Have: wire.Rev{Inc: "era", N: 1}}
+				o := engineapi.EngineOrders{V: wire.Version, Have: wire.Rev{Inc: "era", N: 1}}
 				for n := range 1000 {
 					route := someRoute(fmt.Sprintf("s%03d", n), endpoints)
 					route.Unasked = endpoints == 0

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/internal/engine/server"
+	"github.com/verge-edge/verge/internal/engineapi"
 	"github.com/verge-edge/verge/internal/proxy"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -20,23 +21,22 @@ import (
 const (
 	firstReopen   = time.Second
 	slowestReopen = 30 * time.Second
-	// introduceWithin bounds the wait for instances to be looked at, and for the first probes of
-	// those that were found again. On a busy machine a probe takes seconds, and an agent that is
-	// told too early takes the instance out of its routes.
+	// introduceWithin bounds the wait for instances to be checked, and for the first probes of
+	// recovered ones. On a busy machine a probe takes seconds, and an agent that hears too early
+	// takes the instance out of its routes.
 	introduceWithin = 5 * time.Second
 )
 
-// Run works until ctx is done or Shutdown has stopped everything, and returns
-// nil then; an error means that it could not begin. Instances go on when ctx is
-// done, for the next engine in the same directory to take up. Run is called
-// once.
+// Run works until ctx is done or Shutdown has stopped everything, and returns nil then; an error
+// means that it could not begin. When ctx is done, instances keep running for the next engine in
+// the same directory. Run is called once.
 func (e *Engine) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	end := sync.OnceFunc(func() { close(e.ended) })
 	defer end()
 
-	lock, err := e.lock()
+	lock, err := lockOrInherit(e.opts.Dir, e.opts.Inherited)
 	if err != nil {
 		return err
 	}
@@ -93,7 +93,8 @@ func (e *Engine) Run(ctx context.Context) error {
 	close(e.loaded)
 	stop := func() {}
 	if e.opts.Listen {
-		if stop, err = server.New(e, e.log).Serve(filepath.Join(e.opts.Dir, wire.EngineSocket), func(err error) { e.deps.problems.Set("socket", err) }); err != nil {
+		if stop, err = server.New(e, e.log).Serve(filepath.Join(e.opts.Dir, engineapi.EngineSocket),
+			func(err error) { e.deps.problems.Set("socket", err) }); err != nil {
 			return err
 		}
 		stop = sync.OnceFunc(stop)
@@ -131,7 +132,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	return nil
 }
 
-// maintain starts what goes on beside instances until ctx is done.
+// maintain starts the background work beside instances, until ctx is done.
 func (e *Engine) maintain(ctx context.Context, working *sync.WaitGroup) {
 	for _, run := range []func(context.Context){
 		e.uses.Run, e.followLocal, e.deps.logs.Expire, e.deps.images.Run,
@@ -199,10 +200,12 @@ func (e *Engine) openPorts(ctx context.Context) bool {
 
 // portProblem says what is wrong with a port of the router and what to do.
 func portProblem(f *proxy.PortError) string {
-	flag := map[string]string{proxy.DataPort: "--data", proxy.GatewayPort: "--gateway", proxy.GatewayTLSPort: "--gateway-tls"}[f.Port]
+	flag := map[string]string{proxy.DataPort: "--data", proxy.GatewayPort: "--gateway",
+		proxy.GatewayTLSPort: "--gateway-tls"}[f.Port]
 	another := "stop the worker and start it with another " + flag
 	if errors.Is(f.Err, syscall.EADDRINUSE) {
-		return fmt.Sprintf("%s %s is taken: stop what listens there (it is tried again until it is free), or %s", f.Port, f.Addr, another)
+		return fmt.Sprintf("%s %s is taken: stop what listens there (it is tried again until it is free), or %s",
+			f.Port, f.Addr, another)
 	}
 	return fmt.Sprintf("%s %s cannot be listened on: %v (it is tried again); %s", f.Port, f.Addr, f.Err, another)
 }

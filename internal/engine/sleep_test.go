@@ -35,7 +35,8 @@ func (r *rig) mustSleep(id string) {
 	r.t.Helper()
 	s := r.status(id)
 	_, err := r.e.Target(id, "http")
-	if s.Phase != wire.PhasePending || !s.Asleep || s.Ready || s.Draining || s.PID != 0 || !errors.Is(err, proxy.ErrAsleep) || len(r.driver.live(id)) != 0 {
+	if s.Phase != wire.PhasePending || !s.Asleep || s.Ready || s.Draining || s.PID != 0 ||
+		!errors.Is(err, proxy.ErrAsleep) || len(r.driver.live(id)) != 0 {
 		r.t.Fatalf("it does not sleep: %+v, %v, %d tasks", s, err, len(r.driver.live(id)))
 	}
 }
@@ -172,12 +173,14 @@ func TestAColdStartThatFails(t *testing.T) {
 		r.apply(o)
 		r.e.Wake(web0)
 		after(10 * time.Millisecond)
-		if _, err := r.e.Target(web0, "http"); !errors.Is(err, proxy.ErrAsleep) || !strings.Contains(err.Error(), "no such program") {
+		if _, err := r.e.Target(web0, "http"); !errors.Is(err, proxy.ErrAsleep) ||
+			!strings.Contains(err.Error(), "no such program") {
 			t.Errorf("while it is tried: %v", err)
 		}
 		after(time.Minute)
 		s := r.status(web0)
-		if _, err := r.e.Target(web0, "http"); s.Phase != wire.PhaseExited || s.Asleep || !errors.Is(err, proxy.ErrNotReady) {
+		if _, err := r.e.Target(web0, "http"); s.Phase != wire.PhaseExited || s.Asleep ||
+			!errors.Is(err, proxy.ErrNotReady) {
 			t.Errorf("given up: %+v, %v", s, err)
 		}
 		r.driver.setFail(nil)

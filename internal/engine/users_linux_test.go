@@ -24,8 +24,10 @@ func TestInstancesHaveUsers(t *testing.T) {
 	}
 	one := serverOrder(t)
 	one.Spec.Files = map[string]api.File{"conf/a.txt": {Content: "its own"}}
-	one.Spec.Volumes = []api.Volume{{Path: "data", Name: "data"}, {Path: "mem", Tmpfs: 1 << 20}, {Path: "ro", Name: "ro", ReadOnly: true}}
-	one.Spec.Readiness = &api.Check{Exec: &api.ExecCheck{Command: []string{"sh", "-c", "id -u >user && echo kept >>data/x"}}}
+	one.Spec.Volumes = []api.Volume{{Path: "data", Name: "data"}, {Path: "mem", Tmpfs: 1 << 20},
+		{Path: "ro", Name: "ro", ReadOnly: true}}
+	one.Spec.Readiness = &api.Check{Exec: &api.ExecCheck{Command: []string{"sh", "-c",
+		"id -u >user && echo kept >>data/x"}}}
 	two := one
 	two.Ordinal, two.ID = 1, "shop.web.1"
 	spec := *one.Spec
@@ -62,7 +64,8 @@ func TestInstancesHaveUsers(t *testing.T) {
 		ls -d /proc/PID 2>/dev/null && echo SEEN
 		true`, "DIR", b.dir)
 	script = strings.ReplaceAll(script, "PID", fmt.Sprint(b.status("shop.web.1").PID))
-	want := fmt.Sprintf("id=%d CapEff:0000000000000000 NoNewPrivs:1 \nconf=its own data=before mem=m\ndir=instances volumes instances=shop.web.0\n", first)
+	want := fmt.Sprintf("id=%d CapEff:0000000000000000 NoNewPrivs:1 \nconf=its own data=before mem=m\n"+
+		"dir=instances volumes instances=shop.web.0\n", first)
 	text, last := b.output(b.session(script), func(string) bool { return false })
 	if text != want {
 		t.Errorf("a session says\n%s(%s)\nwant\n%s", text, last.Stderr, want)
@@ -71,14 +74,16 @@ func TestInstancesHaveUsers(t *testing.T) {
 	b.kill()
 	b.start()
 	pid := b.ready(0).PID
-	if text, _ := b.output(b.session("id -u"), func(string) bool { return false }); strings.TrimSpace(text) != fmt.Sprint(first) {
+	if text, _ := b.output(b.session("id -u"),
+		func(string) bool { return false }); strings.TrimSpace(text) != fmt.Sprint(first) {
 		t.Errorf("after the engine was started again a session is of user %s, want %d", text, first)
 	}
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
 	b.ready(pid)
-	if text, _ := b.output(b.session("id -u; cat data/x | head -n1"), func(string) bool { return false }); text != fmt.Sprintf("%d\nbefore\n", first) {
+	if text, _ := b.output(b.session("id -u; cat data/x | head -n1"),
+		func(string) bool { return false }); text != fmt.Sprintf("%d\nbefore\n", first) {
 		t.Errorf("after it was started again: %q", text)
 	}
 	// As root only where that is allowed.

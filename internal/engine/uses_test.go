@@ -11,8 +11,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/verge-edge/verge/internal/engine/routes"
+	"github.com/verge-edge/verge/internal/engine/uses"
 
+	"github.com/verge-edge/verge/internal/engineapi"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -47,7 +48,7 @@ func (r *rig) mustSay(when string, want wire.Uses) {
 
 func (r *rig) put(n uint64, orders []wire.Order, routes ...wire.Route) {
 	r.t.Helper()
-	o := wire.EngineOrders{V: wire.Version, Have: wire.Rev{Inc: "era", N: n}, Orders: orders, Routes: routes}
+	o := engineapi.EngineOrders{V: wire.Version, Have: wire.Rev{Inc: "era", N: n}, Orders: orders, Routes: routes}
 	if code := ask(r.t, r.e, http.MethodPut, o); code != http.StatusNoContent {
 		r.t.Fatal(code)
 	}
@@ -80,7 +81,9 @@ func TestWhatIsUsedIsTold(t *testing.T) {
 			t.Fatal("it does not wait")
 		}
 		told := of("far", someRoute("api", 2))
-		if code := ask(t, r.e, http.MethodPatch, wire.EngineChanges{V: wire.Version, From: wire.Rev{Inc: "era", N: 1}, To: wire.Rev{Inc: "era", N: 2}, Routes: []wire.Route{told}}); code != http.StatusNoContent {
+		if code := ask(t, r.e, http.MethodPatch,
+			engineapi.EngineChanges{V: wire.Version, From: wire.Rev{Inc: "era", N: 1}, To: wire.Rev{Inc: "era", N: 2},
+				Routes: []wire.Route{told}}); code != http.StatusNoContent {
 			t.Fatal(code)
 		}
 		for range 2 {
@@ -89,10 +92,12 @@ func TestWhatIsUsedIsTold(t *testing.T) {
 			}
 		}
 		begin := time.Now()
-		if err := r.e.uses.Await(t.Context(), "far.db"); err == nil || !strings.Contains(err.Error(), "does not say where") || time.Since(begin) != routes.ToldWithin {
+		if err := r.e.uses.Await(t.Context(), "far.db"); err == nil ||
+			!strings.Contains(err.Error(), "does not say where") || time.Since(begin) != uses.ToldWithin {
 			t.Errorf("after %s: %v", time.Since(begin), err)
 		}
-		if _, err := r.e.Route(t.Context(), "far.db"); err == nil || !strings.Contains(err.Error(), "does not know the instances") {
+		if _, err := r.e.Route(t.Context(), "far.db"); err == nil ||
+			!strings.Contains(err.Error(), "does not know the instances") {
 			t.Errorf("the route is shown: %v", err)
 		}
 

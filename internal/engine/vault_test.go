@@ -14,6 +14,7 @@ import (
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/engine/state"
+	"github.com/verge-edge/verge/internal/engineapi"
 	"github.com/verge-edge/verge/internal/runtime"
 	"github.com/verge-edge/verge/internal/seal"
 	"github.com/verge-edge/verge/internal/wire"
@@ -22,7 +23,7 @@ import (
 // keyOf is the seal key of the rig's worker.
 func (r *rig) keyOf() *seal.Key {
 	r.t.Helper()
-	k, err := seal.Ensure(filepath.Join(r.dir, wire.IdentityDir))
+	k, err := seal.Ensure(filepath.Join(r.dir, engineapi.IdentityDir))
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -43,7 +44,8 @@ func sealed(t *testing.T, k *seal.Key, name, version, value string) wire.SealedS
 // give applies orders with secrets.
 func (r *rig) give(list []wire.SealedSecret, orders ...wire.Order) {
 	r.t.Helper()
-	if err := r.e.Apply(context.Background(), wire.EngineOrders{V: wire.Version, Orders: orders, Secrets: list}); err != nil {
+	if err := r.e.Apply(context.Background(),
+		engineapi.EngineOrders{V: wire.Version, Orders: orders, Secrets: list}); err != nil {
 		r.t.Fatal(err)
 	}
 	synctest.Wait()
@@ -82,12 +84,14 @@ func TestSecretsOfAnInstance(t *testing.T) {
 		}
 		// One after the other.
 		r.give(nil, secretive())
-		const noPassword = "secret db-password of namespace shop-team is not there: verge secret set db-password --namespace shop-team --from-file FILE"
+		const noPassword = "secret db-password of namespace shop-team is not there: verge secret set db-password " +
+			"--namespace shop-team --from-file FILE"
 		if s := r.status(web0); s.Phase != wire.PhasePending || s.Why != noPassword || s.Restarts != 0 {
 			t.Errorf("without any: %+v", s)
 		}
 		r.give([]wire.SealedSecret{db}, secretive())
-		if s := r.status(web0); s.Phase != wire.PhasePending || !strings.HasPrefix(s.Why, "secret tls-key of namespace shop-team is not there") {
+		if s := r.status(web0); s.Phase != wire.PhasePending ||
+			!strings.HasPrefix(s.Why, "secret tls-key of namespace shop-team is not there") {
 			t.Errorf("with one: %+v", s)
 		}
 		other := sealed(t, k, "tls-key", "1", "of another namespace")
@@ -136,7 +140,8 @@ func TestSecretsOfAnInstance(t *testing.T) {
 		has(password)
 		// No file has them but the one that was asked for.
 		err := filepath.WalkDir(r.dir, func(path string, d fs.DirEntry, err error) error {
-			if err != nil || !d.Type().IsRegular() || strings.Contains(path, "/mounts/") || filepath.Base(path) == "key.pem" {
+			if err != nil || !d.Type().IsRegular() || strings.Contains(path, "/mounts/") ||
+				filepath.Base(path) == "key.pem" {
 				return err
 			}
 			b, err := os.ReadFile(path)
@@ -204,12 +209,13 @@ func TestTheKeyOfSecretsIsReadAgain(t *testing.T) {
 		o := secretive()
 		o.Spec.Files = nil
 		secret := sealed(t, r.keyOf(), "db-password", "1", password)
-		key := filepath.Join(r.dir, wire.IdentityDir, seal.File)
+		key := filepath.Join(r.dir, engineapi.IdentityDir, seal.File)
 		if err := os.Rename(key, key+".away"); err != nil {
 			t.Fatal(err)
 		}
 		r.give([]wire.SealedSecret{secret}, o)
-		if s := r.status(web0); s.Phase != wire.PhasePending || !strings.HasPrefix(s.Why, "this worker cannot open secrets: ") {
+		if s := r.status(web0); s.Phase != wire.PhasePending ||
+			!strings.HasPrefix(s.Why, "this worker cannot open secrets: ") {
 			t.Errorf("without its key: %+v", s)
 		}
 		if err := os.Rename(key+".away", key); err != nil {
@@ -241,7 +247,8 @@ func TestChecksDoNotTellSecrets(t *testing.T) {
 			t.Error("the command has another environment than the instance")
 		}
 		after(5 * time.Second)
-		if s := r.status(web0); !strings.HasPrefix(s.Why, `readiness command look: exit code 1 "can't log in with [secret]" (`) {
+		if s := r.status(web0); !strings.HasPrefix(s.Why,
+			`readiness command look: exit code 1 "can't log in with [secret]" (`) {
 			t.Errorf("%+v", s)
 		}
 		// Found again, with the secret gone: the command goes without it.

@@ -54,14 +54,16 @@ func TestVolumesAreRemoved(t *testing.T) {
 		look(true, true)
 		refused(ref, "volume-in-use")
 		for _, bad := range []wire.VolumeRef{
-			{Namespace: "..", Instance: web0, Name: "data"}, {Namespace: "shop-team", Instance: "../../x", Name: "data"},
+			{Namespace: "..", Instance: web0, Name: "data"},
+			{Namespace: "shop-team", Instance: "../../x", Name: "data"},
 			{Namespace: "shop-team", Instance: web0, Name: "../data"}, {Namespace: "shop-team", Instance: web0}, {},
 		} {
 			refused(bad, "")
 		}
 		refused(wire.VolumeRef{Namespace: "others", Instance: web0, Name: "data"}, "no-such-volume")
 		// A revision that does not name it any more.
-		o.Revision, o.Spec = 2, &api.Service{Command: o.Spec.Command, Resources: o.Spec.Resources, Restart: o.Spec.Restart, Volumes: o.Spec.Volumes[1:]}
+		o.Revision, o.Spec = 2, &api.Service{Command: o.Spec.Command, Resources: o.Spec.Resources,
+			Restart: o.Spec.Restart, Volumes: o.Spec.Volumes[1:]}
 		o.Incarnation = 2
 		r.apply(o)
 		after(time.Minute)

@@ -8,10 +8,11 @@ import (
 	"github.com/verge-edge/verge/internal/engine/state"
 	"github.com/verge-edge/verge/internal/engine/volumes"
 	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 // Volumes lists the named volumes of this worker, by namespace, instance and name.
-func (e *Engine) Volumes(ctx context.Context) ([]wire.VolumeView, error) {
+func (e *Engine) Volumes(ctx context.Context) ([]rpc.VolumeView, error) {
 	if err := e.wait(ctx); err != nil {
 		return nil, err
 	}
@@ -60,7 +61,9 @@ func (e *Engine) RemoveVolume(ctx context.Context, r wire.VolumeRef) error {
 	e.mu.Lock() // nothing begins to use it meanwhile
 	defer e.mu.Unlock()
 	if e.usesLocked(r) {
-		return wire.Problemf(http.StatusConflict, "volume-in-use", "delete what uses it first: verge describe instance/"+r.Instance, "the volume is in use", "%s names %s", r.Instance, r.Name)
+		return wire.Problemf(http.StatusConflict, "volume-in-use",
+			"delete what uses it first: verge describe instance/"+r.Instance, "the volume is in use", "%s names %s",
+			r.Instance, r.Name)
 	}
 	if err := e.deps.volumes.Remove(r); err != nil {
 		return err

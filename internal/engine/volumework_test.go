@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/apiv1"
 	"github.com/verge-edge/verge/internal/engine/volumes"
 	"github.com/verge-edge/verge/internal/objects"
 	"github.com/verge-edge/verge/internal/rest"
@@ -45,17 +46,17 @@ func (s *shelf) tries() int {
 	return s.asked
 }
 
-func (s *shelf) Put(_ context.Context, in rest.ObjectUpload) (wire.ObjectView, error) {
+func (s *shelf) Put(_ context.Context, in rest.ObjectUpload) (apiv1.ObjectView, error) {
 	b, err := io.ReadAll(io.LimitReader(in.Body, 1<<20))
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.asked++
 	if err = errors.Join(err, s.fails); err != nil {
-		return wire.ObjectView{}, err
+		return apiv1.ObjectView{}, err
 	}
 	s.put[in.Namespace+"/"+in.Name] = b
 	sum := sha256.Sum256(b)
-	return wire.ObjectView{Size: int64(len(b)), Digest: "sha256:" + hex.EncodeToString(sum[:])}, nil
+	return apiv1.ObjectView{Size: int64(len(b)), Digest: "sha256:" + hex.EncodeToString(sum[:])}, nil
 }
 
 func (s *shelf) Get(_ context.Context, namespace, name, _ string) (objects.Got, error) {
@@ -102,14 +103,16 @@ func TestVolumesThroughTheObjectStore(t *testing.T) {
 		}
 		asked := wire.VolumeObject{Name: "data", Object: "volumes/" + web0 + "/data"}
 		store.be(errors.New("it is away"), false)
-		if got := work(wire.VolumePack, asked); got.Done || got.Final || got.Why != "volume data: its cluster does not take it: it is away" {
+		if got := work(wire.VolumePack, asked); got.Done || got.Final ||
+			got.Why != "volume data: its cluster does not take it: it is away" {
 			t.Errorf("%+v", got)
 		}
 		// It is tried again, but for what fails again.
 		for status, final := range map[int]bool{413: true, 403: true, 408: false, 409: false, 429: false, 507: false} {
 			store.be(wire.Problemf(status, "x", "", "no", ""), false)
 			before := store.tries()
-			if got := work(wire.VolumePack, asked); got.Done || got.Final != final || (store.tries() == before+1) != final {
+			if got := work(wire.VolumePack, asked); got.Done || got.Final != final ||
+				(store.tries() == before+1) != final {
 				t.Errorf("%d: %+v after %d tries", status, got, store.tries()-before)
 			}
 		}
@@ -144,7 +147,9 @@ func TestVolumesThroughTheObjectStore(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, "counter"), []byte("1"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if got := work(wire.VolumeUnpack, packed); got.Done || got.Final || !strings.Contains(got.Why, "this worker has another volume of that name already: verge volume rm") || !strings.Contains(got.Why, "--cancel") {
+		if got := work(wire.VolumeUnpack, packed); got.Done || got.Final ||
+			!strings.Contains(got.Why, "this worker has another volume of that name already: verge volume rm") ||
+			!strings.Contains(got.Why, "--cancel") {
 			t.Errorf("%+v", got)
 		}
 		is("1")

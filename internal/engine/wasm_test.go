@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/engineapi"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -24,7 +25,8 @@ func TestAFunctionInTheEngine(t *testing.T) {
 	dir := t.TempDir()
 	run := func(orders ...wire.Order) (*Engine, func()) {
 		t.Helper()
-		config := wire.EngineConfig{V: wire.Version, Worker: "w1", Cluster: "edge", Capacity: api.Resources{CPU: 1000, Memory: 1 << 30, Disk: 1 << 30}}
+		config := engineapi.EngineConfig{V: wire.Version, Worker: "w1", Cluster: "edge",
+			Capacity: api.Resources{CPU: 1000, Memory: 1 << 30, Disk: 1 << 30}}
 		drivers, closeAll := Drivers(dir, config, logTo(io.Discard))
 		e, err := New(Options{Dir: dir, Config: config, Drivers: drivers, Log: logTo(io.Discard)})
 		if err != nil {
@@ -34,7 +36,7 @@ func TestAFunctionInTheEngine(t *testing.T) {
 		done := make(chan error, 1)
 		go func() { done <- e.Run(ctx) }()
 		if orders != nil {
-			if err := e.Apply(t.Context(), wire.EngineOrders{V: wire.Version, Orders: orders}); err != nil {
+			if err := e.Apply(t.Context(), engineapi.EngineOrders{V: wire.Version, Orders: orders}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -70,7 +72,8 @@ func TestAFunctionInTheEngine(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		resp, err := http.Post("http://"+addr+"/x", "text/plain", strings.NewReader("body")) //nolint:noctx // it ends by itself
+		resp, err := http.Post("http://"+addr+"/x", "text/plain",
+			strings.NewReader("body")) //nolint:noctx // it ends by itself
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/engine/state"
+	"github.com/verge-edge/verge/internal/engineapi"
 	"github.com/verge-edge/verge/internal/runtime/workdir"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -64,7 +65,8 @@ func TestFilesAreThereAtEachStart(t *testing.T) {
 		}
 		r.one(web0).end(1)
 		after(150 * time.Millisecond)
-		if s := r.status(web0); !strings.Contains(s.Why, "not started: file conf/app.ini: the instance has made a link that leads out") {
+		if s := r.status(web0); !strings.Contains(s.Why,
+			"not started: file conf/app.ini: the instance has made a link that leads out") {
 			t.Errorf("%+v", s)
 		}
 		if _, err := os.Lstat(filepath.Join(r.dir, "app.ini")); !errors.Is(err, os.ErrNotExist) {
@@ -93,7 +95,8 @@ func TestNamedVolumesStay(t *testing.T) {
 		if got, err := os.ReadFile(inside); err != nil || string(got) != "kept" {
 			t.Errorf("%q, %v", got, err)
 		}
-		if got, err := os.ReadFile(filepath.Join(r.dir, "volumes", "shop-team", web0, "data", "x")); err != nil || string(got) != "kept" {
+		if got, err := os.ReadFile(filepath.Join(r.dir, "volumes", "shop-team", web0, "data", "x")); err != nil ||
+			string(got) != "kept" {
 			t.Errorf("%q, %v", got, err)
 		}
 		// Neither another instance nor another namespace finds it.
@@ -102,7 +105,8 @@ func TestNamedVolumesStay(t *testing.T) {
 			other.Spec.Volumes = o.Spec.Volumes
 			r.apply(other)
 			after(time.Minute)
-			if _, err := os.Stat(filepath.Join(r.dir, state.InstancesDir, other.ID, "work", "var", "data", "x")); !errors.Is(err, os.ErrNotExist) {
+			if _, err := os.Stat(filepath.Join(r.dir, state.InstancesDir, other.ID, "work", "var", "data",
+				"x")); !errors.Is(err, os.ErrNotExist) {
 				t.Errorf("%s of %s sees it: %v", other.ID, other.Namespace, err)
 			}
 		}
@@ -123,13 +127,15 @@ func TestVolumeOutsideOfWhatIsAllowed(t *testing.T) {
 		o := order(0, 1, 100)
 		o.Spec.Volumes = []api.Volume{{Path: "d", Host: "/etc"}}
 		r.apply(o)
-		if s := r.status(web0); s.Phase != wire.PhaseRefused || !strings.Contains(s.Why, "/etc is not below a directory") {
+		if s := r.status(web0); s.Phase != wire.PhaseRefused ||
+			!strings.Contains(s.Why, "/etc is not below a directory") {
 			t.Errorf("%+v", s)
 		}
 		o.Spec.Volumes[0].Host = filepath.Join(srv, "out")
 		o.Incarnation = 2
 		r.apply(o)
-		if s := r.status(web0); s.Phase != wire.PhasePending || !strings.Contains(s.Why, "is not below a directory") || r.driver.starts(web0) != 0 {
+		if s := r.status(web0); s.Phase != wire.PhasePending || !strings.Contains(s.Why, "is not below a directory") ||
+			r.driver.starts(web0) != 0 {
 			t.Errorf("%+v", s)
 		}
 	})
@@ -209,7 +215,7 @@ func TestMountsOfRealProcesses(t *testing.T) {
 	if err := syscall.Kill(after.PID, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Remove(filepath.Join(b.dir, wire.EngineOrdersFile)); err != nil {
+	if err := os.Remove(filepath.Join(b.dir, engineapi.EngineOrdersFile)); err != nil {
 		t.Fatal(err)
 	}
 	b.start()

@@ -13,11 +13,10 @@ import (
 	"github.com/verge-edge/verge/internal/wire"
 )
 
-// EnsureContext writes the context file of a first administrator, whose
-// certificate create makes, if there is none, and corrects the server's address
-// in one that is there. It is written anew where half of its certificate's life
-// is over, or where it does not trust the authorities ca (PEM) as they are now.
-// What somebody has put in its place, with a token or other certificates, stays.
+// EnsureContext writes the context file of a first administrator, with a certificate from create,
+// if there is none, and corrects the server's address in an existing one. It is rewritten when
+// half of its certificate's life is over, or when it does not trust the present authorities ca
+// (PEM). A file that somebody has replaced, with a token or other certificates, stays.
 func EnsureContext(path, server, ca string, now time.Time, create func() (client.Context, error)) error {
 	e, err := client.ReadContext(path)
 	if _, statErr := os.Stat(path); err != nil && !errors.Is(statErr, os.ErrNotExist) {
@@ -26,7 +25,8 @@ func EnsureContext(path, server, ca string, now time.Time, create func() (client
 		if p := new(wire.Problem); errors.As(err, &p) {
 			why = p.Detail
 		}
-		return wire.Problemf(0, "bad-context", "put back what was there, or remove the file: the next start makes another one with a new certificate",
+		return wire.Problemf(0, "bad-context",
+			"put back what was there, or remove the file: the next start makes another one with a new certificate",
 			"the context file of this node cannot be used", "%s", why)
 	}
 	stale := false

@@ -22,7 +22,8 @@ func OwnDir(dir, role string) error {
 			continue
 		}
 		if _, err := os.Lstat(filepath.Join(dir, file)); err == nil {
-			return wire.Problemf(0, "other-role", "choose another --data-dir, or start verge "+of+" with this one", "the data directory is another role's", "%s is of a %s: it has %s", dir, of, file)
+			return wire.Problemf(0, "other-role", "choose another --data-dir, or start verge "+of+" with this one",
+				"the data directory is another role's", "%s is of a %s: it has %s", dir, of, file)
 		}
 	}
 	return nil

@@ -16,7 +16,8 @@ func TestOwnDir(t *testing.T) {
 		refused    bool
 	}{
 		{"authority.pem", "root", false}, {"authority.pem", "cluster", true}, {"authority.pem", "worker", true},
-		{"cluster-ca-key.pem", "root", true}, {"cluster-ca-key.pem", "cluster", false}, {"cluster-ca-key.pem", "worker", true},
+		{"cluster-ca-key.pem", "root", true}, {"cluster-ca-key.pem", "cluster", false},
+		{"cluster-ca-key.pem", "worker", true},
 		{"engine.json", "worker", false}, {"context.yaml", "cluster", false},
 	} {
 		dir := t.TempDir()

@@ -9,9 +9,10 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/internal/atomicfile/statefile"
-	"github.com/verge-edge/verge/internal/pki"
+	"github.com/verge-edge/verge/internal/pki/tokens"
 	"github.com/verge-edge/verge/internal/rest/nodeclient"
 	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 // A node that has an identity and is started with a token that it has not seen
@@ -35,7 +36,7 @@ type seen struct {
 }
 
 // saw notes a token. If that fails it is looked at again, which does no harm.
-func (n Node) saw(tok pki.Token) {
+func (n Node) saw(tok tokens.Token) {
 	if err := seenKind.Write(filepath.Join(n.Dir, seenFile), seen{V: wire.Version, ID: tok.ID}); err != nil {
 		n.warn("it could not be noted which token this node has seen: " + err.Error())
 	}
@@ -43,11 +44,11 @@ func (n Node) saw(tok pki.Token) {
 
 // unseen is the token of a file, if this node has not looked at it before and could
 // join with it. Standard input is not read for this: it may never end.
-func (n Node) unseen() (tok pki.Token, ok bool) {
+func (n Node) unseen() (tok tokens.Token, ok bool) {
 	if n.TokenFile == "" || n.TokenFile == "-" || n.Ask == nil {
 		return tok, false
 	}
-	tok, _, err := pki.ReadToken(n.TokenFile, nil)
+	tok, _, err := tokens.Read(n.TokenFile, nil)
 	if err != nil || tok.CheckKind(n.Kind) != nil || !joinClock(n.Clock, tok)().Before(tok.Expires) {
 		return tok, false // it was of use once, or never
 	}
@@ -60,7 +61,7 @@ func (n Node) unseen() (tok pki.Token, ok bool) {
 
 // doubt asks the tier above whether the identity of this node counts, if it was
 // given a token that it has not seen. marked: it does not, for good.
-func (n Node) doubt(ctx context.Context, have wire.JoinReply) (_ wire.JoinReply, mark refusal, marked bool) {
+func (n Node) doubt(ctx context.Context, have rpc.JoinReply) (_ rpc.JoinReply, mark refusal, marked bool) {
 	tok, ok := n.unseen()
 	if !ok {
 		return have, mark, false
@@ -87,10 +88,12 @@ func (n Node) doubt(ctx context.Context, have wire.JoinReply) (_ wire.JoinReply,
 		fallthrough
 	case errors.As(err, &p) && p.Code == CodeTooSoon: // it counts, too
 		n.saw(tok)
-		n.warn("the token in " + n.TokenFile + " is not used: this node has joined cluster " + have.Cluster + " before, and is known there. " +
+		n.warn("the token in " + n.TokenFile + " is not used: this node has joined cluster " + have.Cluster +
+			" before, and is known there. " +
 			"To make it another one, give it another --data-dir, or remove it there first")
 	default:
-		n.warn("this node has joined cluster " + have.Cluster + " before and goes on with that; whether it is still known there could not be found out: " + err.Error())
+		n.warn("this node has joined cluster " + have.Cluster +
+			" before and keeps that identity; the cluster could not be asked whether it still knows it: " + err.Error())
 	}
 	return have, mark, false
 }
@@ -105,10 +108,10 @@ type Asker struct {
 }
 
 // Leave asks to be taken out.
-func (a Asker) Leave(ctx context.Context, req wire.LeaveRequest) error {
+func (a Asker) Leave(ctx context.Context, req rpc.LeaveRequest) error {
 	conf := a.TLS.Clone()
 	conf.GetClientCertificate, conf.Certificates = nil, nil // as in Ask
-	return nodeclient.LeaveAt(ctx, a.API, conf, func(challenge string) (wire.LeaveRequest, error) {
+	return nodeclient.LeaveAt(ctx, a.API, conf, func(challenge string) (rpc.LeaveRequest, error) {
 		req.Challenge = challenge
 		var err error
 		req.Signature, err = a.Prove(LeaveText(a.Server, req))
@@ -117,12 +120,12 @@ func (a Asker) Leave(ctx context.Context, req wire.LeaveRequest) error {
 }
 
 // Ask sends a renewal; see Final for refusals that count.
-func (a Asker) Ask(ctx context.Context, req wire.RenewRequest) (wire.JoinReply, error) {
+func (a Asker) Ask(ctx context.Context, req rpc.RenewRequest) (rpc.JoinReply, error) {
 	// A certificate that has expired would end the handshake; who we are is in the
 	// request.
 	conf := a.TLS.Clone()
 	conf.GetClientCertificate, conf.Certificates = nil, nil
-	reply, err := nodeclient.RenewAt(ctx, a.API, conf, func(challenge string) (wire.RenewRequest, error) {
+	reply, err := nodeclient.RenewAt(ctx, a.API, conf, func(challenge string) (rpc.RenewRequest, error) {
 		req.Challenge = challenge
 		var err error
 		req.Signature, err = a.Prove(ProofText(a.Server, req))

@@ -10,41 +10,45 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/internal/access"
+	"github.com/verge-edge/verge/internal/apiv1"
 	"github.com/verge-edge/verge/internal/bus"
+	"github.com/verge-edge/verge/internal/bus/bustest"
 	"github.com/verge-edge/verge/internal/pki"
+	"github.com/verge-edge/verge/internal/pki/tokens"
 	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
-func newLedger(t *testing.T) (*Ledger, *bus.MemStore, time.Time) {
+func newLedger(t *testing.T) (*Ledger, *bustest.MemStore, time.Time) {
 	t.Helper()
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	ca, err := pki.OpenAuthority(t.TempDir(), now)
 	if err != nil {
 		t.Fatal(err)
 	}
-	store := bus.NewMemStore()
+	store := bustest.NewMemStore()
 	return &Ledger{Store: store, ServerName: pki.RootName, Pin: ca.Pin, NextPin: ca.NextPin}, store, now
 }
 
-func request(token, key string) wire.JoinRequest {
-	return wire.JoinRequest{V: wire.Version, Token: token, Name: "n", PublicKey: []byte(key)}
+func request(token, key string) rpc.JoinRequest {
+	return rpc.JoinRequest{V: wire.Version, Token: token, Name: "n", PublicKey: []byte(key)}
 }
 
 func TestATokenIsGoodForOneNode(t *testing.T) {
 	ctx := context.Background()
 	l, store, now := newLedger(t)
-	tok, err := l.NewJoin(ctx, pki.KindCluster, "edge", []string{"127.0.0.1:1"}, time.Hour, now)
+	tok, err := l.NewJoin(ctx, tokens.KindCluster, "edge", []string{"127.0.0.1:1"}, time.Hour, now)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, first, err := l.Check(ctx, request(tok.Token, "key-a"), pki.KindCluster, now)
+	_, first, err := l.Check(ctx, request(tok.Token, "key-a"), tokens.KindCluster, now)
 	if err != nil {
 		t.Fatal(err)
 	}
 	// Another node passes the check before the first has committed: only one of
 	// the two commits may succeed.
-	_, second, err := l.Check(ctx, request(tok.Token, "key-b"), pki.KindCluster, now)
+	_, second, err := l.Check(ctx, request(tok.Token, "key-b"), tokens.KindCluster, now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,11 +61,11 @@ func TestATokenIsGoodForOneNode(t *testing.T) {
 	if e, err := store.Get(ctx, "node"); err != nil || string(e.Value) != "a" {
 		t.Errorf("the node is %q, %v", e.Value, err)
 	}
-	if _, _, err := l.Check(ctx, request(tok.Token, "key-b"), pki.KindCluster, now); !errors.Is(err, pki.ErrTokenUsed) {
+	if _, _, err := l.Check(ctx, request(tok.Token, "key-b"), tokens.KindCluster, now); !errors.Is(err, tokens.ErrUsed) {
 		t.Errorf("reuse by another gave %v", err)
 	}
 	// The reply may have been lost: the same node may ask again.
-	if _, _, err := l.Check(ctx, request(tok.Token, "key-a"), pki.KindCluster, now); err != nil {
+	if _, _, err := l.Check(ctx, request(tok.Token, "key-a"), tokens.KindCluster, now); err != nil {
 		t.Errorf("the same node was refused: %v", err)
 	}
 }
@@ -69,11 +73,11 @@ func TestATokenIsGoodForOneNode(t *testing.T) {
 func TestTokensThatAreRefused(t *testing.T) {
 	ctx := context.Background()
 	l, _, now := newLedger(t)
-	tok, err := l.NewJoin(ctx, pki.KindCluster, "edge", []string{"127.0.0.1:1"}, time.Hour, now)
+	tok, err := l.NewJoin(ctx, tokens.KindCluster, "edge", []string{"127.0.0.1:1"}, time.Hour, now)
 	if err != nil {
 		t.Fatal(err)
 	}
-	parsed, err := pki.ParseToken(tok.Token)
+	parsed, err := tokens.Parse(tok.Token)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,16 +86,16 @@ func TestTokensThatAreRefused(t *testing.T) {
 	strange := parsed
 	strange.ID = "0123456789abcdef"
 	for name, tc := range map[string]struct {
-		req  wire.JoinRequest
+		req  rpc.JoinRequest
 		kind string
 		at   time.Time
 		want error
 	}{
-		"expired":    {request(tok.Token, "k"), pki.KindCluster, now.Add(2 * time.Hour), pki.ErrTokenExpired},
-		"wrong kind": {request(tok.Token, "k"), pki.KindWorker, now, pki.ErrTokenKind},
-		"forged":     {request(forged.Encode(), "k"), pki.KindCluster, now, pki.ErrTokenForged},
-		"unknown":    {request(strange.Encode(), "k"), pki.KindCluster, now, pki.ErrTokenUnknown},
-		"rubbish":    {request("verge-join-1.xxxx", "k"), pki.KindCluster, now, pki.ErrTokenMalformed},
+		"expired":    {request(tok.Token, "k"), tokens.KindCluster, now.Add(2 * time.Hour), tokens.ErrExpired},
+		"wrong kind": {request(tok.Token, "k"), tokens.KindWorker, now, tokens.ErrKind},
+		"forged":     {request(forged.Encode(), "k"), tokens.KindCluster, now, tokens.ErrForged},
+		"unknown":    {request(strange.Encode(), "k"), tokens.KindCluster, now, tokens.ErrUnknown},
+		"rubbish":    {request("verge-join-1.xxxx", "k"), tokens.KindCluster, now, tokens.ErrMalformed},
 	} {
 		_, _, err := l.Check(ctx, tc.req, tc.kind, tc.at)
 		var p *wire.Problem
@@ -101,7 +105,7 @@ func TestTokensThatAreRefused(t *testing.T) {
 	}
 	old := request(tok.Token, "k")
 	old.V = wire.Version + 5
-	if _, _, err := l.Check(ctx, old, pki.KindCluster, now); err == nil {
+	if _, _, err := l.Check(ctx, old, tokens.KindCluster, now); err == nil {
 		t.Error("a request of another wire version was let in")
 	}
 }
@@ -159,7 +163,7 @@ func TestTokensAreTakenBack(t *testing.T) {
 	l, _, now := newLedger(t)
 	admin := true
 	l.Administers = func(_ context.Context, who string) (bool, error) { return who != "user/amy" || admin, nil }
-	bearer := func(by string) (wire.TokenReply, rest.Principal) {
+	bearer := func(by string) (apiv1.TokenReply, rest.Principal) {
 		t.Helper()
 		tok, err := l.NewBearer(ctx, by, 0, now)
 		if err != nil {
@@ -175,18 +179,22 @@ func TestTokensAreTakenBack(t *testing.T) {
 	second, q := bearer(p.Name)
 	_, r := bearer(q.Name)
 	other, o := bearer("user/amy")
-	join, err := l.NewJoin(access.With(ctx, access.Who{Name: "user/bob"}), pki.KindCluster, "edge", []string{"127.0.0.1:1"}, time.Hour, now)
+	join, err := l.NewJoin(access.With(ctx, access.Who{Name: "user/bob"}), tokens.KindCluster, "edge",
+		[]string{"127.0.0.1:1"}, time.Hour, now)
 	if err != nil {
 		t.Fatal(err)
 	}
 	list, err := l.Tokens(ctx)
-	if err != nil || len(list) != 5 || list[4].ID != join.ID || list[4].By != "user/bob" || list[4].Cluster != "edge" || list[0].Expires != now.Add(BearerTTL) {
+	if err != nil || len(list) != 5 || list[4].ID != join.ID || list[4].By != "user/bob" || list[4].Cluster != "edge" ||
+		list[0].Expires != now.Add(bearerTTL) {
 		t.Fatalf("%+v, %v", list, err)
 	}
-	for name, id := range map[string]string{"nothing": "", "too short": first.ID[:7], "not one": "00000000", "the token itself": first.Token} {
+	for name, id := range map[string]string{"nothing": "", "too short": first.ID[:7], "not one": "00000000",
+		"the token itself": first.Token} {
 		_, err := l.RevokeToken(ctx, id)
 		var p *wire.Problem
-		if !errors.As(err, &p) || p.Code != "no-such-token" || p.Remedy == "" || strings.Contains(err.Error(), first.Token) {
+		if !errors.As(err, &p) || p.Code != "no-such-token" || p.Remedy == "" ||
+			strings.Contains(err.Error(), first.Token) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -226,13 +234,13 @@ func TestTokensAreTakenBack(t *testing.T) {
 	if _, err := l.RevokeToken(ctx, join.ID); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := l.Check(ctx, request(join.Token, "k"), pki.KindCluster, now); !errors.Is(err, pki.ErrTokenUnknown) {
+	if _, _, err := l.Check(ctx, request(join.Token, "k"), tokens.KindCluster, now); !errors.Is(err, tokens.ErrUnknown) {
 		t.Errorf("it lets join: %v", err)
 	}
-	if join, err = l.NewJoin(ctx, pki.KindCluster, "edge", []string{"127.0.0.1:1"}, time.Hour, now); err != nil {
+	if join, err = l.NewJoin(ctx, tokens.KindCluster, "edge", []string{"127.0.0.1:1"}, time.Hour, now); err != nil {
 		t.Fatal(err)
 	}
-	_, used, err := l.Check(ctx, request(join.Token, "k"), pki.KindCluster, now)
+	_, used, err := l.Check(ctx, request(join.Token, "k"), tokens.KindCluster, now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -248,12 +256,14 @@ func TestTokensAreTakenBack(t *testing.T) {
 func TestTokensAreBounded(t *testing.T) {
 	ctx := context.Background()
 	l, store, now := newLedger(t)
-	if tok, err := l.NewBearer(ctx, "admin/ann", 1000*time.Hour, now); err != nil || tok.Expires.After(now.Add(BearerTTL)) {
+	if tok, err := l.NewBearer(ctx, "admin/ann", 1000*time.Hour, now); err != nil ||
+		tok.Expires.After(now.Add(bearerTTL)) {
 		t.Errorf("%v, %v", tok.Expires, err)
 	}
 	var ops []bus.Op
 	for i := range maxBearers - 1 {
-		ops = append(ops, bus.Put(fmt.Sprintf("%s%064x", keyBearer, i), []byte(`{"v":1,"expires":"2026-02-02T00:00:00Z"}`)))
+		ops = append(ops, bus.Put(fmt.Sprintf("%s%064x", keyBearer, i),
+			[]byte(`{"v":1,"expires":"2026-02-02T00:00:00Z"}`)))
 	}
 	if _, err := store.Commit(ctx, ops...); err != nil {
 		t.Fatal(err)
@@ -266,7 +276,7 @@ func TestTokensAreBounded(t *testing.T) {
 	if _, err := l.RevokeToken(ctx, "0000000000000000"); !errors.As(err, &p) || p.Code != "ambiguous" {
 		t.Errorf("%v", err)
 	}
-	if _, err := l.NewJoin(ctx, pki.KindWorker, "edge", []string{"127.0.0.1:1"}, 0, now); err != nil {
+	if _, err := l.NewJoin(ctx, tokens.KindWorker, "edge", []string{"127.0.0.1:1"}, 0, now); err != nil {
 		t.Errorf("a token to join is of another kind: %v", err)
 	}
 }
@@ -295,16 +305,18 @@ func TestGatewayToken(t *testing.T) {
 	ctx := t.Context()
 	l, _, now := newLedger(t)
 	for _, gateway := range []bool{true, false} {
-		reply, err := l.newJoin(ctx, pki.KindWorker, "edge", "", []string{"127.0.0.1:1"}, time.Hour, now, func(r *pki.TokenRecord) { r.Gateway = gateway })
+		reply, err := l.newJoin(ctx, tokens.KindWorker, "edge", "", []string{"127.0.0.1:1"}, time.Hour, now,
+			func(r *tokens.Record) { r.Gateway = gateway })
 		if err != nil {
 			t.Fatal(err)
 		}
-		tok, _, err := l.Check(ctx, request(reply.Token, "key"), pki.KindWorker, now)
+		tok, _, err := l.Check(ctx, request(reply.Token, "key"), tokens.KindWorker, now)
 		if err != nil || tok.Gateway != gateway {
 			t.Errorf("%+v, %v", tok, err)
 		}
 		views, err := l.Tokens(ctx)
-		if i := slices.IndexFunc(views, func(v wire.TokenView) bool { return v.ID == reply.ID }); err != nil || i < 0 || views[i].Gateway != gateway {
+		if i := slices.IndexFunc(views, func(v apiv1.TokenView) bool { return v.ID == reply.ID }); err != nil ||
+			i < 0 || views[i].Gateway != gateway {
 			t.Errorf("%+v, %v", views, err)
 		}
 	}
@@ -316,8 +328,8 @@ func TestATokenForSeveral(t *testing.T) {
 	ctx := t.Context()
 	l, store, now := newLedger(t)
 	members := map[string]bool{}
-	l.Member = func(r wire.JoinRequest) bool { return members[string(r.PublicKey)] }
-	for _, n := range []int{-1, 0, MaxUses + 1} {
+	l.Member = func(r rpc.JoinRequest) bool { return members[string(r.PublicKey)] }
+	for _, n := range []int{-1, 0, maxUses + 1} {
 		if _, err := l.NewManyJoin(ctx, "edge", []string{"127.0.0.1:1"}, n, time.Hour, now); err == nil {
 			t.Errorf("a token for %d was made", n)
 		}
@@ -327,7 +339,7 @@ func TestATokenForSeveral(t *testing.T) {
 		t.Fatal(err)
 	}
 	join := func(key string) error {
-		_, used, err := l.Check(ctx, request(reply.Token, key), pki.KindWorker, now)
+		_, used, err := l.Check(ctx, request(reply.Token, key), tokens.KindWorker, now)
 		if err == nil {
 			_, err = store.Commit(ctx, used)
 		}
@@ -341,7 +353,7 @@ func TestATokenForSeveral(t *testing.T) {
 			t.Fatalf("join %d, of %s: %v", i, key, err)
 		}
 	}
-	if err := join("d"); !errors.Is(err, pki.ErrTokenUsed) {
+	if err := join("d"); !errors.Is(err, tokens.ErrUsed) {
 		t.Errorf("a fourth node: %v", err)
 	}
 	views, err := l.Tokens(ctx)
@@ -358,7 +370,7 @@ func TestATokenForSeveralIsTakenBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, used, err := l.Check(ctx, request(reply.Token, "a"), pki.KindWorker, now)
+	_, used, err := l.Check(ctx, request(reply.Token, "a"), tokens.KindWorker, now)
 	if err == nil {
 		_, err = store.Commit(ctx, used)
 	}
@@ -368,7 +380,7 @@ func TestATokenForSeveralIsTakenBack(t *testing.T) {
 	if _, err := l.RevokeToken(ctx, reply.ID); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := l.Check(ctx, request(reply.Token, "b"), pki.KindWorker, now); !errors.Is(err, pki.ErrTokenUnknown) {
+	if _, _, err := l.Check(ctx, request(reply.Token, "b"), tokens.KindWorker, now); !errors.Is(err, tokens.ErrUnknown) {
 		t.Errorf("joining with what is left of it: %v", err)
 	}
 }

@@ -11,10 +11,11 @@ import (
 	"github.com/verge-edge/verge/internal/atomicfile/statefile"
 	"github.com/verge-edge/verge/internal/pki"
 	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
-// refusedFile notes that the tier above does not want this node any more, so that
-// the next start with a token joins anew instead of using the identity.
+// refusedFile records that the tier above has rejected this node, so that the next start with a
+// token joins again instead of using the identity.
 const refusedFile = "refused.json"
 
 type refusal struct {
@@ -26,21 +27,21 @@ type refusal struct {
 
 // anotherKey: the key that was refused can never be used again.
 func (r refusal) anotherKey() bool {
-	return r.Problem.Code == wire.CodeRemoved || r.Problem.Code == wire.CodeRevoked
+	return r.Problem.Code == rpc.CodeRemoved || r.Problem.Code == rpc.CodeRevoked
 }
 
 var refusedKind = &statefile.Kind{What: "that this node was refused", Max: maxJoined, Version: wire.Version}
 
 // MarkRefused notes in dir that the key public (PKIX DER) was refused for good.
 func MarkRefused(dir string, p wire.Problem, public []byte) error {
-	if err := refusedKind.Write(filepath.Join(dir, refusedFile), refusal{V: wire.Version, Problem: p, KeyHash: pki.KeyHash(public)}); err != nil {
+	if err := refusedKind.Write(filepath.Join(dir, refusedFile),
+		refusal{V: wire.Version, Problem: p, KeyHash: pki.KeyHash(public)}); err != nil {
 		return fmt.Errorf("noting that this node was refused: %w", err)
 	}
 	return nil
 }
 
-// refused reads the note. One about another key than the present one is of no
-// meaning any more.
+// refused reads the record. One about another key than the present one is void.
 func (n Node) refused() (r refusal, marked bool, err error) {
 	_, err = refusedKind.Read(filepath.Join(n.Dir, refusedFile), &r)
 	if errors.Is(err, os.ErrNotExist) {
@@ -63,15 +64,15 @@ func (n Node) refused() (r refusal, marked bool, err error) {
 // until it is complete and takes the place of the old one.
 const rejoinDir = "rejoin"
 
-// rejoin joins again: with another key where the old one does not count any more.
-func (n Node) rejoin(ctx context.Context, mark refusal) (wire.JoinReply, error) {
+// rejoin joins again, with another key if the old one was revoked.
+func (n Node) rejoin(ctx context.Context, mark refusal) (rpc.JoinReply, error) {
 	fresh := n
 	if mark.anotherKey() {
 		fresh.Dir = filepath.Join(n.Dir, rejoinDir)
 		// What an attempt before has left, with its key: its token may be good for
 		// that key alone.
 		if err := atomicfile.MkdirAll(fresh.Dir, 0o700); err != nil {
-			return wire.JoinReply{}, fmt.Errorf("preparing to join again: %w", err)
+			return rpc.JoinReply{}, fmt.Errorf("preparing to join again: %w", err)
 		}
 	}
 	reply, err := fresh.join(ctx)

@@ -10,20 +10,22 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/internal/pki"
+	"github.com/verge-edge/verge/internal/pki/tokens"
 	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 // joinedNode is a node with an identity in a folder.
 func joinedNode(t *testing.T) Node {
 	t.Helper()
-	n := Node{Dir: t.TempDir(), Kind: pki.KindWorker, Name: "w1", Public: pki.EnsureKey}
+	n := Node{Dir: t.TempDir(), Kind: tokens.KindWorker, Name: "w1", Public: pki.EnsureKey}
 	if _, err := n.Public(n.Dir); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := Key(n.Dir); err != nil {
 		t.Fatal(err)
 	}
-	if err := SaveJoined(n.Dir, wire.JoinReply{V: wire.Version, Cluster: "edge", BusJWT: "old"}); err != nil {
+	if err := SaveJoined(n.Dir, rpc.JoinReply{V: wire.Version, Cluster: "edge", BusJWT: "old"}); err != nil {
 		t.Fatal(err)
 	}
 	return n
@@ -31,7 +33,7 @@ func joinedNode(t *testing.T) Node {
 
 // A node that was refused keeps its identity until it has another one.
 func TestARefusedNodeKeepsItsIdentity(t *testing.T) {
-	for _, code := range []string{wire.CodeRemoved, wire.CodeUnknown} {
+	for _, code := range []string{rpc.CodeRemoved, rpc.CodeUnknown} {
 		n := joinedNode(t)
 		public, err := n.Public(n.Dir)
 		if err != nil {
@@ -57,7 +59,7 @@ func TestARefusedNodeKeepsItsIdentity(t *testing.T) {
 	n := joinedNode(t)
 	n.TokenFile = filepath.Join(n.Dir, "nowhere")
 	n.Warn = func(s string) { t.Errorf("it tried to join again: %s", s) }
-	if err := MarkRefused(n.Dir, wire.Problem{Code: wire.CodeRevoked}, []byte("another")); err != nil {
+	if err := MarkRefused(n.Dir, wire.Problem{Code: rpc.CodeRevoked}, []byte("another")); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := n.Join(t.Context()); err != nil {
@@ -76,7 +78,8 @@ func TestARefusedNodeKeepsItsIdentity(t *testing.T) {
 func TestANewTokenMakesANodeAsk(t *testing.T) {
 	token := func(n Node, ttl time.Duration, now time.Time) string {
 		t.Helper()
-		tok, _, err := pki.NewToken(pki.KindWorker, "edge", []string{"127.0.0.1:1"}, pki.ClusterName("edge"), strings.Repeat("0", 64), ttl, now)
+		tok, _, err := tokens.New(tokens.KindWorker, "edge", []string{"127.0.0.1:1"}, pki.ClusterName("edge"),
+			strings.Repeat("0", 64), ttl, now)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -86,7 +89,7 @@ func TestANewTokenMakesANodeAsk(t *testing.T) {
 		}
 		return path
 	}
-	gone := wire.Problemf(403, wire.CodeRemoved, "join again", "this node was removed", "worker w1")
+	gone := wire.Problemf(403, rpc.CodeRemoved, "join again", "this node was removed", "worker w1")
 	for name, c := range map[string]struct {
 		err   error
 		again bool   // it asks again at the next start
@@ -100,12 +103,12 @@ func TestANewTokenMakesANodeAsk(t *testing.T) {
 	} {
 		n := joinedNode(t)
 		n.Clock = pki.OpenClock(t.TempDir())
-		n.Save = func(string, wire.JoinReply) error { return nil }
+		n.Save = func(string, rpc.JoinReply) error { return nil }
 		asked, said := 0, ""
 		n.Warn = func(s string) { said += s + "\n" }
-		n.Ask = func(_ context.Context, have wire.JoinReply) (wire.JoinReply, error) {
+		n.Ask = func(_ context.Context, have rpc.JoinReply) (rpc.JoinReply, error) {
 			asked++
-			return wire.JoinReply{V: wire.Version, Cluster: have.Cluster, BusJWT: "certified again"}, c.err
+			return rpc.JoinReply{V: wire.Version, Cluster: have.Cluster, BusJWT: "certified again"}, c.err
 		}
 		if _, err := n.Join(t.Context()); err != nil || asked != 0 {
 			t.Errorf("%s: without a token it asked %d times, %v", name, asked, err)
@@ -146,7 +149,7 @@ func TestACrashWhileJoiningAgain(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := SaveJoined(dir, wire.JoinReply{V: wire.Version, Cluster: "edge", BusJWT: "new"}); err != nil {
+		if err := SaveJoined(dir, rpc.JoinReply{V: wire.Version, Cluster: "edge", BusJWT: "new"}); err != nil {
 			t.Fatal(err)
 		}
 		for i, name := range []string{"key.pem", busKeyFile, joinedFile} {

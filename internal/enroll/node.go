@@ -14,10 +14,12 @@ import (
 
 	"github.com/verge-edge/verge/client"
 	"github.com/verge-edge/verge/internal/atomicfile/statefile"
-	"github.com/verge-edge/verge/internal/bus"
+	"github.com/verge-edge/verge/internal/bus/credentials"
 	"github.com/verge-edge/verge/internal/pki"
+	"github.com/verge-edge/verge/internal/pki/tokens"
 	"github.com/verge-edge/verge/internal/rest/nodeclient"
 	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 const (
@@ -33,7 +35,7 @@ const (
 type Node struct {
 	// Dir keeps the identity.
 	Dir string
-	// Kind of token that is needed (pki.KindCluster, pki.KindWorker, pki.KindPlugin).
+	// Kind of token that is needed (tokens.KindCluster, tokens.KindWorker, tokens.KindPlugin).
 	// What is named in the token needs no Name.
 	Kind string
 	Name string
@@ -45,37 +47,40 @@ type Node struct {
 	// Public is the node's TLS key (PKIX DER) in a folder, made at its first call;
 	// Save stores the certificate for it there.
 	Public func(dir string) ([]byte, error)
-	Save   func(dir string, r wire.JoinReply) error
+	Save   func(dir string, r rpc.JoinReply) error
 	// Ask asks the tier above, at its HTTP interface, to certify the key that this node
 	// has joined with again; nil: nobody is asked whether it still counts.
-	Ask func(ctx context.Context, have wire.JoinReply) (wire.JoinReply, error)
+	Ask func(ctx context.Context, have rpc.JoinReply) (rpc.JoinReply, error)
 	// Clock by which the server's certificate is judged; nil is the machine's.
 	Clock *pki.Clock
-	// Warn is told what is unwise but works.
+	// Warn receives warnings about what works but is unwise.
 	Warn func(string)
 }
 
 // Key is the node's own key for the bus, made at the first call.
-func Key(dir string) (bus.Key, error) { return bus.LoadOrCreateKey(filepath.Join(dir, busKeyFile)) }
+func Key(dir string) (credentials.Key, error) {
+	return credentials.LoadOrCreateKey(filepath.Join(dir, busKeyFile))
+}
 
 var joinedKind = &statefile.Kind{What: "this node's registration", Max: maxJoined, Version: wire.Version}
 
 // Joined is the identity that a node has, or an error that wraps os.ErrNotExist.
-func Joined(dir string) (wire.JoinReply, error) {
+func Joined(dir string) (rpc.JoinReply, error) {
 	path := filepath.Join(dir, joinedFile)
-	var r wire.JoinReply
+	var r rpc.JoinReply
 	_, err := joinedKind.Read(path, &r)
 	switch {
 	case err == nil:
 		return r, nil
 	case statefile.Damaged(err):
-		return wire.JoinReply{}, fmt.Errorf("%s is damaged (%w): restore it from a backup, or empty %s and join again with a new token", path, err, dir)
+		return rpc.JoinReply{}, fmt.Errorf("%s is damaged (%w): restore it from a backup, or empty %s and join again "+
+			"with a new token", path, err, dir)
 	}
-	return wire.JoinReply{}, fmt.Errorf("reading this node's registration: %w", err)
+	return rpc.JoinReply{}, fmt.Errorf("reading this node's registration: %w", err)
 }
 
 // SaveJoined stores where the tier above is and what it said.
-func SaveJoined(dir string, r wire.JoinReply) error {
+func SaveJoined(dir string, r rpc.JoinReply) error {
 	r.V = wire.Version
 	if err := joinedKind.Write(filepath.Join(dir, joinedFile), r); err != nil {
 		return fmt.Errorf("storing this node's registration: %w", err)
@@ -89,7 +94,7 @@ const maxAddrs = 16
 // Moved is what a renewal said, with the certificate of before if it has none, and
 // with the addresses that were known before behind those that it names: whichever
 // of them is right, it is among them.
-func Moved(before, now wire.JoinReply) wire.JoinReply {
+func Moved(before, now rpc.JoinReply) rpc.JoinReply {
 	if now.Chain == "" {
 		now.Chain, now.CA, now.Away = before.Chain, before.CA, before.Away
 	}
@@ -109,7 +114,7 @@ func union(first, then []string) []string {
 
 // APIAddrs are the addresses of the HTTP interface of the tier above. Where they
 // are not known they are guessed from those of its link; port is the usual one.
-func APIAddrs(r wire.JoinReply, link []string, port string) []string {
+func APIAddrs(r rpc.JoinReply, link []string, port string) []string {
 	if len(r.API) > 0 {
 		if _, p, err := net.SplitHostPort(r.API[0]); err == nil {
 			port = p
@@ -124,12 +129,12 @@ func APIAddrs(r wire.JoinReply, link []string, port string) []string {
 	return union(r.API, guessed)
 }
 
-// Join returns the node's identity: the one it has, or a new one for its token.
-// A node that was refused for good (MarkRefused, or as it learns now) joins anew
-// with a token; as long as that does not work it keeps the identity that it has.
-func (n Node) Join(ctx context.Context) (wire.JoinReply, error) {
+// Join returns the node's identity: the present one, or a new one for its token. A node that was
+// rejected (MarkRefused, or as it learns now) joins again with a token; until that succeeds it
+// keeps its identity.
+func (n Node) Join(ctx context.Context) (rpc.JoinReply, error) {
 	if err := n.finishSwap(); err != nil {
-		return wire.JoinReply{}, err
+		return rpc.JoinReply{}, err
 	}
 	have, err := Joined(n.Dir)
 	if errors.Is(err, os.ErrNotExist) {
@@ -162,15 +167,16 @@ func (n Node) warn(text string) {
 }
 
 // join makes a new identity for the token.
-func (n Node) join(ctx context.Context) (have wire.JoinReply, err error) {
+func (n Node) join(ctx context.Context) (have rpc.JoinReply, err error) {
 	if n.TokenFile == "" {
 		return have, wire.Problemf(0, "no-token", "make one ("+howTo(n.Kind)+") and pass it with --token-file FILE",
 			"this "+n.Kind+" has not joined yet", "%s holds no identity, and no token was given", n.Dir)
 	}
-	tok, warning, err := pki.ReadToken(n.TokenFile, n.Stdin)
+	tok, warning, err := tokens.Read(n.TokenFile, n.Stdin)
 	var problem *wire.Problem
 	if err != nil && !errors.As(err, &problem) {
-		err = wire.Problemf(0, "no-token-file", "give the path of a file with a token, or - for standard input; make one "+howTo(n.Kind),
+		err = wire.Problemf(0, "no-token-file",
+			"give the path of a file with a token, or - for standard input; make one "+howTo(n.Kind),
 			"the join token cannot be read", "%v", err)
 	}
 	if err != nil {
@@ -182,14 +188,15 @@ func (n Node) join(ctx context.Context) (have wire.JoinReply, err error) {
 	if err := tok.CheckKind(n.Kind); err != nil {
 		return have, err
 	}
-	if n.Kind == pki.KindCluster && n.Name != "" && n.Name != tok.Cluster {
-		return have, wire.Problemf(0, "token-name", "leave --name out, or make a token for it: verge token create --cluster "+n.Name,
+	if n.Kind == tokens.KindCluster && n.Name != "" && n.Name != tok.Cluster {
+		return have, wire.Problemf(0, "token-name",
+			"leave --name out, or make a token for it: verge token create --cluster "+n.Name,
 			"the join token is for another cluster", "the token is for %s, this is %s", tok.Cluster, n.Name)
 	}
-	if n.Kind == pki.KindCluster {
+	if n.Kind == tokens.KindCluster {
 		n.Name = tok.Cluster
 	}
-	if n.Kind == pki.KindPlugin {
+	if n.Kind == tokens.KindPlugin {
 		n.Name = tok.Plugin
 	}
 	key, err := Key(n.Dir)
@@ -202,10 +209,11 @@ func (n Node) join(ctx context.Context) (have wire.JoinReply, err error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, joinPatience)
 	defer cancel()
-	reply, err := nodeclient.JoinAt(ctx, tok.Addrs, pki.PinnedClient(tok.Pins(), tok.Name, joinClock(n.Clock, tok)), wire.JoinRequest{
-		V: wire.Version, Token: tok.Encode(), Name: n.Name, PublicKey: public,
-		NatsKey: key.Public(), Areas: n.Areas, Version: n.Version,
-	})
+	reply, err := nodeclient.JoinAt(ctx, tok.Addrs, pki.PinnedClient(tok.Pins(), tok.Name, joinClock(n.Clock, tok)),
+		rpc.JoinRequest{
+			V: wire.Version, Token: tok.Encode(), Name: n.Name, PublicKey: public,
+			NatsKey: key.Public(), Areas: n.Areas, Version: n.Version,
+		})
 	if err != nil {
 		return have, n.unjoined(err)
 	}
@@ -222,7 +230,7 @@ func (n Node) join(ctx context.Context) (have wire.JoinReply, err error) {
 
 // joinClock is the time for a node that has no certificate yet: by its own clock,
 // unless the token shows that this cannot be right.
-func joinClock(clock *pki.Clock, tok pki.Token) func() time.Time {
+func joinClock(clock *pki.Clock, tok tokens.Token) func() time.Time {
 	return func() time.Time {
 		now := clock.Now()
 		if now.Before(tok.Expires.Add(-maxTokenTTL - 24*time.Hour)) {
@@ -250,18 +258,21 @@ func (n Node) unjoined(err error) error {
 	}
 	detail := strings.Join(tried, "; ")
 	if errors.Is(err, pki.ErrWrongRoot) {
-		return wire.Problemf(0, "wrong-root", "make a token "+howTo(n.Kind)+"; if it is the right one, another server has its address now",
+		return wire.Problemf(0, "wrong-root", "make a token "+howTo(n.Kind)+
+			"; if it is the right one, another server has its address now",
 			"the join token is not from the server that answers", "its certificate is of another authority: %s", detail)
 	}
-	return wire.Problemf(0, client.CodeUnreachable, "is it running, and can this machine reach it? The addresses are in the token: if they are wrong, start it with --advertise and make a new one "+howTo(n.Kind),
+	return wire.Problemf(0, client.CodeUnreachable,
+		"is it running, and can this machine reach it? The addresses are in the token: if they are wrong, start it "+
+			"with --advertise and make a new one "+howTo(n.Kind),
 		"nobody could be joined", "%s", detail)
 }
 
 func howTo(kind string) string {
 	switch kind {
-	case pki.KindCluster:
+	case tokens.KindCluster:
 		return "at the root: verge token create --cluster NAME"
-	case pki.KindPlugin:
+	case tokens.KindPlugin:
 		return "at the cluster: verge token create --plugin NAME"
 	}
 	return "at the cluster: verge token create --worker"

@@ -13,6 +13,7 @@ import (
 
 	"github.com/verge-edge/verge/internal/pki"
 	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 const (
@@ -26,62 +27,63 @@ const (
 // CodeTooSoon is the code of the problem for a node that was certified a moment ago.
 const CodeTooSoon = "renewed-just-now"
 
-// Desk checks who wants to renew over HTTP. It is good for one process: what it
-// gave out means nothing to the next one. It is safe for concurrent use.
-type Desk struct {
+// Enroller checks requests over HTTP to renew a certificate or to leave. Its challenges are
+// valid for one process only. It is safe for concurrent use.
+type Enroller struct {
 	server string // TLS name of the server, which the signature covers
 	key    [32]byte
 	start  time.Time
 }
 
-// NewDesk makes the desk of a server with a TLS name.
-func NewDesk(server string) *Desk {
-	d := &Desk{server: server, start: time.Now()}
-	_, _ = rand.Read(d.key[:]) // never fails
-	return d
+// NewEnroller returns the Enroller of a server with a TLS name.
+func NewEnroller(server string) *Enroller {
+	e := &Enroller{server: server, start: time.Now()}
+	_, _ = rand.Read(e.key[:]) // never fails
+	return e
 }
 
-// Challenge is something that was never signed before. Nothing is kept about it:
-// it carries its age, and a code that only this desk can make.
-func (d *Desk) Challenge() wire.Challenge {
+// Challenge returns a value that was never signed before. It is stateless: it carries its
+// age, and a code that only this Enroller can make.
+func (e *Enroller) Challenge() rpc.Challenge {
 	b := make([]byte, 8, 8+16+sha256.Size)
-	binary.BigEndian.PutUint64(b, uint64(time.Since(d.start)))
+	binary.BigEndian.PutUint64(b, uint64(time.Since(e.start)))
 	b = b[:8+16]
 	_, _ = rand.Read(b[8:]) // never fails
-	return wire.Challenge{Challenge: base64.RawURLEncoding.EncodeToString(append(b, d.code(b)...))}
+	return rpc.Challenge{Challenge: base64.RawURLEncoding.EncodeToString(append(b, e.code(b)...))}
 }
 
-func (d *Desk) code(b []byte) []byte {
-	mac := hmac.New(sha256.New, d.key[:])
+func (e *Enroller) code(b []byte) []byte {
+	mac := hmac.New(sha256.New, e.key[:])
 	mac.Write(b)
 	return mac.Sum(nil)
 }
 
-func (d *Desk) fresh(challenge string) bool {
+func (e *Enroller) fresh(challenge string) bool {
 	b, err := base64.RawURLEncoding.DecodeString(challenge)
-	if err != nil || len(b) != 8+16+sha256.Size || !hmac.Equal(d.code(b[:24]), b[24:]) {
+	if err != nil || len(b) != 8+16+sha256.Size || !hmac.Equal(e.code(b[:24]), b[24:]) {
 		return false
 	}
-	return time.Since(d.start)-time.Duration(binary.BigEndian.Uint64(b)) < challengeLife
+	return time.Since(e.start)-time.Duration(binary.BigEndian.Uint64(b)) < challengeLife
 }
 
 // Check says whether the sender of a renewal over HTTP has the key that it asks
 // for. Whether that key is registered is another question.
-func (d *Desk) Check(req wire.RenewRequest) error {
-	return d.check(req, ProofText(d.server, req), "the renewal is refused", "it is tried again by itself")
+func (e *Enroller) Check(req rpc.RenewRequest) error {
+	return e.check(req, ProofText(e.server, req), "the renewal is refused", "it is tried again by itself")
 }
 
-// CheckLeave says whether who wants to leave has the key that it speaks for.
-func (d *Desk) CheckLeave(req wire.LeaveRequest) error {
-	return d.check(req.RenewRequest, LeaveText(d.server, req), "the worker stays", "try again")
+// CheckLeave checks that the sender has the key of the node that leaves.
+func (e *Enroller) CheckLeave(req rpc.LeaveRequest) error {
+	return e.check(req.RenewRequest, LeaveText(e.server, req), "the worker stays", "try again")
 }
 
-func (d *Desk) check(req wire.RenewRequest, text, title, remedy string) error {
+func (e *Enroller) check(req rpc.RenewRequest, text, title, remedy string) error {
 	if err := wire.CheckVersion("the request", req.V); err != nil {
 		return wire.Problemf(400, "wire-version", "use the same version of verge on both sides", title, "%v", err)
 	}
-	if !d.fresh(req.Challenge) {
-		return wire.Problemf(409, "stale-challenge", remedy, title, "what was signed was not given out here in the last %s", challengeLife)
+	if !e.fresh(req.Challenge) {
+		return wire.Problemf(409, "stale-challenge", remedy, title,
+			"what was signed was not given out here in the last %s", challengeLife)
 	}
 	if err := pki.CheckProof(req.PublicKey, text, req.Signature); err != nil {
 		return wire.Problemf(403, "bad-proof", remedy, title, "%v", err)
@@ -92,12 +94,13 @@ func (d *Desk) check(req wire.RenewRequest, text, title, remedy string) error {
 // ProofText is what a node signs to renew at the server with a TLS name: all
 // that the request claims, so that nothing of it can be used for another. What it
 // holds is no claim: the server only compares it.
-func ProofText(server string, req wire.RenewRequest) string {
-	return strings.Join([]string{"renew", server, req.Challenge, req.Name, pki.KeyHash(req.PublicKey), req.NatsKey, req.Version}, "\n")
+func ProofText(server string, req rpc.RenewRequest) string {
+	return strings.Join([]string{"renew", server, req.Challenge, req.Name, pki.KeyHash(req.PublicKey), req.NatsKey,
+		req.Version}, "\n")
 }
 
 // LeaveText is what a node signs to leave.
-func LeaveText(server string, req wire.LeaveRequest) string {
+func LeaveText(server string, req rpc.LeaveRequest) string {
 	return strings.Join([]string{"leave", strconv.FormatBool(req.Force), ProofText(server, req.RenewRequest)}, "\n")
 }
 
@@ -116,15 +119,18 @@ type Registered struct {
 
 // MayRenew says whether a registered node may be certified again at a time; nil,
 // or a problem for both sides.
-func (r Registered) MayRenew(req wire.RenewRequest, now time.Time) error {
+func (r Registered) MayRenew(req rpc.RenewRequest, now time.Time) error {
 	switch {
 	case r.KeyHash != pki.KeyHash(req.PublicKey) || r.NatsKey != req.NatsKey:
-		return wire.Problemf(403, wire.CodeUnknown, "join again with a new token: "+r.Again, "the renewal is refused", "%s is registered with another key", r.What)
+		return wire.Problemf(403, rpc.CodeUnknown, "join again with a new token: "+r.Again, "the renewal is refused",
+			"%s is registered with another key", r.What)
 	case now.After(r.Expires.Add(pki.RenewGrace)):
-		return wire.Problemf(403, wire.CodeTooLate, "join again with a new token: "+r.Again, "the renewal is refused",
-			"the certificate of %s expired on %s; that is more than %d days ago", r.What, r.Expires.UTC().Format(time.DateOnly), int(pki.RenewGrace.Hours()/24))
+		return wire.Problemf(403, rpc.CodeTooLate, "join again with a new token: "+r.Again, "the renewal is refused",
+			"the certificate of %s expired on %s; that is more than %d days ago", r.What,
+			r.Expires.UTC().Format(time.DateOnly), int(pki.RenewGrace.Hours()/24))
 	case !r.Renewed.IsZero() && time.Since(r.Renewed) < renewPause:
-		return wire.Problemf(429, CodeTooSoon, "wait some seconds and try again", "the renewal is refused", "%s was certified a moment ago", r.What)
+		return wire.Problemf(429, CodeTooSoon, "wait some seconds and try again", "the renewal is refused",
+			"%s was certified a moment ago", r.What)
 	}
 	return nil
 }
@@ -135,7 +141,7 @@ const keepLeast = pki.LeafTTL / 2
 
 // Keeps says whether what the node holds, as it says, is what it would be given:
 // its certificate, of those who vouch for it, see HeldID.
-func (r Registered) Keeps(req wire.RenewRequest, now time.Time, vouch ...string) bool {
+func (r Registered) Keeps(req rpc.RenewRequest, now time.Time, vouch ...string) bool {
 	return req.Holds != "" && req.Holds == HeldID(r.Expires, vouch...) && now.Before(r.Expires.Add(-keepLeast))
 }
 
@@ -146,8 +152,7 @@ func HeldID(expires time.Time, vouch ...string) string {
 	return fmt.Sprintf("%d.%x", expires.Unix(), sum[:16])
 }
 
-// Gone is why a key does not count any more, as the tier keeps it that took it
-// out of the registry.
+// Gone is why a key was revoked, as recorded by the tier that removed it from the registry.
 type Gone struct {
 	V int `json:"v"`
 	// Name of the worker or cluster; Removed: with its record, else only its key.
@@ -156,21 +161,23 @@ type Gone struct {
 	At      time.Time `json:"at"`
 	// NatsKey of it, which is refused too.
 	NatsKey string `json:"nats_key,omitempty"`
-	// Until is when nothing certified for the key can be of use any more.
+	// Until is when every certificate for the key has become useless.
 	Until time.Time `json:"until"`
 }
 
 // Problem tells the holder of the key; what is "worker NAME of cluster NAME".
 func (g Gone) Problem(what, again string) *wire.Problem {
 	if g.Removed {
-		return wire.Problemf(403, wire.CodeRemoved, "to use it again, join with a new token: "+again,
-			"this node was removed", "%s was taken out on %s; what it ran was placed elsewhere", what, g.At.UTC().Format(time.DateTime))
+		return wire.Problemf(403, rpc.CodeRemoved, "to use it again, join with a new token: "+again,
+			"this node was removed", "%s was taken out on %s; what it ran was placed elsewhere", what,
+			g.At.UTC().Format(time.DateTime))
 	}
-	return wire.Problemf(403, wire.CodeRevoked, "join again with a new token: "+again,
-		"the key of this node was revoked", "the key of %s does not count any more since %s", what, g.At.UTC().Format(time.DateTime))
+	return wire.Problemf(403, rpc.CodeRevoked, "join again with a new token: "+again,
+		"the key of this node was revoked", "the key of %s was revoked on %s", what, g.At.UTC().Format(time.DateTime))
 }
 
-// Unknown is the problem for a key of which nothing is on record.
+// Unknown is the problem for a key without a record.
 func Unknown(what, again string) *wire.Problem {
-	return wire.Problemf(403, wire.CodeUnknown, "join again with a new token: "+again, "this node is not known here", "%s is not registered", what)
+	return wire.Problemf(403, rpc.CodeUnknown, "join again with a new token: "+again, "this node is not known here",
+		"%s is not registered", what)
 }

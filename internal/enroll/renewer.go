@@ -12,6 +12,7 @@ import (
 	"github.com/verge-edge/verge/client"
 	"github.com/verge-edge/verge/internal/pki"
 	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 // Pauses between two attempts to renew.
@@ -41,14 +42,14 @@ type Held struct {
 type Renewer struct {
 	// Clock by which certificates are judged.
 	Clock *pki.Clock
-	// Held says what there is now.
+	// Held returns what the node has now.
 	Held func() Held
 	// Request is what to ask for, without the proof; Prove signs a text with the
 	// registered key.
-	Request wire.RenewRequest
+	Request rpc.RenewRequest
 	Prove   func(text string) ([]byte, error)
 	// Link asks over the connection to the tier above.
-	Link func(ctx context.Context, req wire.RenewRequest) (wire.JoinReply, error)
+	Link func(ctx context.Context, req rpc.RenewRequest) (rpc.JoinReply, error)
 	// API are addresses (host:port) of its HTTP interface, Server its TLS name and
 	// TLS how it must prove that.
 	API    func() []string
@@ -56,8 +57,8 @@ type Renewer struct {
 	TLS    *tls.Config
 	// Take stores a new certificate and begins to use it. Without a chain in it
 	// the certificate stays, and all else of it is new.
-	Take func(wire.JoinReply) error
-	// Refused is told of a refusal that trying again will not change, once.
+	Take func(rpc.JoinReply) error
+	// Refused is called once, with a refusal that trying again will not change.
 	Refused func(*wire.Problem)
 	Log     *slog.Logger
 
@@ -115,8 +116,7 @@ func (s *renewing) due(clock time.Time, h Held) bool {
 
 func (r *Renewer) init() { r.once.Do(func() { r.poke = make(chan struct{}, 1) }) }
 
-// Exchanged is told the outcome of every exchange with the tier above. It does
-// not block.
+// Exchanged receives the outcome of every exchange with the tier above. It does not block.
 func (r *Renewer) Exchanged(err error) {
 	r.mu.Lock()
 	switch {
@@ -135,7 +135,7 @@ func (r *Renewer) Exchanged(err error) {
 	}
 }
 
-// Want is told that the tier above asks for a renewal. It does not block.
+// Want is called when the tier above asks for a renewal. It does not block.
 func (r *Renewer) Want() {
 	r.mu.Lock()
 	r.wanted = true
@@ -143,8 +143,8 @@ func (r *Renewer) Want() {
 	r.look()
 }
 
-// LinkRefused is told that the tier above was reached and did not let us in. It
-// does not block.
+// LinkRefused is called when the tier above was reached and refused the connection. It does not
+// block.
 func (r *Renewer) LinkRefused(err error) {
 	r.mu.Lock()
 	first := !r.refused
@@ -167,7 +167,7 @@ func (r *Renewer) look() {
 	}
 }
 
-// Run renews when it is told that something has changed, until ctx is done.
+// Run renews after each change, until ctx is done.
 func (r *Renewer) Run(ctx context.Context) {
 	r.init()
 	for {
@@ -199,7 +199,7 @@ func (r *Renewer) Run(ctx context.Context) {
 func (r *Renewer) try(ctx context.Context, how way, holds string) (kept bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, askPatience)
 	defer cancel()
-	var reply wire.JoinReply
+	var reply rpc.JoinReply
 	if how == byLink {
 		reply, err = r.Link(ctx, r.Request)
 	} else {
@@ -271,7 +271,7 @@ func Final(err error) *wire.Problem {
 		return nil
 	}
 	switch p.Code {
-	case wire.CodeRemoved, wire.CodeRevoked, wire.CodeUnknown, wire.CodeTooLate:
+	case rpc.CodeRemoved, rpc.CodeRevoked, rpc.CodeUnknown, rpc.CodeTooLate:
 		return p
 	}
 	return nil

@@ -16,6 +16,7 @@ import (
 	"github.com/verge-edge/verge/client"
 	"github.com/verge-edge/verge/internal/pki"
 	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 const year = 365 * 24 * time.Hour
@@ -43,12 +44,17 @@ func TestWhenToRenew(t *testing.T) {
 		"expired long ago":              {renewing{down: mono}, begin.Add(3 * year), byAPI},
 		"expired, but the link is up":   {renewing{}, begin.Add(year + time.Second), byLink},
 		"of an authority that is ahead": {renewing{}, begin.Add(-year), byLink},
-		"failed just now":               {renewing{wanted: true, failures: 1, tried: mono.Add(-time.Second)}, begin, notNow},
-		"failed a while ago":            {renewing{wanted: true, failures: 1, tried: mono.Add(-firstPause)}, begin, byLink},
-		"failed often":                  {renewing{wanted: true, failures: 40, tried: mono.Add(-longestPause + time.Second)}, begin, notNow},
-		"failed often, an hour ago":     {renewing{wanted: true, failures: 40, tried: old}, begin, byLink},
-		"refused for good":              {renewing{down: old, refused: true, failures: 1, final: wire.CodeRemoved, tried: mono.Add(-time.Minute)}, begin, notNow},
-		"refused for good an hour ago":  {renewing{down: old, refused: true, failures: 1, final: wire.CodeRemoved, tried: old}, begin, byAPI},
+		"failed just now": {renewing{wanted: true, failures: 1, tried: mono.Add(-time.Second)}, begin,
+			notNow},
+		"failed a while ago": {renewing{wanted: true, failures: 1, tried: mono.Add(-firstPause)}, begin,
+			byLink},
+		"failed often": {renewing{wanted: true, failures: 40,
+			tried: mono.Add(-longestPause + time.Second)}, begin, notNow},
+		"failed often, an hour ago": {renewing{wanted: true, failures: 40, tried: old}, begin, byLink},
+		"refused for good": {renewing{down: old, refused: true, failures: 1, final: rpc.CodeRemoved,
+			tried: mono.Add(-time.Minute)}, begin, notNow},
+		"refused for good an hour ago": {renewing{down: old, refused: true, failures: 1, final: rpc.CodeRemoved,
+			tried: old}, begin, byAPI},
 	} {
 		if got := c.s.next(mono, c.clock, held); got != c.want {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
@@ -62,15 +68,16 @@ func TestYearsOfRenewals(t *testing.T) {
 		start, asked, told := time.Now(), 0, 0
 		held := Held{Made: start, RenewAt: start.Add(year / 2), Expires: start.Add(year)}
 		r := &Renewer{
-			Clock: pki.NewClock(t.TempDir(), func() time.Time { return time.Now().Round(0) }, func() time.Duration { return time.Since(start) }),
-			Held:  func() Held { return held },
-			Link: func(context.Context, wire.RenewRequest) (wire.JoinReply, error) {
+			Clock: pki.NewClock(t.TempDir(), func() time.Time { return time.Now().Round(0) },
+				func() time.Duration { return time.Since(start) }),
+			Held: func() Held { return held },
+			Link: func(context.Context, rpc.RenewRequest) (rpc.JoinReply, error) {
 				if asked++; asked == 3 {
-					return wire.JoinReply{}, errors.New("lost") // once
+					return rpc.JoinReply{}, errors.New("lost") // once
 				}
-				return wire.JoinReply{V: wire.Version, Chain: "another"}, nil
+				return rpc.JoinReply{V: wire.Version, Chain: "another"}, nil
 			},
-			Take: func(wire.JoinReply) error {
+			Take: func(rpc.JoinReply) error {
 				now := time.Now()
 				held = Held{Made: now, RenewAt: now.Add(year / 2), Expires: now.Add(year)}
 				return nil
@@ -99,15 +106,16 @@ func TestAFinalRefusalIsToldOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start, asked, told := time.Now(), 0, 0
 		r := &Renewer{
-			Clock: pki.NewClock(t.TempDir(), func() time.Time { return time.Now().Round(0) }, func() time.Duration { return time.Since(start) }),
-			Held:  func() Held { return Held{Made: start, RenewAt: start, Expires: start.Add(100 * year)} },
-			Link: func(context.Context, wire.RenewRequest) (wire.JoinReply, error) {
+			Clock: pki.NewClock(t.TempDir(), func() time.Time { return time.Now().Round(0) },
+				func() time.Duration { return time.Since(start) }),
+			Held: func() Held { return Held{Made: start, RenewAt: start, Expires: start.Add(100 * year)} },
+			Link: func(context.Context, rpc.RenewRequest) (rpc.JoinReply, error) {
 				asked++
-				return wire.JoinReply{}, wire.Problemf(403, wire.CodeRevoked, "join again", "revoked", "")
+				return rpc.JoinReply{}, wire.Problemf(403, rpc.CodeRevoked, "join again", "revoked", "")
 			},
-			TLS: &tls.Config{}, Take: func(wire.JoinReply) error { return nil },
+			TLS: &tls.Config{}, Take: func(rpc.JoinReply) error { return nil },
 			Refused: func(p *wire.Problem) {
-				if told++; p.Code != wire.CodeRevoked {
+				if told++; p.Code != rpc.CodeRevoked {
 					t.Errorf("%+v", p)
 				}
 			}, Log: slog.New(slog.DiscardHandler),
@@ -138,18 +146,19 @@ func TestWhoMayRenew(t *testing.T) {
 		"in time":               {key, "U", begin.Add(-year), ""},
 		"expired":               {key, "U", begin.Add(24 * time.Hour), ""},
 		"179 days after it":     {key, "U", begin.Add(pki.RenewGrace - time.Hour), ""},
-		"181 days after it":     {key, "U", begin.Add(pki.RenewGrace + time.Hour), wire.CodeTooLate},
-		"another key":           {other, "U", begin, wire.CodeUnknown},
-		"another key for a bus": {key, "V", begin, wire.CodeUnknown},
+		"181 days after it":     {key, "U", begin.Add(pki.RenewGrace + time.Hour), rpc.CodeTooLate},
+		"another key":           {other, "U", begin, rpc.CodeUnknown},
+		"another key for a bus": {key, "V", begin, rpc.CodeUnknown},
 	} {
-		err := reg.MayRenew(wire.RenewRequest{PublicKey: c.key, NatsKey: c.nats}, c.now)
+		err := reg.MayRenew(rpc.RenewRequest{PublicKey: c.key, NatsKey: c.nats}, c.now)
 		var p *wire.Problem
-		if c.code == "" && err != nil || c.code != "" && (!errors.As(err, &p) || p.Code != c.code || p.Remedy == "" || Final(err) == nil) {
+		if c.code == "" && err != nil || c.code != "" &&
+			(!errors.As(err, &p) || p.Code != c.code || p.Remedy == "" || Final(err) == nil) {
 			t.Errorf("%s: %v, want %q", name, err, c.code)
 		}
 	}
 	reg.Renewed = time.Now()
-	if err := reg.MayRenew(wire.RenewRequest{PublicKey: key, NatsKey: "U"}, begin); err == nil || Final(err) != nil {
+	if err := reg.MayRenew(rpc.RenewRequest{PublicKey: key, NatsKey: "U"}, begin); err == nil || Final(err) != nil {
 		t.Errorf("twice at once: %v", err)
 	}
 }
@@ -162,9 +171,10 @@ func TestProofsOverHTTP(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		desk := NewDesk(pki.ClusterName("edge"))
-		sign := func(d *Desk, server string, change func(*wire.RenewRequest)) wire.RenewRequest {
-			r := wire.RenewRequest{V: wire.Version, Name: "w1", PublicKey: public, NatsKey: "U", Challenge: d.Challenge().Challenge}
+		enroller := NewEnroller(pki.ClusterName("edge"))
+		sign := func(e *Enroller, server string, change func(*rpc.RenewRequest)) rpc.RenewRequest {
+			r := rpc.RenewRequest{V: wire.Version, Name: "w1", PublicKey: public, NatsKey: "U",
+				Challenge: e.Challenge().Challenge}
 			if r.Signature, err = pki.Prove(dir, ProofText(server, r)); err != nil {
 				t.Fatal(err)
 			}
@@ -174,8 +184,8 @@ func TestProofsOverHTTP(t *testing.T) {
 			return r
 		}
 		edge := pki.ClusterName("edge")
-		good := sign(desk, edge, nil)
-		if err := desk.Check(good); err != nil {
+		good := sign(enroller, edge, nil)
+		if err := enroller.Check(good); err != nil {
 			t.Errorf("a good one: %v", err)
 		}
 		thief := t.TempDir()
@@ -183,31 +193,31 @@ func TestProofsOverHTTP(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for name, r := range map[string]wire.RenewRequest{
-			"no signature":      sign(desk, edge, func(r *wire.RenewRequest) { r.Signature = nil }),
-			"another name":      sign(desk, edge, func(r *wire.RenewRequest) { r.Name = "w2" }),
-			"another bus key":   sign(desk, edge, func(r *wire.RenewRequest) { r.NatsKey = "V" }),
-			"another key":       sign(desk, edge, func(r *wire.RenewRequest) { r.PublicKey = stranger }),
-			"rubbish as key":    sign(desk, edge, func(r *wire.RenewRequest) { r.PublicKey = []byte("x") }),
-			"of another server": sign(desk, pki.ClusterName("fog"), nil),
-			"of another desk":   sign(NewDesk(edge), edge, nil),
-			"no challenge":      sign(desk, edge, func(r *wire.RenewRequest) { r.Challenge = "" }),
-			"wire version":      sign(desk, edge, func(r *wire.RenewRequest) { r.V = 9 }),
+		for name, r := range map[string]rpc.RenewRequest{
+			"no signature":        sign(enroller, edge, func(r *rpc.RenewRequest) { r.Signature = nil }),
+			"another name":        sign(enroller, edge, func(r *rpc.RenewRequest) { r.Name = "w2" }),
+			"another bus key":     sign(enroller, edge, func(r *rpc.RenewRequest) { r.NatsKey = "V" }),
+			"another key":         sign(enroller, edge, func(r *rpc.RenewRequest) { r.PublicKey = stranger }),
+			"rubbish as key":      sign(enroller, edge, func(r *rpc.RenewRequest) { r.PublicKey = []byte("x") }),
+			"of another server":   sign(enroller, pki.ClusterName("fog"), nil),
+			"of another enroller": sign(NewEnroller(edge), edge, nil),
+			"no challenge":        sign(enroller, edge, func(r *rpc.RenewRequest) { r.Challenge = "" }),
+			"wire version":        sign(enroller, edge, func(r *rpc.RenewRequest) { r.V = 9 }),
 		} {
 			var p *wire.Problem
-			if err := desk.Check(r); !errors.As(err, &p) || p.Remedy == "" {
+			if err := enroller.Check(r); !errors.As(err, &p) || p.Remedy == "" {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
 		time.Sleep(challengeLife + time.Second)
-		if err := desk.Check(good); err == nil {
+		if err := enroller.Check(good); err == nil {
 			t.Error("an old one was accepted")
 		}
 	})
 }
 
 func TestAddressesOfTheTierAbove(t *testing.T) {
-	old := wire.JoinReply{Link: []string{"10.0.0.1:8472"}}
+	old := rpc.JoinReply{Link: []string{"10.0.0.1:8472"}}
 	if got := APIAddrs(old, old.Link, "8473"); len(got) != 1 || got[0] != "10.0.0.1:8473" {
 		t.Errorf("guessed %v", got)
 	}
@@ -215,7 +225,7 @@ func TestAddressesOfTheTierAbove(t *testing.T) {
 	if got := APIAddrs(old, []string{"[2001:db8::1]:8472"}, "8473"); len(got) != 2 || got[1] != "[2001:db8::1]:9000" {
 		t.Errorf("moved: %v", got)
 	}
-	now := Moved(old, wire.JoinReply{Link: []string{"10.0.0.2:8472"}, API: []string{"10.0.0.1:9000"}})
+	now := Moved(old, rpc.JoinReply{Link: []string{"10.0.0.2:8472"}, API: []string{"10.0.0.1:9000"}})
 	if len(now.Link) != 2 || now.Link[0] != "10.0.0.2:8472" || len(now.API) != 1 {
 		t.Errorf("after a renewal: %+v", now)
 	}
@@ -289,21 +299,21 @@ func TestDoubtKeepsTheCertificate(t *testing.T) {
 		"it is due, it may not see": {held.ID, begin.Add(year/2 + time.Hour), "ca", false},
 		"rubbish":                   {"rubbish", begin, "ca", false},
 	} {
-		if got := reg.Keeps(wire.RenewRequest{Holds: c.holds}, c.now, c.vouch); got != c.want {
+		if got := reg.Keeps(rpc.RenewRequest{Holds: c.holds}, c.now, c.vouch); got != c.want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}
 
 	var asked []string
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		reply := any(wire.Challenge{Challenge: "c"})
+		reply := any(rpc.Challenge{Challenge: "c"})
 		if r.Method == http.MethodPost {
-			var req wire.RenewRequest
+			var req rpc.RenewRequest
 			if err := json.NewDecoder(r.Body).Decode(&req); err != nil {
 				t.Error(err)
 			}
 			asked = append(asked, req.Holds)
-			reply = wire.JoinReply{V: wire.Version, BusJWT: "new"}
+			reply = rpc.JoinReply{V: wire.Version, BusJWT: "new"}
 		}
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(reply) // seen by the client
@@ -311,14 +321,15 @@ func TestDoubtKeepsTheCertificate(t *testing.T) {
 	defer server.Close()
 	pool := x509.NewCertPool()
 	pool.AddCert(server.Certificate())
-	var taken []wire.JoinReply
+	var taken []rpc.JoinReply
 	r := &Renewer{
 		Clock: pki.NewClock(t.TempDir(), func() time.Time { return begin }, func() time.Duration { return 0 }),
-		Held:  func() Held { return held }, Request: wire.RenewRequest{V: wire.Version},
+		Held:  func() Held { return held }, Request: rpc.RenewRequest{V: wire.Version},
 		Prove: func(string) ([]byte, error) { return nil, nil },
-		API:   func() []string { return []string{server.Listener.Addr().String()} }, TLS: &tls.Config{RootCAs: pool, ServerName: "example.com"},
-		Take: func(j wire.JoinReply) error { taken = append(taken, j); return nil },
-		Log:  slog.New(slog.DiscardHandler),
+		API:   func() []string { return []string{server.Listener.Addr().String()} },
+		TLS:   &tls.Config{RootCAs: pool, ServerName: "example.com"},
+		Take:  func(j rpc.JoinReply) error { taken = append(taken, j); return nil },
+		Log:   slog.New(slog.DiscardHandler),
 	}
 	r.down = time.Now().Add(-time.Hour)
 	kept, err := r.try(t.Context(), byAPI, held.ID)

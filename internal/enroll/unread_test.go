@@ -6,14 +6,16 @@ import (
 	"testing"
 	"time"
 
-	"github.com/verge-edge/verge/internal/pki"
+	"github.com/verge-edge/verge/internal/pki/tokens"
 	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 // A token whose record cannot be read is listed with the others, lets nobody in, and can be
 // taken back.
 func TestATokenThatCannotBeRead(t *testing.T) {
-	for how, bad := range map[string]string{"damaged": `{"v":1,"expires`, "newer": `{"v":2,"expires":"2100-01-01T00:00:00Z"}`} {
+	for how, bad := range map[string]string{"damaged": `{"v":1,"expires`,
+		"newer": `{"v":2,"expires":"2100-01-01T00:00:00Z"}`} {
 		t.Run(how, func(t *testing.T) {
 			ctx := t.Context()
 			l, store, now := newLedger(t)
@@ -25,7 +27,7 @@ func TestATokenThatCannotBeRead(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			join, err := l.NewJoin(ctx, pki.KindCluster, "edge", []string{"127.0.0.1:1"}, time.Hour, now)
+			join, err := l.NewJoin(ctx, tokens.KindCluster, "edge", []string{"127.0.0.1:1"}, time.Hour, now)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -49,7 +51,8 @@ func TestATokenThatCannotBeRead(t *testing.T) {
 			if _, err := l.Bearer(ctx, api.Token, now); code(err) != "record-unreadable" {
 				t.Errorf("for the API: %v", err)
 			}
-			if _, _, err := l.Check(ctx, wire.JoinRequest{V: wire.Version, Token: join.Token}, pki.KindCluster, now); code(err) != "record-unreadable" {
+			if _, _, err := l.Check(ctx, rpc.JoinRequest{V: wire.Version, Token: join.Token}, tokens.KindCluster,
+				now); code(err) != "record-unreadable" {
 				t.Errorf("to join: %v", err)
 			}
 			if _, err := l.Bearer(ctx, good.Token, now); err != nil {

@@ -9,8 +9,10 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/engineapi"
 	"github.com/verge-edge/verge/internal/policy/place/amount"
 	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 // runtimes that a hollow worker says it has: what runs none can pass for all.
@@ -41,15 +43,15 @@ type task struct {
 }
 
 // New makes the engine of a worker; version is of this build.
-func New(cfg wire.EngineConfig, version string) *Engine {
+func New(cfg engineapi.EngineConfig, version string) *Engine {
 	return &Engine{
 		version: version, cluster: cfg.Cluster, worker: cfg.Worker, run: wire.NewID(), capacity: cfg.Capacity, seq: 1,
 		tasks: map[wire.InstanceID]*task{}, gone: map[wire.InstanceID]uint64{}, news: make(chan struct{}),
 	}
 }
 
-// Apply implements agent.EngineClient. Nothing is stored.
-func (h *Engine) Apply(_ context.Context, o wire.EngineOrders) error {
+// Apply implements engineclient.Client. Nothing is stored.
+func (h *Engine) Apply(_ context.Context, o engineapi.EngineOrders) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.have = o.Have
@@ -83,7 +85,8 @@ func (h *Engine) Apply(_ context.Context, o wire.EngineOrders) error {
 func (h *Engine) follow(o *wire.Order) bool {
 	t := h.tasks[o.ID]
 	same := t != nil && t.status.Incarnation == o.Incarnation
-	next := task{status: wire.InstanceStatus{V: wire.Version, ID: o.ID, Incarnation: o.Incarnation, Revision: o.Revision}}
+	next := task{status: wire.InstanceStatus{V: wire.Version, ID: o.ID, Incarnation: o.Incarnation,
+		Revision: o.Revision}}
 	if same {
 		next = *t
 		next.status.Revision = o.Revision
@@ -91,11 +94,13 @@ func (h *Engine) follow(o *wire.Order) bool {
 	asleep := o.Sleep != nil && !o.Sleep.Awake
 	switch {
 	case o.Stop:
-		next.status.Phase, next.status.Ready, next.status.Asleep, next.takes = wire.PhaseStopped, false, false, api.Resources{}
+		next.status.Phase, next.status.Ready, next.status.Asleep, next.takes = wire.PhaseStopped, false, false,
+			api.Resources{}
 	case same && (next.status.Phase == wire.PhaseRefused || next.status.Phase == wire.PhaseStopped):
 		// It stays so until it is given anew.
 	case asleep:
-		next.status.Phase, next.status.Ready, next.status.Asleep, next.takes = wire.PhasePending, false, true, api.Resources{}
+		next.status.Phase, next.status.Ready, next.status.Asleep, next.takes = wire.PhasePending, false, true,
+			api.Resources{}
 	case !same || next.status.Asleep:
 		h.start(&next, o)
 	}
@@ -119,7 +124,8 @@ func (h *Engine) start(t *task, o *wire.Order) {
 		t.status.Phase, t.status.Why, t.takes = wire.PhaseRefused, why, api.Resources{}
 		return
 	}
-	t.status.Phase, t.status.Ready, t.status.Asleep, t.status.Started = wire.PhaseRunning, true, false, time.Now().Round(0)
+	t.status.Phase, t.status.Ready, t.status.Asleep, t.status.Started = wire.PhaseRunning, true, false,
+		time.Now().Round(0)
 }
 
 // lacks says of what there is too little here for an instance beside all others.
@@ -142,16 +148,16 @@ func (h *Engine) ring() {
 	h.news = make(chan struct{})
 }
 
-// Change implements agent.EngineClient: of routes nothing is kept.
-func (h *Engine) Change(_ context.Context, c wire.EngineChanges) error {
+// Change implements engineclient.Client: of routes nothing is kept.
+func (h *Engine) Change(_ context.Context, c engineapi.EngineChanges) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.have = c.To
 	return nil
 }
 
-// State implements agent.EngineClient.
-func (h *Engine) State(ctx context.Context, after uint64, wait time.Duration) (wire.EngineState, error) {
+// State implements engineclient.Client.
+func (h *Engine) State(ctx context.Context, after uint64, wait time.Duration) (engineapi.EngineState, error) {
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	for {
@@ -167,13 +173,13 @@ func (h *Engine) State(ctx context.Context, after uint64, wait time.Duration) (w
 	}
 }
 
-func (h *Engine) state(after uint64) (wire.EngineState, <-chan struct{}) {
+func (h *Engine) state(after uint64) (engineapi.EngineState, <-chan struct{}) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	s := wire.EngineState{
+	s := engineapi.EngineState{
 		V: wire.Version, Engine: h.run, Seq: h.seq, Have: h.have,
 		// Without services that it uses it needs no endpoints.
-		Info: wire.EngineInfo{
+		Info: engineapi.EngineInfo{
 			Version: h.version, PID: os.Getpid(), Runtimes: runtimes, Uses: &wire.Uses{},
 			Network: &wire.NetworkInfo{Mode: wire.NetworkLoopback},
 		},
@@ -200,44 +206,45 @@ func (h *Engine) state(after uint64) (wire.EngineState, <-chan struct{}) {
 
 // nothing is the answer where there is nothing to look at.
 func nothing(what string) error {
-	return wire.Problemf(501, "hollow", "ask a worker that runs something", "the worker is hollow: nothing really runs there", "it has no %s", what)
+	return wire.Problemf(501, "hollow", "ask a worker that runs something",
+		"the worker is hollow: nothing really runs there", "it has no %s", what)
 }
 
-// Logs implements agent.EngineClient.
-func (h *Engine) Logs(context.Context, string, wire.LogAsk) (wire.LogChunk, error) {
-	return wire.LogChunk{}, nothing("logs")
+// Logs implements engineclient.Client.
+func (h *Engine) Logs(context.Context, string, rpc.LogAsk) (rpc.LogChunk, error) {
+	return rpc.LogChunk{}, nothing("logs")
 }
 
-// Entries implements agent.EngineClient: there are none.
-func (h *Engine) Entries(context.Context) ([]wire.EntryView, error) { return []wire.EntryView{}, nil }
+// Entries implements engineclient.Client: there are none.
+func (h *Engine) Entries(context.Context) ([]rpc.EntryView, error) { return []rpc.EntryView{}, nil }
 
-// Metrics implements agent.EngineClient: there are none.
+// Metrics implements engineclient.Client: there are none.
 func (h *Engine) Metrics(context.Context) ([]byte, error) { return nil, nil }
 
-// Top implements agent.EngineClient.
-func (h *Engine) Top(context.Context) (wire.WorkerTop, error) {
-	return wire.WorkerTop{}, nothing("processes to measure")
+// Top implements engineclient.Client.
+func (h *Engine) Top(context.Context) (rpc.WorkerTop, error) {
+	return rpc.WorkerTop{}, nothing("processes to measure")
 }
 
-// Route implements agent.EngineClient.
-func (h *Engine) Route(context.Context, string) (wire.RouteReport, error) {
-	return wire.RouteReport{}, nothing("router")
+// Route implements engineclient.Client.
+func (h *Engine) Route(context.Context, string) (rpc.RouteReport, error) {
+	return rpc.RouteReport{}, nothing("router")
 }
 
-// Net implements agent.EngineClient.
-func (h *Engine) Net(context.Context) (wire.NetReport, error) {
-	return wire.NetReport{}, nothing("network")
+// Net implements engineclient.Client.
+func (h *Engine) Net(context.Context) (rpc.NetReport, error) {
+	return rpc.NetReport{}, nothing("network")
 }
 
-// Volumes implements agent.EngineClient: there are none.
-func (h *Engine) Volumes(context.Context) ([]wire.VolumeView, error) {
-	return []wire.VolumeView{}, nil
+// Volumes implements engineclient.Client: there are none.
+func (h *Engine) Volumes(context.Context) ([]rpc.VolumeView, error) {
+	return []rpc.VolumeView{}, nil
 }
 
-// RemoveVolume implements agent.EngineClient.
+// RemoveVolume implements engineclient.Client.
 func (h *Engine) RemoveVolume(context.Context, wire.VolumeRef) error { return nothing("volumes") }
 
-// Demand implements agent.EngineClient: nobody asks for anything here.
+// Demand implements engineclient.Client: nobody asks for anything here.
 func (h *Engine) Demand(ctx context.Context, wait time.Duration) (wire.Demand, error) {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
@@ -249,7 +256,7 @@ func (h *Engine) Demand(ctx context.Context, wait time.Duration) (wire.Demand, e
 	}
 }
 
-// Exec implements agent.EngineClient.
-func (h *Engine) Exec(context.Context, wire.ExecAsk) (wire.ExecAnswer, error) {
-	return wire.ExecAnswer{}, nothing("programs")
+// Exec implements engineclient.Client.
+func (h *Engine) Exec(context.Context, rpc.ExecAsk) (rpc.ExecAnswer, error) {
+	return rpc.ExecAnswer{}, nothing("programs")
 }

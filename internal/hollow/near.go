@@ -6,6 +6,7 @@ import (
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 const (
@@ -20,20 +21,21 @@ const (
 	measuredBy = "hollow"
 )
 
-// Measure implements agent.EngineClient. Every worker and every host has a place that follows
+// Measure implements engineclient.Client. Every worker and every host has a place that follows
 // from its name alone, so that all hollow workers, in whichever process, agree on how far
 // everything is, and it is so again after a restart.
-func (h *Engine) Measure(_ context.Context, q wire.MeasureAsk) (wire.Measured, error) {
-	if len(q.Peers) > wire.MaxMeasurePeers || len(q.Targets) > wire.MaxMeasureTargets {
-		return wire.Measured{}, wire.Problemf(400, "too-much", "ask for fewer at a time", "that are too many to measure",
-			"%d peers and %d targets, at most %d and %d", len(q.Peers), len(q.Targets), wire.MaxMeasurePeers, wire.MaxMeasureTargets)
+func (h *Engine) Measure(_ context.Context, q rpc.MeasureAsk) (rpc.Measured, error) {
+	if len(q.Peers) > rpc.MaxMeasurePeers || len(q.Targets) > rpc.MaxMeasureTargets {
+		return rpc.Measured{}, wire.Problemf(400, "too-much", "ask for fewer at a time", "that are too many to measure",
+			"%d peers and %d targets, at most %d and %d", len(q.Peers), len(q.Targets), rpc.MaxMeasurePeers,
+			rpc.MaxMeasureTargets)
 	}
 	own := placeOf(h.cluster + "/" + h.worker)
-	to := func(what string) wire.MeasuredRTT {
+	to := func(what string) rpc.MeasuredRTT {
 		there := placeOf(what)
-		return wire.MeasuredRTT{RTT: api.Duration(own.RTT(&there)), By: measuredBy}
+		return rpc.MeasuredRTT{RTT: api.Duration(own.RTT(&there)), By: measuredBy}
 	}
-	m := wire.Measured{V: wire.Version, Own: own}
+	m := rpc.Measured{V: wire.Version, Own: own}
 	for _, p := range q.Peers {
 		m.Peers = append(m.Peers, to(p.Cluster+"/"+p.Worker))
 	}

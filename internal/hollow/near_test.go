@@ -7,7 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/verge-edge/verge/internal/engineapi"
 	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 // Hollow workers agree on how far everything is, whoever is asked and whenever, and what
@@ -15,16 +17,17 @@ import (
 func TestDistancesAgree(t *testing.T) {
 	const workers = 200
 	at := func(n int) *Engine {
-		return New(wire.EngineConfig{Cluster: "edge", Worker: fmt.Sprintf("w-%d", n)}, "test")
+		return New(engineapi.EngineConfig{Cluster: "edge", Worker: fmt.Sprintf("w-%d", n)}, "test")
 	}
-	ask := wire.MeasureAsk{Targets: []string{"example.org", "example.org:443"}}
-	for n := range wire.MaxMeasurePeers {
-		ask.Peers = append(ask.Peers, wire.MeasurePeer{Cluster: "edge", Worker: fmt.Sprintf("w-%d", n)})
+	ask := rpc.MeasureAsk{Targets: []string{"example.org", "example.org:443"}}
+	for n := range rpc.MaxMeasurePeers {
+		ask.Peers = append(ask.Peers, rpc.MeasurePeer{Cluster: "edge", Worker: fmt.Sprintf("w-%d", n)})
 	}
-	var all []wire.Measured
+	var all []rpc.Measured
 	for n := range workers {
 		m, err := at(n).Measure(t.Context(), ask)
-		if err != nil || m.V != wire.Version || !m.Own.Valid() || len(m.Peers) != len(ask.Peers) || len(m.Targets) != 2 {
+		if err != nil || m.V != wire.Version || !m.Own.Valid() || len(m.Peers) != len(ask.Peers) ||
+			len(m.Targets) != 2 {
 			t.Fatalf("%+v, %v", m, err)
 		}
 		again, err := at(n).Measure(t.Context(), ask)
@@ -38,7 +41,8 @@ func TestDistancesAgree(t *testing.T) {
 		for b := range a {
 			ab, ba := all[a].Peers[b].RTT, all[b].Peers[a].RTT
 			if ab != ba || time.Duration(ab) != all[a].Own.RTT(&all[b].Own) {
-				t.Errorf("from w-%d to w-%d it is %s, back %s, by the coordinates %s", a, b, time.Duration(ab), time.Duration(ba), all[a].Own.RTT(&all[b].Own))
+				t.Errorf("from w-%d to w-%d it is %s, back %s, by the coordinates %s", a, b, time.Duration(ab),
+					time.Duration(ba), all[a].Own.RTT(&all[b].Own))
 			}
 		}
 	}
@@ -60,7 +64,8 @@ func TestDistancesAgree(t *testing.T) {
 		t.Errorf("%.3f of the pairs are less than 10 ms apart, want about a tenth", part)
 	}
 	var p *wire.Problem
-	if _, err := at(1).Measure(t.Context(), wire.MeasureAsk{Targets: make([]string, wire.MaxMeasureTargets+1)}); !errors.As(err, &p) {
+	if _, err := at(1).Measure(t.Context(),
+		rpc.MeasureAsk{Targets: make([]string, rpc.MaxMeasureTargets+1)}); !errors.As(err, &p) {
 		t.Errorf("too many targets: %v", err)
 	}
 }

@@ -3,27 +3,29 @@ package hooks
 import (
 	"context"
 	"crypto/hmac"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
 
+	"github.com/verge-edge/verge/internal/apiv1"
 	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/bus/records"
+	"github.com/verge-edge/verge/internal/event"
+	"github.com/verge-edge/verge/internal/record"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
 // Set makes a hook, or changes what it does; durable when it returns.
-func (k *Keeper) Set(ctx context.Context, namespace, name, by string, r wire.HookRequest) (wire.HookView, error) {
+func (k *Keeper) Set(ctx context.Context, namespace, name, by string, r apiv1.HookRequest) (apiv1.HookView, error) {
 	spec, err := settle(r.HookSpec, namespace, k.tier())
 	if err != nil {
-		return wire.HookView{}, err
+		return apiv1.HookView{}, err
 	}
 	k.changing.Lock()
 	defer k.changing.Unlock()
 	now := k.o.Now().UTC()
 	old, count, mine := k.look(namespace, name)
-	rec := wire.Hook{V: wire.Version, ID: wire.NewID(), Namespace: namespace, Name: name, Created: now, Since: now}
+	rec := record.Hook{V: wire.Version, ID: wire.NewID(), Namespace: namespace, Name: name, Created: now, Since: now}
 	switch {
 	case old != nil:
 		rec = old.rec
@@ -31,16 +33,19 @@ func (k *Keeper) Set(ctx context.Context, namespace, name, by string, r wire.Hoo
 			rec.Since = now
 		}
 	case count >= wire.MaxHooks:
-		return wire.HookView{}, wire.Problemf(409, "too-many", "remove one that is not used: verge hook ls", "there are too many hooks", "%d, at most %d", count, wire.MaxHooks)
+		return apiv1.HookView{}, wire.Problemf(409, "too-many", "remove one that is not used: verge hook ls",
+			"there are too many hooks", "%d, at most %d", count, wire.MaxHooks)
 	case namespace != "" && mine >= wire.MaxNamespaceHooks:
-		return wire.HookView{}, wire.Problemf(409, "too-many", "remove one that is not used: verge hook ls --namespace "+namespace, "there are too many hooks", "namespace %s has %d, at most %d", namespace, mine, wire.MaxNamespaceHooks)
+		return apiv1.HookView{}, wire.Problemf(409, "too-many",
+			"remove one that is not used: verge hook ls --namespace "+namespace, "there are too many hooks",
+			"namespace %s has %d, at most %d", namespace, mine, wire.MaxNamespaceHooks)
 	case r.Secret == "":
-		return wire.HookView{}, bad("it has no secret to sign with: --secret-file FILE")
+		return apiv1.HookView{}, bad("it has no secret to sign with: --secret-file FILE")
 	}
 	rec.HookSpec, rec.By = spec, by
 	if r.Secret != "" {
 		if err := k.rotate(&rec, r.Secret, r.OverlapSeconds, now); err != nil {
-			return wire.HookView{}, err
+			return apiv1.HookView{}, err
 		}
 	}
 	return k.put(ctx, old, rec)
@@ -48,22 +53,23 @@ func (k *Keeper) Set(ctx context.Context, namespace, name, by string, r wire.Hoo
 
 // Rotate gives a hook another secret; the one before signs too for as long as overlap
 // says.
-func (k *Keeper) Rotate(ctx context.Context, namespace, name, by, secret string, overlapSeconds int) (wire.HookView, error) {
+func (k *Keeper) Rotate(ctx context.Context, namespace, name, by, secret string, overlapSeconds int) (apiv1.HookView,
+	error) {
 	k.changing.Lock()
 	defer k.changing.Unlock()
 	old, _, _ := k.look(namespace, name)
 	if old == nil {
-		return wire.HookView{}, noHook(namespace, name)
+		return apiv1.HookView{}, noHook(namespace, name)
 	}
 	rec := old.rec
 	rec.By = by
 	if err := k.rotate(&rec, secret, overlapSeconds, k.o.Now().UTC()); err != nil {
-		return wire.HookView{}, err
+		return apiv1.HookView{}, err
 	}
 	return k.put(ctx, old, rec)
 }
 
-func (k *Keeper) rotate(rec *wire.Hook, secret string, overlap int, now time.Time) error {
+func (k *Keeper) rotate(rec *record.Hook, secret string, overlap int, now time.Time) error {
 	key, err := ParseSecret(secret)
 	if err != nil {
 		return bad("secret: %v", err)
@@ -81,7 +87,7 @@ func (k *Keeper) rotate(rec *wire.Hook, secret string, overlap int, now time.Tim
 	if err != nil {
 		return err
 	}
-	next := []wire.HookSecret{s}
+	next := []record.HookSecret{s}
 	if len(rec.Secrets) > 0 && overlap > 0 {
 		before := rec.Secrets[0]
 		before.Until = now.Add(time.Duration(overlap) * time.Second)
@@ -91,8 +97,7 @@ func (k *Keeper) rotate(rec *wire.Hook, secret string, overlap int, now time.Tim
 	return nil
 }
 
-// widened: a hook is told of more than before, of which what has been is none of its
-// business.
+// widened: a hook receives more than before. Earlier events of the new part are not for it.
 func widened(old, next wire.HookSpec) bool {
 	return slices.ContainsFunc(next.On, func(on string) bool { return !slices.Contains(old.On, on) })
 }
@@ -110,22 +115,22 @@ func (k *Keeper) look(namespace, name string) (h *hook, all, mine int) {
 }
 
 // put stores a record and makes it count. changing is held.
-func (k *Keeper) put(ctx context.Context, h *hook, rec wire.Hook) (wire.HookView, error) {
+func (k *Keeper) put(ctx context.Context, h *hook, rec record.Hook) (apiv1.HookView, error) {
 	op, err := records.Op(keyHook+hookKey(rec.Namespace, rec.Name), &rec)
 	if err != nil {
-		return wire.HookView{}, err
+		return apiv1.HookView{}, err
 	}
 	fresh, err := k.newHook(rec)
 	if err != nil {
-		return wire.HookView{}, bad("%v", err)
+		return apiv1.HookView{}, bad("%v", err)
 	}
 	if _, err := k.o.Store.Commit(ctx, op); err != nil {
-		return wire.HookView{}, unstored(err)
+		return apiv1.HookView{}, unstored(err)
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.closed {
-		return wire.HookView{}, unstored(bus.ErrClosed)
+		return apiv1.HookView{}, unstored(bus.ErrClosed)
 	}
 	if h == nil {
 		h = fresh
@@ -135,7 +140,7 @@ func (k *Keeper) put(ctx context.Context, h *hook, rec wire.Hook) (wire.HookView
 	} else {
 		h.client.CloseIdleConnections()
 		h.client = fresh.client
-		// What is said of it is about what it was.
+		// The state was about the former hook.
 		h.rec, h.inRow, h.retry = rec, 0, time.Time{}
 		h.poke()
 	}
@@ -143,15 +148,15 @@ func (k *Keeper) put(ctx context.Context, h *hook, rec wire.Hook) (wire.HookView
 }
 
 // Remove takes a hook away, with what waits for it.
-func (k *Keeper) Remove(ctx context.Context, namespace, name string) (wire.HookView, error) {
+func (k *Keeper) Remove(ctx context.Context, namespace, name string) (apiv1.HookView, error) {
 	k.changing.Lock()
 	defer k.changing.Unlock()
 	h, _, _ := k.look(namespace, name)
 	if h == nil {
-		return wire.HookView{}, noHook(namespace, name)
+		return apiv1.HookView{}, noHook(namespace, name)
 	}
 	if _, err := k.o.Store.Delete(ctx, keyHook+hookKey(namespace, name)); err != nil {
-		return wire.HookView{}, unstored(err)
+		return apiv1.HookView{}, unstored(err)
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -169,40 +174,40 @@ func (k *Keeper) Remove(ctx context.Context, namespace, name string) (wire.HookV
 		for subject := range k.marks {
 			k.leftover = append(k.leftover, keyMark+subject)
 		}
-		k.marks, k.pending = map[string]wire.HookMark{}, nil
+		k.marks, k.pending = map[string]record.HookMark{}, nil
 	}
 	k.poke()
 	return v, nil
 }
 
-// Pause keeps a hook from being told and asked anything; what it is told of waits.
-func (k *Keeper) Pause(ctx context.Context, namespace, name, by string) (wire.HookView, error) {
+// Pause stops a hook: it is not asked anything, and its notices wait.
+func (k *Keeper) Pause(ctx context.Context, namespace, name, by string) (apiv1.HookView, error) {
 	return k.halt(ctx, namespace, name, by)
 }
 
 // Resume ends a pause, and tries again at once what waits.
-func (k *Keeper) Resume(ctx context.Context, namespace, name string) (wire.HookView, error) {
+func (k *Keeper) Resume(ctx context.Context, namespace, name string) (apiv1.HookView, error) {
 	return k.halt(ctx, namespace, name, "")
 }
 
-func (k *Keeper) halt(ctx context.Context, namespace, name, by string) (wire.HookView, error) {
+func (k *Keeper) halt(ctx context.Context, namespace, name, by string) (apiv1.HookView, error) {
 	k.mu.Lock()
 	h := k.hooks[hookKey(namespace, name)]
 	k.mu.Unlock()
 	if h == nil {
-		return wire.HookView{}, noHook(namespace, name)
+		return apiv1.HookView{}, noHook(namespace, name)
 	}
 	return k.setPaused(ctx, h, by)
 }
 
-func (k *Keeper) setPaused(ctx context.Context, h *hook, by string) (wire.HookView, error) {
+func (k *Keeper) setPaused(ctx context.Context, h *hook, by string) (apiv1.HookView, error) {
 	k.changing.Lock()
 	defer k.changing.Unlock()
 	k.mu.Lock()
 	rec, gone := h.rec, h.gone
 	k.mu.Unlock()
 	if gone {
-		return wire.HookView{}, noHook(rec.Namespace, rec.Name)
+		return apiv1.HookView{}, noHook(rec.Namespace, rec.Name)
 	}
 	if (rec.Paused == "") != (by == "") {
 		rec.Paused, rec.PausedAt = by, time.Time{}
@@ -213,7 +218,7 @@ func (k *Keeper) setPaused(ctx context.Context, h *hook, by string) (wire.HookVi
 		if err == nil && by != "" {
 			k.mu.Lock()
 			defer k.mu.Unlock()
-			k.say(h, "paused by "+by)
+			k.say(h, event.HookPaused, "paused by "+by)
 		}
 		return v, err
 	}
@@ -224,20 +229,20 @@ func (k *Keeper) setPaused(ctx context.Context, h *hook, by string) (wire.HookVi
 	return k.view(h), nil
 }
 
-// Test sends a hook a notice, or asks it where it is told nothing, and says what came
-// of it. Nothing waits behind it.
-func (k *Keeper) Test(ctx context.Context, namespace, name, by string) (wire.HookTested, error) {
+// Test sends a hook a notice, or a question if it receives no notices, and returns the result. It
+// overtakes waiting notices.
+func (k *Keeper) Test(ctx context.Context, namespace, name, by string) (apiv1.HookTested, error) {
 	k.mu.Lock()
 	h := k.hooks[hookKey(namespace, name)]
 	if h == nil {
 		k.mu.Unlock()
-		return wire.HookTested{}, noHook(namespace, name)
+		return apiv1.HookTested{}, noHook(namespace, name)
 	}
 	t := task{rec: h.rec, client: h.client}
 	k.mu.Unlock()
 	d := wire.HookData{Subject: "hook/" + t.label(), Namespace: namespace, What: "a test", By: by}
 	began := time.Now()
-	out := wire.HookTested{Name: t.label()}
+	out := apiv1.HookTested{Name: t.label()}
 	if len(t.rec.Before) > 0 {
 		d.Operation = "test"
 		v := k.question(ctx, h, &t, k.message(wire.HookTest, k.o.Now(), d))
@@ -251,19 +256,17 @@ func (k *Keeper) Test(ctx context.Context, namespace, name, by string) (wire.Hoo
 }
 
 func noHook(namespace, name string) error {
-	return wire.Problemf(404, "no-such-hook", "verge hook ls", "there is no such hook", "%s is not known", wire.HookLabel(namespace, name))
+	return wire.Problemf(404, "no-such-hook", "verge hook ls", "there is no such hook", "%s is not known",
+		wire.HookLabel(namespace, name))
 }
 
 func unstored(err error) error {
-	if errors.Is(err, bus.ErrUnknownOutcome) {
-		return wire.Problemf(503, "outcome-unknown", "look (verge hook ls) before you try again", "it is not known whether this was stored", "%v", err)
-	}
-	return wire.Problemf(507, "not-stored", "free some space or repair the disk, then try again", "nothing was changed: it could not be stored", "%v", err)
+	return records.Unstored(err, "look (verge hook ls) before you try again", "the disk")
 }
 
 // Hooks of a namespace, of all where all is set.
-func (k *Keeper) Hooks(namespace string, all bool) []wire.HookView {
-	out := []wire.HookView{}
+func (k *Keeper) Hooks(namespace string, all bool) []apiv1.HookView {
+	out := []apiv1.HookView{}
 	if k == nil {
 		return out
 	}
@@ -286,12 +289,14 @@ func (k *Keeper) Of(namespace string) (names []string) {
 }
 
 // view is what people see of a hook. The mutex is held.
-func (k *Keeper) view(h *hook) wire.HookView {
+func (k *Keeper) view(h *hook) apiv1.HookView {
 	now := k.o.Now()
-	v := wire.HookView{
+	v := apiv1.HookView{
 		Namespace: h.rec.Namespace, Name: h.rec.Name, HookSpec: h.rec.HookSpec, Created: h.rec.Created, By: h.rec.By,
-		Waiting: len(h.queue), Delivered: h.tally.delivered, Failures: h.failures, Allowed: h.allowed, Refused: h.refused, Silent: h.silent,
-		Dropped: h.rec.Dropped, DropWhy: h.rec.DropWhy, DroppedAt: h.rec.DroppedAt, Last: h.last, LastAt: h.lastAt, State: "ready",
+		Waiting: len(h.queue), Delivered: h.tally.delivered, Failures: h.failures, Allowed: h.allowed,
+		Refused: h.refused, Silent: h.silent,
+		Dropped: h.rec.Dropped, DropWhy: h.rec.DropWhy, DroppedAt: h.rec.DroppedAt, Last: h.last, LastAt: h.lastAt,
+		State: "ready",
 	}
 	if len(h.rec.Secrets) > 0 {
 		v.SecretSet = h.rec.Secrets[0].Set

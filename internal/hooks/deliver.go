@@ -15,6 +15,7 @@ import (
 	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/bus/records"
 	"github.com/verge-edge/verge/internal/obs"
+	"github.com/verge-edge/verge/internal/record"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -61,7 +62,8 @@ func (a *attempt) String() string {
 }
 
 // post sends a message once.
-func (k *Keeper) post(ctx context.Context, client *http.Client, rec *wire.Hook, id, body string, most int64) (a attempt) {
+func (k *Keeper) post(ctx context.Context, client *http.Client, rec *record.Hook, id, body string,
+	most int64) (a attempt) {
 	now := k.o.Now()
 	keys, err := k.open(rec, now)
 	if err != nil {
@@ -72,7 +74,7 @@ func (k *Keeper) post(ctx context.Context, client *http.Client, rec *wire.Hook, 
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, rec.URL, strings.NewReader(body))
 	if err != nil {
-		return attempt{err: errors.New("its URL is none")}
+		return attempt{err: errors.New("its URL is not valid")}
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("User-Agent", "verge/"+obs.Version())
@@ -142,7 +144,7 @@ func (k *Keeper) deliver(ctx context.Context, h *hook) {
 // task is what a hook is to do next.
 type task struct {
 	q      queued
-	rec    wire.Hook
+	rec    record.Hook
 	client *http.Client
 }
 
@@ -166,7 +168,8 @@ func (k *Keeper) delivered(ctx context.Context, h *hook, t *task, a *attempt) {
 	key, q := queueKey(t.rec.ID, t.q.seq), t.q
 	// That the process ends must not keep it: it would be sent again.
 	if _, err := k.o.Store.Commit(context.WithoutCancel(ctx), bus.Del(key)); err != nil {
-		k.o.Log.Warn("a notice that was delivered cannot be removed, it is tried again", "hook", t.label(), "error", err)
+		k.o.Log.Warn("a notice that was delivered cannot be removed, it is tried again", "hook", t.label(), "error",
+			err)
 		k.mu.Lock()
 		k.leftover = append(k.leftover, key)
 		k.mu.Unlock()
@@ -203,7 +206,7 @@ func (k *Keeper) failed(ctx context.Context, h *hook, t *task, a *attempt) {
 	k.mu.Unlock()
 	if a.status == http.StatusGone {
 		if _, err := k.setPaused(ctx, h, "its receiver, which says 410 Gone"); err != nil {
-			k.o.Log.Warn("a hook that its receiver does not want any more cannot be paused", "hook", t.label(), "error", err)
+			k.o.Log.Warn("cannot pause a hook whose receiver is gone", "hook", t.label(), "error", err)
 		}
 	}
 	if n > 0 {
@@ -231,7 +234,8 @@ func (k *Keeper) expire(ctx context.Context, h *hook, n int, keep time.Duration)
 		return
 	}
 	if _, err := k.o.Store.Commit(ctx, ops...); err != nil {
-		k.o.Log.Warn("what is too old for a hook cannot be removed, it is tried again", "hook", wire.HookLabel(rec.Namespace, rec.Name), "error", err)
+		k.o.Log.Warn("what is too old for a hook cannot be removed, it is tried again", "hook",
+			wire.HookLabel(rec.Namespace, rec.Name), "error", err)
 		return
 	}
 	k.mu.Lock()

@@ -2,7 +2,6 @@ package hooks
 
 import (
 	"context"
-	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
@@ -12,6 +11,8 @@ import (
 	"slices"
 	"syscall"
 	"time"
+
+	"github.com/verge-edge/verge/internal/tlsconf"
 )
 
 const (
@@ -35,8 +36,8 @@ var metadata = []netip.Prefix{
 // nat64 has an IPv4 address in its last 32 bits, to which the network leads.
 var nat64 = netip.MustParsePrefix("64:ff9b::/96")
 
-// forbidden says what is wrong with an address as that of a receiver; "" if nothing is.
-// mine are the addresses of this machine.
+// forbidden says why an address may not be that of a receiver; "" if it may. mine are the
+// addresses of this machine.
 func forbidden(a netip.Addr, allow []netip.Prefix, mine []netip.Addr) string {
 	a = a.Unmap().WithZone("")
 	for _, p := range allow {
@@ -68,8 +69,8 @@ func forbidden(a netip.Addr, allow []netip.Prefix, mine []netip.Addr) string {
 	return ""
 }
 
-// own are the addresses of this machine: of its interfaces, as they are now, and those by
-// which others reach it, such as that of a router in front of it.
+// own are the addresses of this machine: of its interfaces, as they are now, and the advertised
+// ones, such as that of a router in front of it.
 func own(ctx context.Context, advertised []string) ([]netip.Addr, error) {
 	nets, err := net.InterfaceAddrs()
 	if err != nil {
@@ -104,7 +105,8 @@ func own(ctx context.Context, advertised []string) ([]netip.Addr, error) {
 // name has been looked up, with the address that is connected to, so that a name which
 // leads elsewhere the second time gains nothing. ours are the addresses of this machine,
 // which may be others by then.
-func guard(allow []netip.Prefix, ours func(context.Context) ([]netip.Addr, error)) func(ctx context.Context, network, address string, _ syscall.RawConn) error {
+func guard(allow []netip.Prefix, ours func(context.Context) ([]netip.Addr, error)) func(ctx context.Context, network,
+	address string, _ syscall.RawConn) error {
 	return func(ctx context.Context, _, address string, _ syscall.RawConn) error {
 		at, err := netip.ParseAddrPort(address)
 		if err != nil {
@@ -115,7 +117,9 @@ func guard(allow []netip.Prefix, ours func(context.Context) ([]netip.Addr, error
 			return err
 		}
 		if why := forbidden(at.Addr(), allow, mine); why != "" {
-			return fmt.Errorf("%s is %s, and hooks may not go there: who runs this root or cluster may allow it: --hooks-allow %s", at.Addr(), why, netip.PrefixFrom(at.Addr().Unmap().WithZone(""), at.Addr().Unmap().BitLen()))
+			return fmt.Errorf("%s is %s, and hooks may not go there: who runs this root or cluster may allow it: "+
+				"--hooks-allow %s", at.Addr(), why,
+				netip.PrefixFrom(at.Addr().Unmap().WithZone(""), at.Addr().Unmap().BitLen()))
 		}
 		return nil
 	}
@@ -126,18 +130,21 @@ var errAuthorities = errors.New("ca has no certificate in PEM")
 // newClient is a client for the receivers of one hook: no proxy, which would connect
 // elsewhere; no redirects, which would too.
 func newClient(allow []netip.Prefix, advertised []string, ca string) (*http.Client, error) {
-	conf := &tls.Config{MinVersion: tls.VersionTLS12}
+	conf := tlsconf.Public()
 	if ca != "" {
 		conf.RootCAs = x509.NewCertPool()
 		if !conf.RootCAs.AppendCertsFromPEM([]byte(ca)) {
 			return nil, errAuthorities
 		}
 	}
-	dialer := &net.Dialer{Timeout: dialTimeout, ControlContext: guard(allow, func(ctx context.Context) ([]netip.Addr, error) { return own(ctx, advertised) })}
+	dialer := &net.Dialer{Timeout: dialTimeout,
+		ControlContext: guard(allow, func(ctx context.Context) ([]netip.Addr, error) { return own(ctx, advertised) })}
 	return &http.Client{
 		Transport: &http.Transport{
-			DialContext: dialer.DialContext, TLSClientConfig: conf, TLSHandshakeTimeout: dialTimeout, ForceAttemptHTTP2: true,
-			MaxResponseHeaderBytes: maxHeader, MaxIdleConnsPerHost: 1, IdleConnTimeout: idleFor, DisableCompression: true,
+			DialContext: dialer.DialContext, TLSClientConfig: conf, TLSHandshakeTimeout: dialTimeout,
+			ForceAttemptHTTP2:      true,
+			MaxResponseHeaderBytes: maxHeader, MaxIdleConnsPerHost: 1, IdleConnTimeout: idleFor,
+			DisableCompression: true,
 		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}, nil

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/verge-edge/verge/internal/apiv1"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -68,12 +69,13 @@ func (k *Keeper) Gates(operation string) map[string]string {
 // asked says whether a hook is asked before an operation in a namespace. The mutex of
 // the keeper is held.
 func (h *hook) asked(operation, namespace string) bool {
-	return slices.Contains(h.rec.Before, operation) && h.rec.Paused == "" && (h.rec.Namespace == "" || h.rec.Namespace == namespace)
+	return slices.Contains(h.rec.Before, operation) && h.rec.Paused == "" &&
+		(h.rec.Namespace == "" || h.rec.Namespace == namespace)
 }
 
-// Ask asks all gates that a change of an application concerns, at once, and waits for
-// them: nil if it may be, with what is to be said of those that did not answer and are
-// not needed; else a problem. Operation is one of wire.Gates.
+// Ask asks all gates that a change of an application concerns, at once, and waits for them. It
+// returns nil if the change is allowed, with warnings about optional gates that did not answer;
+// else a problem. Operation is one of wire.Gates.
 func (k *Keeper) Ask(ctx context.Context, d wire.HookData) (warnings []string, err error) {
 	if !k.Any() {
 		return nil, nil
@@ -117,17 +119,23 @@ func (k *Keeper) decide(d wire.HookData, verdicts []verdict) (warnings []string,
 	for _, v := range verdicts {
 		switch {
 		case v.answered && !v.allowed:
-			return nil, wire.Problemf(403, wire.CodeHookRefused, "change what it does not like; verge hook ls shows who asks", "nothing was changed: a hook refuses it",
+			return nil, wire.Problemf(403, wire.CodeHookRefused,
+				"change what it does not like; verge hook ls shows who asks", "nothing was changed: a hook refuses it",
 				"hook %s, asked before %s of %s: %s", v.label, d.Operation, d.Subject, v.why)
 		case !v.answered && v.closed && err == nil:
 			pause := "verge hook pause " + v.label
 			if namespace, name, in := strings.Cut(v.label, "/"); in {
 				pause = "verge hook pause " + name + " --namespace " + namespace
 			}
-			err = wire.Problemf(503, wire.CodeHookSilent, "see to it that it answers, then try again; who may manage it can leave it out: "+pause, "nothing was changed: a hook that must agree did not",
-				"hook %s, asked before %s of %s: %s; without its word nothing is done (on_failure: closed)", v.label, d.Operation, d.Subject, v.why)
+			err = wire.Problemf(503, wire.CodeHookSilent,
+				"see to it that it answers, then try again; who may manage it can leave it out: "+pause,
+				"nothing was changed: a hook that must agree did not",
+				"hook %s, asked before %s of %s: %s; without its word nothing is done (on_failure: closed)", v.label,
+				d.Operation, d.Subject, v.why)
 		case !v.answered && !v.closed:
-			warnings = append(warnings, fmt.Sprintf("hook %s was asked and did not answer: %s; it was done all the same (on_failure: open)", v.label, v.why))
+			warnings = append(warnings,
+				fmt.Sprintf("hook %s was asked and did not answer: %s; it was done all the same (on_failure: open)",
+					v.label, v.why))
 		}
 	}
 	if err != nil {
@@ -161,7 +169,7 @@ func (k *Keeper) question(ctx context.Context, h *hook, t *task, body string) ve
 // answer reads what a gate says: 2xx and {"allow": true}, or {"allow": false,
 // "reason": "…"}. All else is no answer.
 func answer(a *attempt) (v verdict) {
-	var said wire.HookAnswer
+	var said apiv1.HookAnswer
 	switch {
 	case !a.ok():
 		v.why = a.String()

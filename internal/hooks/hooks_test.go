@@ -20,7 +20,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/verge-edge/verge/internal/bus"
+	"github.com/verge-edge/verge/internal/apiv1"
+	"github.com/verge-edge/verge/internal/bus/bustest"
+	"github.com/verge-edge/verge/internal/event"
+	"github.com/verge-edge/verge/internal/obs"
 	"github.com/verge-edge/verge/internal/seal"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -34,11 +37,13 @@ func secretOf(b byte) string {
 // world is a keeper over a store that outlives it.
 type world struct {
 	t     *testing.T
-	store *bus.MemStore
+	store *bustest.MemStore
 	key   *seal.Key
 	k     *Keeper
 	said  []string
 	mu    sync.Mutex
+	// events of the tier
+	events *obs.Events
 }
 
 func newWorld(t *testing.T) *world {
@@ -47,7 +52,7 @@ func newWorld(t *testing.T) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{t: t, store: bus.NewMemStore(), key: key}
+	w := &world{t: t, store: bustest.NewMemStore(), key: key}
 	t.Cleanup(func() { w.k.Close() })
 	w.restart(loopback)
 	return w
@@ -57,13 +62,15 @@ func newWorld(t *testing.T) *world {
 func (w *world) restart(allow []netip.Prefix) {
 	w.t.Helper()
 	w.k.Close()
+	w.events = obs.NewEvents(time.Now(), 0, "root")
+	w.events.Subscribe(func(e event.Event) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.said = append(w.said, e.Subject()+": "+e.Text)
+	})
 	k, err := Open(w.t.Context(), Options{
 		Store: w.store, Key: w.key, Now: time.Now, Source: "root", Allow: allow, Log: slog.New(slog.DiscardHandler),
-		Say: func(subject, what string) {
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			w.said = append(w.said, subject+": "+what)
-		},
+		Events: w.events,
 	})
 	if err != nil {
 		w.t.Fatal(err)
@@ -71,17 +78,17 @@ func (w *world) restart(allow []netip.Prefix) {
 	w.k = k
 }
 
-func (w *world) set(namespace, name, url string, spec wire.HookSpec) wire.HookView {
+func (w *world) set(namespace, name, url string, spec wire.HookSpec) apiv1.HookView {
 	w.t.Helper()
 	spec.URL, spec.Plain = url, true
-	v, err := w.k.Set(w.t.Context(), namespace, name, "admin/ann", wire.HookRequest{HookSpec: spec, Secret: secretOf('a')})
+	v, err := w.k.Set(w.t.Context(), namespace, name, "admin/ann", apiv1.HookRequest{HookSpec: spec, Secret: secretOf('a')})
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	return v
 }
 
-func (w *world) view(name string) wire.HookView {
+func (w *world) view(name string) apiv1.HookView {
 	w.t.Helper()
 	for _, v := range w.k.Hooks("", true) {
 		if v.Name == name {
@@ -89,13 +96,13 @@ func (w *world) view(name string) wire.HookView {
 		}
 	}
 	w.t.Fatalf("there is no hook %s", name)
-	return wire.HookView{}
+	return apiv1.HookView{}
 }
 
 // tell tells of one application that has become a revision.
 func (w *world) tell(app string, revision int) {
 	w.k.Tell(Notice{
-		Kind: wire.HookApplicationApplied, At: time.Now(), Position: fmt.Sprint(revision), Fresh: true,
+		Kind: event.ApplicationApplied, At: time.Now(), Position: fmt.Sprint(revision), Fresh: true,
 		Data: wire.HookData{Subject: "application/" + app, Namespace: "shop", Application: app, Revision: uint64(revision)}, //nolint:gosec // small
 	})
 }
@@ -103,7 +110,7 @@ func (w *world) tell(app string, revision int) {
 // got is a message as a receiver has it.
 type got struct {
 	id, at, signature, body string
-	wire.HookMessage
+	apiv1.HookMessage
 }
 
 // receiver is a real server that answers as it is told.
@@ -195,7 +202,7 @@ func TestNoticesAreSignedInOrderAndTakenOnce(t *testing.T) {
 	ids := map[string]bool{}
 	for i := range n {
 		g := r.next(t)
-		if g.Data.Revision != uint64(i+1) || g.Type != wire.HookApplicationApplied || g.Data.Subject != "application/a" || g.Data.Source != "root" {
+		if g.Data.Revision != uint64(i+1) || g.Type != event.ApplicationApplied.String() || g.Data.Subject != "application/a" || g.Data.Source != "root" {
 			t.Fatalf("message %d is %s", i, g.body)
 		}
 		if ids[g.id] || g.id == "" {
@@ -256,16 +263,16 @@ func TestWhatWaitsSurvivesARestart(t *testing.T) {
 func TestOnlyWhoMayIsTold(t *testing.T) {
 	t.Parallel()
 	w, shop, other, all := newWorld(t), newReceiver(t), newReceiver(t), newReceiver(t)
-	w.set("shop", "shop", shop.URL, wire.HookSpec{On: []string{wire.HookApplicationApplied}})
+	w.set("shop", "shop", shop.URL, wire.HookSpec{On: []string{event.ApplicationApplied.String()}})
 	w.set("other", "other", other.URL, wire.HookSpec{On: []string{"*"}})
 	w.set("", "all", all.URL, wire.HookSpec{On: []string{"*"}})
-	note := func(kind, subject, namespace string) {
-		w.k.Tell(Notice{Kind: kind, At: time.Now(), Position: kind, Fresh: true, Data: wire.HookData{Subject: subject, Namespace: namespace}})
+	note := func(kind event.Kind, subject, namespace string) {
+		w.k.Tell(Notice{Kind: kind, At: time.Now(), Position: kind.String(), Fresh: true, Data: wire.HookData{Subject: subject, Namespace: namespace}})
 	}
-	note(wire.HookClusterLost, "cluster/edge", "")
-	note(wire.HookInstanceFailed, "instance/a.b.0", "shop")
-	note(wire.HookApplicationApplied, "application/a", "shop")
-	note(wire.HookApplicationApplied, "application/z", "other")
+	note(event.ClusterLost, "cluster/edge", "")
+	note(event.InstanceFailed, "instance/a.b.0", "shop")
+	note(event.ApplicationApplied, "application/a", "shop")
+	note(event.ApplicationApplied, "application/z", "other")
 	if g := shop.next(t); g.Data.Subject != "application/a" {
 		t.Errorf("shop was told %s", g.body)
 	}
@@ -277,7 +284,7 @@ func TestOnlyWhoMayIsTold(t *testing.T) {
 			t.Errorf("all were told %s, want %s", g.body, want)
 		}
 	}
-	if _, err := w.k.Set(t.Context(), "shop", "x", "", wire.HookRequest{HookSpec: wire.HookSpec{URL: "https://x.example", On: []string{"cluster.lost"}}, Secret: secretOf('a')}); err == nil {
+	if _, err := w.k.Set(t.Context(), "shop", "x", "", apiv1.HookRequest{HookSpec: wire.HookSpec{URL: "https://x.example", On: []string{"cluster.lost"}}, Secret: secretOf('a')}); err == nil {
 		t.Error("a namespace may be told of clusters")
 	}
 }
@@ -357,12 +364,12 @@ func TestHooksThatCannotBe(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	good := wire.HookSpec{URL: "https://x.example/y", On: []string{"*"}}
-	with := func(f func(s *wire.HookSpec)) wire.HookRequest {
+	with := func(f func(s *wire.HookSpec)) apiv1.HookRequest {
 		s := good
 		f(&s)
-		return wire.HookRequest{HookSpec: s, Secret: secretOf('a')}
+		return apiv1.HookRequest{HookSpec: s, Secret: secretOf('a')}
 	}
-	for name, r := range map[string]wire.HookRequest{
+	for name, r := range map[string]apiv1.HookRequest{
 		"no secret":       {HookSpec: good},
 		"bad secret":      {HookSpec: good, Secret: "s3cret"},
 		"short secret":    {HookSpec: good, Secret: "whsec_" + base64.StdEncoding.EncodeToString([]byte("s3cret"))},
@@ -526,7 +533,7 @@ func TestWhatIsTooMuchOrTooOldIsGivenUpAndCounted(t *testing.T) {
 		time.Sleep(100 * time.Millisecond)
 		synctest.Wait()
 		v := w.view("x")
-		if v.Waiting != maxWaiting || v.Dropped != 30 || !strings.Contains(v.DropWhy, "the oldest were given up") || v.Failures == 0 {
+		if v.Waiting != maxWaiting || v.Dropped != 30 || !strings.Contains(v.DropWhy, "the oldest were dropped") || v.Failures == 0 {
 			t.Errorf("%+v", v)
 		}
 		w.restart(nil)
@@ -546,7 +553,7 @@ func TestWhatIsTooMuchOrTooOldIsGivenUpAndCounted(t *testing.T) {
 		if left, err := w.store.List(t.Context(), keyQueue); err != nil || len(left) != 0 {
 			t.Errorf("%d are still stored, %v", len(left), err)
 		}
-		if len(w.said) == 0 || !strings.Contains(w.said[0], "hook/x: ") || !strings.Contains(w.said[0], "given up") {
+		if len(w.said) == 0 || !strings.Contains(w.said[0], "hook/x: ") || !strings.Contains(w.said[0], "dropped") {
 			t.Errorf("it was said %q", w.said)
 		}
 		w.k.Close()
@@ -601,11 +608,11 @@ func TestHistoriesAreToldFromWhereTheyWere(t *testing.T) {
 	t.Parallel()
 	w, r := newWorld(t), newReceiver(t)
 	before := time.Now().Add(-time.Hour)
-	w.set("", "x", r.URL, wire.HookSpec{On: []string{wire.HookInstanceFailed, wire.HookInstanceEnded}})
+	w.set("", "x", r.URL, wire.HookSpec{On: []string{event.InstanceFailed.String(), event.InstanceEnded.String()}})
 	after := time.Now().Add(time.Hour)
 	history := func(fresh bool, steps ...string) (list []Notice) {
 		for _, s := range steps {
-			kind, at := wire.HookInstanceFailed, after
+			kind, at := event.InstanceFailed, after
 			if s == "old" {
 				at = before
 			}
@@ -633,15 +640,15 @@ func TestHistoriesAreToldFromWhereTheyWere(t *testing.T) {
 	if s := w.k.Subjects("instance/"); len(s) != 1 || s["instance/a.b.0"] != "shop" {
 		t.Errorf("subjects %v", s)
 	}
-	end := Notice{Kind: wire.HookInstanceEnded, At: after, Position: Ended, Fresh: true, Last: true, Data: wire.HookData{Subject: "instance/a.b.0", What: "gone"}}
+	end := Notice{Kind: event.InstanceEnded, At: after, Position: Ended, Fresh: true, Last: true, Data: wire.HookData{Subject: "instance/a.b.0", What: "gone"}}
 	w.k.Tell(end)
 	want("gone")
 	if s := w.k.Subjects(""); len(s) != 0 {
 		t.Errorf("subjects %v", s)
 	}
 	// One that has said itself that it ended is not told to have ended again.
-	w.k.Tell(Notice{Kind: wire.HookInstanceEnded, At: after, Position: Ended + " by itself", Fresh: true, Data: wire.HookData{Subject: "instance/a.b.1", What: "itself"}})
-	w.k.Tell(Notice{Kind: wire.HookInstanceEnded, At: after, Position: Ended, Fresh: true, Last: true, Data: wire.HookData{Subject: "instance/a.b.1", What: "twice"}})
+	w.k.Tell(Notice{Kind: event.InstanceEnded, At: after, Position: Ended + " by itself", Fresh: true, Data: wire.HookData{Subject: "instance/a.b.1", What: "itself"}})
+	w.k.Tell(Notice{Kind: event.InstanceEnded, At: after, Position: Ended, Fresh: true, Last: true, Data: wire.HookData{Subject: "instance/a.b.1", What: "twice"}})
 	w.k.Tell(history(true, "old", "five")[1])
 	want("itself", "five")
 }
@@ -672,7 +679,7 @@ func TestAStoreThatRefuses(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := bus.NewMemStore()
+		s := bustest.NewMemStore()
 		k, err := Open(t.Context(), Options{Store: s, Key: key, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			t.Fatal(err)
@@ -683,7 +690,7 @@ func TestAStoreThatRefuses(t *testing.T) {
 		for i := range 1000 {
 			w.tell("a", i+1)
 		}
-		if _, err := k.Set(t.Context(), "", "y", "", wire.HookRequest{HookSpec: wire.HookSpec{URL: "https://x.example", On: []string{"*"}}, Secret: secretOf('a')}); err == nil {
+		if _, err := k.Set(t.Context(), "", "y", "", apiv1.HookRequest{HookSpec: wire.HookSpec{URL: "https://x.example", On: []string{"*"}}, Secret: secretOf('a')}); err == nil {
 			t.Error("it was set without being stored")
 		}
 		time.Sleep(time.Minute)
@@ -712,9 +719,9 @@ func TestTLSIsChecked(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	test := func(ca string) wire.HookTested {
+	test := func(ca string) apiv1.HookTested {
 		t.Helper()
-		r := wire.HookRequest{HookSpec: wire.HookSpec{URL: "https://127.0.0.1:" + port, On: []string{"*"}, CA: ca}, Secret: secretOf('a')}
+		r := apiv1.HookRequest{HookSpec: wire.HookSpec{URL: "https://127.0.0.1:" + port, On: []string{"*"}, CA: ca}, Secret: secretOf('a')}
 		if _, err := w.k.Set(t.Context(), "", "x", "", r); err != nil {
 			t.Fatal(err)
 		}
@@ -740,7 +747,7 @@ func pemOf(s *httptest.Server) string {
 func TestWhatOverflowsIsCounted(t *testing.T) {
 	w := newWorld(t)
 	r := newReceiver(t)
-	w.set("", "all", r.URL, wire.HookSpec{On: []string{wire.HookApplicationApplied}})
+	w.set("", "all", r.URL, wire.HookSpec{On: []string{event.ApplicationApplied.String()}})
 	overflow := func() float64 {
 		for _, s := range w.k.Samples() {
 			if s.Name == "verge_hook_overflow_total" {

@@ -15,15 +15,17 @@ import (
 
 	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/bus/records"
+	"github.com/verge-edge/verge/internal/obs"
+	"github.com/verge-edge/verge/internal/record"
 	"github.com/verge-edge/verge/internal/seal"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
 // Keys of hooks in a tier's store.
 const (
-	keyHook  = "hook."     // + namespace.name, "_" for no namespace: wire.Hook
-	keyQueue = "hookq."    // + id of the hook.sequence number in 16 hexadecimal digits: wire.HookItem
-	keyMark  = "hookmark." // + subject: wire.HookMark
+	keyHook  = "hook."     // + namespace.name, "_" for no namespace: record.Hook
+	keyQueue = "hookq."    // + id of the hook.sequence number in 16 hexadecimal digits: record.HookItem
+	keyMark  = "hookmark." // + subject: record.HookMark
 )
 
 const (
@@ -49,12 +51,13 @@ type Options struct {
 	Source string
 	// Allow are networks to which hooks may go although they are usually not for them.
 	Allow []netip.Prefix
-	// Advertised are the hosts by which others reach this machine: as its own addresses,
-	// hooks may not go there.
+	// Advertised are the advertised hosts of this machine: hooks may not connect to them, as to
+	// its own addresses.
 	Advertised []string
-	// Say tells people what became of a hook; nil: nobody.
-	Say func(subject, what string)
-	Log *slog.Logger
+	// Events of the tier: hooks receive them, and the state of hooks is reported to them; nil:
+	// none.
+	Events *obs.Events
+	Log    *slog.Logger
 }
 
 // Keeper has the hooks of a tier. It is safe for concurrent use; a nil one tells and
@@ -73,7 +76,7 @@ type Keeper struct {
 	// hooks by their key; order are the same in the order of these.
 	hooks map[string]*hook
 	order []*hook
-	marks map[string]wire.HookMark // by subject: as they are to be
+	marks map[string]record.HookMark // by subject: as they are to be
 	// pending is not stored yet, oldest first. leftover are keys that are to go.
 	pending  []pending
 	leftover []string
@@ -86,15 +89,15 @@ type Keeper struct {
 // told, or both.
 type pending struct {
 	hook *hook // nil: a mark alone
-	item wire.HookItem
+	item record.HookItem
 	// subject whose mark becomes mark, nil for none; "" leaves marks alone.
 	subject string
-	mark    *wire.HookMark
+	mark    *record.HookMark
 }
 
 // hook is one of them. All is guarded by the keeper's mutex.
 type hook struct {
-	rec    wire.Hook
+	rec    record.Hook
 	client *http.Client
 	queue  []queued
 	bytes  int    // of the queue
@@ -107,7 +110,7 @@ type hook struct {
 
 type queued struct {
 	seq  uint64
-	item wire.HookItem
+	item record.HookItem
 }
 
 // tally is how a hook has fared since the process started.
@@ -123,7 +126,7 @@ type tally struct {
 // Open reads the hooks of a store and begins to deliver what waits. ctx bounds the
 // start only. The caller must Close it, before the store.
 func Open(ctx context.Context, o Options) (*Keeper, error) {
-	k := &Keeper{o: o, wake: make(chan struct{}, 1), hooks: map[string]*hook{}, marks: map[string]wire.HookMark{}}
+	k := &Keeper{o: o, wake: make(chan struct{}, 1), hooks: map[string]*hook{}, marks: map[string]record.HookMark{}}
 	k.run, k.stop = context.WithCancel(context.WithoutCancel(ctx))
 	if err := k.load(ctx); err != nil {
 		k.stop()
@@ -133,6 +136,9 @@ func Open(ctx context.Context, o Options) (*Keeper, error) {
 	k.work.Go(func() { k.write(k.run) })
 	for _, h := range k.order {
 		k.begin(h)
+	}
+	if o.Events != nil {
+		o.Events.Subscribe(k.Event)
 	}
 	return k, nil
 }
@@ -144,7 +150,7 @@ func (k *Keeper) load(ctx context.Context) error {
 	}
 	byID := map[string]*hook{}
 	for _, e := range recs {
-		var rec wire.Hook
+		var rec record.Hook
 		if err := records.Load(e, &rec); err != nil { // it may be one that has to agree
 			return errors.New(records.Unread{Key: e.Key, Fate: records.Stops, Err: err}.String())
 		}
@@ -166,7 +172,7 @@ func (k *Keeper) load(ctx context.Context) error {
 			k.leftover = append(k.leftover, e.Key) // its hook was removed
 			continue
 		}
-		var item wire.HookItem
+		var item record.HookItem
 		if err := records.Load(e, &item); err != nil {
 			k.setAside(e.Key, err)
 			h.next = seq + 1 // not written over
@@ -179,7 +185,7 @@ func (k *Keeper) load(ctx context.Context) error {
 		return err
 	}
 	for _, e := range marks {
-		var m wire.HookMark
+		var m record.HookMark
 		if err := records.Load(e, &m); err != nil {
 			k.setAside(e.Key, err)
 			continue
@@ -207,7 +213,7 @@ func (k *Keeper) Unread() []records.Unread {
 	return k.unread
 }
 
-func (k *Keeper) newHook(rec wire.Hook) (*hook, error) {
+func (k *Keeper) newHook(rec record.Hook) (*hook, error) {
 	client, err := newClient(k.o.Allow, k.o.Advertised, rec.CA)
 	if err != nil {
 		return nil, err
@@ -289,7 +295,7 @@ func (k *Keeper) sort() {
 }
 
 // open are the keys that a hook signs with now, the newest first.
-func (k *Keeper) open(rec *wire.Hook, now time.Time) (keys [][]byte, err error) {
+func (k *Keeper) open(rec *record.Hook, now time.Time) (keys [][]byte, err error) {
 	for _, s := range rec.Secrets {
 		if !s.Until.IsZero() && !now.Before(s.Until) {
 			continue
@@ -308,11 +314,11 @@ func (k *Keeper) open(rec *wire.Hook, now time.Time) (keys [][]byte, err error) 
 }
 
 // purpose is what a secret of a hook is sealed for, and nothing else.
-func purpose(rec *wire.Hook, id string) string { return "verge hook\x00" + rec.ID + "\x00" + id }
+func purpose(rec *record.Hook, id string) string { return "verge hook\x00" + rec.ID + "\x00" + id }
 
 // sealed is a secret as it is stored.
-func (k *Keeper) sealed(rec *wire.Hook, secret string, now time.Time) (wire.HookSecret, error) {
-	s := wire.HookSecret{ID: wire.NewID(), Key: k.o.Key.ID(), Set: now.UTC()}
+func (k *Keeper) sealed(rec *record.Hook, secret string, now time.Time) (record.HookSecret, error) {
+	s := record.HookSecret{ID: wire.NewID(), Key: k.o.Key.ID(), Set: now.UTC()}
 	var err error
 	s.Sealed, err = seal.Seal(k.o.Key.Public(), purpose(rec, s.ID), []byte(strings.TrimSpace(secret)))
 	return s, err

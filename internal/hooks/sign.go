@@ -23,7 +23,8 @@ const (
 	maxSecret    = 64
 )
 
-var errSecret = errors.New("it must be whsec_ and 24 to 64 bytes in base64; make one with: printf 'whsec_%s' \"$(openssl rand -base64 32)\"")
+var errSecret = errors.New("it must be whsec_ and 24 to 64 bytes in base64; make one with: printf 'whsec_%s' " +
+	"\"$(openssl rand -base64 32)\"")
 
 // ParseSecret reads a secret as people keep it: whsec_ and 24 to 64 bytes in base64.
 // The error has nothing of it.

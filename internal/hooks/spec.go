@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/verge-edge/verge/internal/event"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -22,10 +23,11 @@ func settle(s wire.HookSpec, namespace, tier string) (wire.HookSpec, error) {
 	s.On = slices.Compact(s.On)
 	for _, on := range s.On {
 		if other := elsewhere(on, tier); other != "" {
-			return s, bad("on: %s is told by hooks of a %s, and this one is of a %s", on, other, tier)
+			return s, bad("on: %s is an event of a %s, and this hook is of a %s", on, other, tier)
 		}
 		if !known(on, tier) {
-			return s, bad("on: there is no %.60q; there are %s, a kind as \"instance.*\", and \"*\"", on, kindNames(tier))
+			return s, bad("on: there is no %.60q; there are %s, a kind as \"instance.*\", and \"*\"", on,
+				kindNames(tier))
 		}
 		if family, _, _ := strings.Cut(on, "."); (family == "cluster" || family == "worker") && namespace != "" {
 			return s, bad("on: %s is of no namespace, and so not for a hook of namespace %s", on, namespace)
@@ -39,7 +41,7 @@ func settle(s wire.HookSpec, namespace, tier string) (wire.HookSpec, error) {
 		}
 	}
 	if len(s.On) == 0 && len(s.Before) == 0 {
-		return s, bad("it is told nothing (on), and asked nothing (before)")
+		return s, bad("it has neither events (on) nor operations (before)")
 	}
 	switch {
 	case s.OnFailure != "" && len(s.Before) == 0:
@@ -77,9 +79,9 @@ func checkURL(text string, plain bool) error {
 	u, err := url.Parse(text)
 	switch {
 	case err != nil || u.Host == "" || u.Hostname() == "" || u.Opaque != "":
-		return bad("url: it is none with a host: https://host/path")
+		return bad("url: needs the form https://host/path")
 	case u.Scheme == "http" && !plain:
-		return bad("url: http can be read and changed on the way; use https, or say that it may be so (plain, --plain-http)")
+		return bad("url: http can be read and changed on the way; use https, or allow it (plain, --plain-http)")
 	case u.Scheme != "https" && u.Scheme != "http":
 		return bad("url: it begins with https://")
 	case u.User != nil:
@@ -90,24 +92,17 @@ func checkURL(text string, plain bool) error {
 	return nil
 }
 
-// known says whether a hook of a tier can be told of what it names; tier "": of any.
+// known says whether the name is a kind that hooks of a tier receive; tier "": of any tier.
 func known(on, tier string) bool {
-	if on == "*" {
-		return true
-	}
-	family, any := strings.CutSuffix(on, ".*")
-	return slices.ContainsFunc(wire.HookKinds, func(k wire.HookKind) bool {
-		return tells(k, tier) && (k.Kind == on || any && strings.HasPrefix(k.Kind, family+"."))
+	return slices.ContainsFunc(event.Kinds(), func(k event.Kind) bool {
+		return k.Told(tier) && event.Matches([]string{on}, k.String())
 	})
 }
 
-// tells says whether hooks of a tier are told of a kind.
-func tells(k wire.HookKind, tier string) bool { return k.Of == "" || tier == "" || k.Of == tier }
-
-// elsewhere is the tier whose hooks alone are told of what is named; "" where those of this
-// one are, or nobody is.
+// elsewhere is the tier whose hooks alone receive what is named; "" if those of this tier do, or
+// none.
 func elsewhere(on, tier string) string {
-	for _, other := range []string{wire.HookOfRoot, wire.HookOfCluster} {
+	for _, other := range []string{string(event.RootHooks), string(event.ClusterHooks)} {
 		if tier != "" && other != tier && !known(on, tier) && known(on, other) {
 			return other
 		}
@@ -117,9 +112,9 @@ func elsewhere(on, tier string) string {
 
 func kindNames(tier string) string {
 	var names []string
-	for _, k := range wire.HookKinds {
-		if tells(k, tier) {
-			names = append(names, k.Kind)
+	for _, k := range event.Kinds() {
+		if k.Told(tier) {
+			names = append(names, k.String())
 		}
 	}
 	return strings.Join(names, ", ")

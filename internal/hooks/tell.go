@@ -8,8 +8,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/verge-edge/verge/internal/apiv1"
 	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/bus/records"
+	"github.com/verge-edge/verge/internal/event"
+	"github.com/verge-edge/verge/internal/record"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -18,21 +21,21 @@ const Ended = "ended"
 
 // Notice is something that has happened to a subject.
 type Notice struct {
-	Kind string // one of wire.HookKinds; "": nobody is told, see Last
+	Kind event.Kind // zero: nobody is told, see Last
 	At   time.Time
-	// Position is where the subject is after it: each other than the ones before. What
-	// was told up to a position is not told again.
+	// Position of the subject after the notice, different from all before. Notices up to a
+	// recorded position are not sent again.
 	Position string
 	Data     wire.HookData // Source is filled in; Subject is what Position is of
-	// Fresh: it was seen to happen. What was not is told to hooks that were there then.
+	// Fresh: it was seen to happen. Otherwise only hooks that existed then receive it.
 	Fresh bool
-	// Only: it is told where the subject was left at that position; "": at any.
+	// Only: it is sent only if the subject's last position is this one; "": at any.
 	Only string
-	// Free of positions: it is told as it comes, and neither reads nor sets one.
+	// Free of positions: it is sent as it comes, and neither reads nor sets one.
 	Free bool
 	// Note the position although nobody wants to know.
 	Note bool
-	// Last: the subject is gone, which is told once.
+	// Last: the subject is gone, which is sent once.
 	Last bool
 }
 
@@ -48,7 +51,7 @@ func (k *Keeper) Tell(list ...Notice) {
 		return
 	}
 	if len(k.pending) >= maxPending {
-		// Where the subject is stays unnoted, so that it is told when it changes again, or
+		// The position of the subject is not recorded, so it is sent when it changes again, or
 		// when the process starts again.
 		k.overflow++
 		return
@@ -73,7 +76,7 @@ func (k *Keeper) Tell(list ...Notice) {
 		}
 		if told := n.Last && strings.HasPrefix(mark, Ended); !told && (k.offer(n) || n.Note) {
 			mark, marked = n.Position, true
-			k.mark(subject, &wire.HookMark{V: wire.Version, At: mark, Namespace: n.Data.Namespace})
+			k.mark(subject, &record.HookMark{V: wire.Version, At: mark, Namespace: n.Data.Namespace})
 		}
 		if n.Last && marked {
 			k.mark(subject, nil)
@@ -87,13 +90,18 @@ func (k *Keeper) Tell(list ...Notice) {
 
 // offer gives a notice to the hooks that want it. The mutex is held.
 func (k *Keeper) offer(n *Notice) (matched bool) {
-	var item wire.HookItem
+	if !n.Kind.Told("") {
+		return false
+	}
+	var item record.HookItem
 	for _, h := range k.order {
-		if n.Kind == "" || h.rec.Namespace != "" && h.rec.Namespace != n.Data.Namespace || !wire.HookWants(h.rec.On, n.Kind) || !n.Fresh && !n.At.After(h.rec.Since) {
+		if h.rec.Namespace != "" && h.rec.Namespace != n.Data.Namespace || !event.Matches(h.rec.On, n.Kind.String()) ||
+			!n.Fresh && !n.At.After(h.rec.Since) {
 			continue
 		}
 		if matched = true; item.ID == "" {
-			item = wire.HookItem{V: wire.Version, ID: messageID(), Kind: n.Kind, Queued: k.o.Now().UTC(), Body: k.message(n.Kind, n.At, n.Data)}
+			item = record.HookItem{V: wire.Version, ID: messageID(), Kind: n.Kind.String(), Queued: k.o.Now().UTC(),
+				Body: k.message(n.Kind.String(), n.At, n.Data)}
 		}
 		k.pending = append(k.pending, pending{hook: h, item: item})
 	}
@@ -108,15 +116,15 @@ func (k *Keeper) message(kind string, at time.Time, d wire.HookData) string {
 		d.Source = k.o.Source
 	}
 	d.What = cut(d.What, maxText)
-	data, err := json.Marshal(wire.HookMessage{Type: kind, Timestamp: at.UTC(), Data: d})
+	data, err := json.Marshal(apiv1.HookMessage{Type: kind, Timestamp: at.UTC(), Data: d})
 	if err != nil { // a time that no clock shows: what a cluster says
-		data, _ = json.Marshal(wire.HookMessage{Type: kind, Timestamp: k.o.Now().UTC(), Data: d})
+		data, _ = json.Marshal(apiv1.HookMessage{Type: kind, Timestamp: k.o.Now().UTC(), Data: d})
 	}
 	return string(data)
 }
 
 // mark notes how far a subject has been told; nil forgets it. The mutex is held.
-func (k *Keeper) mark(subject string, m *wire.HookMark) {
+func (k *Keeper) mark(subject string, m *record.HookMark) {
 	k.pending = append(k.pending, pending{subject: subject, mark: m})
 	if m == nil {
 		delete(k.marks, subject)
@@ -200,7 +208,7 @@ type batch struct {
 // is held.
 func (k *Keeper) batch(chunk []pending, leftover []string) *batch {
 	b := &batch{add: map[*hook][]queued{}, dropped: map[*hook]uint64{}}
-	marks := map[string]*wire.HookMark{}
+	marks := map[string]*record.HookMark{}
 	for _, p := range chunk {
 		if p.subject != "" {
 			marks[p.subject] = p.mark
@@ -255,7 +263,7 @@ func (b *batch) queue(h *hook, now time.Time) error {
 	return records.Append(&b.ops, keyHook+hookKey(rec.Namespace, rec.Name), &rec)
 }
 
-const tooMany = "more waited than is kept: the oldest were given up"
+const tooMany = "too many waited: the oldest were dropped"
 
 // settle makes what was stored part of the queues.
 func (k *Keeper) settle(n, leftover int, b *batch) error {
@@ -294,13 +302,12 @@ func (k *Keeper) giveUp(h *hook, n int, why string) {
 	h.queue = h.queue[n:]
 	h.rec.Dropped += uint64(n)
 	h.rec.DropWhy, h.rec.DroppedAt = why, k.o.Now().UTC()
-	k.say(h, fmt.Sprintf("%s given up: %s", wire.Count(n, "notice"), why))
+	k.say(h, event.HookDropped, fmt.Sprintf("%s dropped: %s", wire.Count(n, "notice"), why))
 }
 
-// say tells people and the log what became of a hook.
-func (k *Keeper) say(h *hook, what string) {
-	if k.o.Say != nil {
-		k.o.Say("hook/"+h.label(), what)
+// say tells people what became of a hook.
+func (k *Keeper) say(h *hook, kind event.Kind, what string) {
+	if k.o.Events != nil {
+		k.o.Events.Note(time.Now(), kind, h.label(), what)
 	}
-	k.o.Log.Warn("hook: "+what, "hook", h.label())
 }

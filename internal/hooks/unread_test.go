@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/verge-edge/verge/internal/bus"
+	"github.com/verge-edge/verge/internal/bus/bustest"
 	"github.com/verge-edge/verge/internal/seal"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -19,7 +19,7 @@ func TestRecordsThatCannotBeRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := bus.NewMemStore()
+	s := bustest.NewMemStore()
 	open := func() (*Keeper, error) {
 		return Open(t.Context(), Options{Store: s, Key: key, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
 	}

@@ -1,12 +1,12 @@
-// Package hostnet looks at the network of the machine that a worker is on, as far as
-// it decides whether the worker can have the service network there: who has it
-// already, and which rules of others would drop what instances send.
+// Package hostnet looks at the network of the machine that a worker is on: the rules of others
+// that would drop what instances send, whether it forwards packets, and whether this process may
+// change any of it. It also has the names of what workers make there. Package claim below it says
+// which worker has the service network.
 //
-// What it promises:
+// Promises:
 //
-//  1. One worker of a network namespace has it. Which one is settled by the kernel, at
-//     once and for as long as that process lives; the others learn who it is.
-//  2. Nothing of anybody's rules is changed.
+//  1. Nothing of anybody's rules is changed.
+//  2. Forwarding stays on while anybody else has rules for what is forwarded.
 package hostnet
 
 // Devices and Tables are how the names begin of the devices by which workers connect

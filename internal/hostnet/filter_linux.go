@@ -26,7 +26,8 @@ func (f Filter) String() string {
 	if f.Hook == "input" {
 		what = "what comes in"
 	}
-	return fmt.Sprintf("chain %s of table %s %s drops %s, so that instances would reach neither each other nor their name server", f.Chain, f.Family, f.Table, what)
+	return fmt.Sprintf("chain %s of table %s %s drops %s, so instances would reach neither each other nor their "+
+		"name server", f.Chain, f.Family, f.Table, what)
 }
 
 // Remedy is what lets packets of instances pass, as commands.
@@ -47,7 +48,8 @@ func (f Filter) Remedy() string {
 			}
 			out = append(out, fmt.Sprintf("%s -I %s %s %s+ -j ACCEPT", command, chain, d[0], Devices))
 		default:
-			out = append(out, fmt.Sprintf("nft insert rule %s %s %s %s '\"%s*\"' accept", f.Family, f.Table, f.Chain, d[1], Devices))
+			out = append(out, fmt.Sprintf("nft insert rule %s %s %s %s '\"%s*\"' accept", f.Family, f.Table, f.Chain,
+				d[1], Devices))
 		}
 	}
 	return strings.Join(out, "; ")
@@ -66,19 +68,23 @@ func Filters() ([]Filter, error) {
 	}
 	var out []Filter
 	for _, c := range chains {
-		family := map[nftables.TableFamily]string{nftables.TableFamilyINet: "inet", nftables.TableFamilyIPv4: "ip", nftables.TableFamilyIPv6: "ip6"}[c.Table.Family]
+		family := map[nftables.TableFamily]string{nftables.TableFamilyINet: "inet", nftables.TableFamilyIPv4: "ip",
+			nftables.TableFamilyIPv6: "ip6"}[c.Table.Family]
 		hook := hookOf(c)
 		if family == "" || hook == "" || strings.HasPrefix(c.Table.Name, Tables) {
 			continue
 		}
 		l := look{conn: conn, chains: chains, seen: map[string]bool{}}
 		l.at(c)
-		if (c.Policy == nil || *c.Policy != nftables.ChainPolicyDrop) && !l.refuses || l.in && (l.out || hook == "input") {
+		if (c.Policy == nil || *c.Policy != nftables.ChainPolicyDrop) && !l.refuses || l.in &&
+			(l.out || hook == "input") {
 			continue
 		}
-		out = append(out, Filter{family, c.Table.Name, c.Name, hook, slices.ContainsFunc(chains, func(x *nftables.Chain) bool {
-			return x.Table.Family == c.Table.Family && x.Table.Name == c.Table.Name && x.Name == "DOCKER-USER" && hook == "forward"
-		})})
+		out = append(out, Filter{family, c.Table.Name, c.Name, hook,
+			slices.ContainsFunc(chains, func(x *nftables.Chain) bool {
+				return x.Table.Family == c.Table.Family && x.Table.Name == c.Table.Name && x.Name == "DOCKER-USER" &&
+					hook == "forward"
+			})})
 	}
 	return out, nil
 }
@@ -153,7 +159,8 @@ func read(r *nftables.Rule) (in, out, any bool, verdict *expr.Verdict, refused b
 		case *expr.Cmp:
 			any = false
 			// A name that may go on has no zero at its end.
-			if x.Op == expr.CmpOpEq && len(x.Data) > 0 && bytes.HasPrefix(x.Data, []byte(Devices)) && !bytes.HasSuffix(x.Data, []byte{0}) {
+			if x.Op == expr.CmpOpEq && len(x.Data) > 0 && bytes.HasPrefix(x.Data, []byte(Devices)) &&
+				!bytes.HasSuffix(x.Data, []byte{0}) {
 				in, out = in || key == expr.MetaKeyIIFNAME, out || key == expr.MetaKeyOIFNAME
 			}
 		case *expr.Counter, *expr.Log:

@@ -21,9 +21,10 @@ func Forwards() bool {
 // ForwardsForDev says whether the machine forwards IPv4 because a verge dev let it.
 func ForwardsForDev() bool {
 	links, err := netlink.LinkList()
-	return (err == nil || errors.Is(err, netlink.ErrDumpInterrupted)) && slices.ContainsFunc(links, func(l netlink.Link) bool {
-		return strings.HasPrefix(l.Attrs().Alias, DevForwards)
-	})
+	return (err == nil || errors.Is(err, netlink.ErrDumpInterrupted)) &&
+		slices.ContainsFunc(links, func(l netlink.Link) bool {
+			return strings.HasPrefix(l.Attrs().Alias, DevForwards)
+		})
 }
 
 // BeginForwarding lets the machine forward IPv4.

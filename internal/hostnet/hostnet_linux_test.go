@@ -1,67 +1,11 @@
 package hostnet
 
 import (
-	"errors"
-	"fmt"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/verge-edge/verge/internal/overlay/nstest"
 )
-
-// Of many that want the network of a machine at once one gets it, the others learn
-// who that is, and when it lets go the next one can have it.
-func TestOneTakesIt(t *testing.T) {
-	nstest.Need(t)
-	nstest.New(t).Do(func() {
-		if who, has := Holder(); has {
-			t.Errorf("%s has what nobody took", who)
-		}
-	})
-	h := nstest.New(t)
-	const all = 8
-	var mu sync.Mutex
-	var won []*Claim
-	var lost []error
-	var wg sync.WaitGroup
-	for i := range all {
-		wg.Go(func() {
-			h.Do(func() {
-				c, err := Take(fmt.Sprintf("worker edge/%d", i))
-				mu.Lock()
-				defer mu.Unlock()
-				if err != nil {
-					lost = append(lost, err)
-				} else {
-					won = append(won, c)
-				}
-			})
-		})
-	}
-	wg.Wait()
-	if len(won) != 1 || len(lost) != all-1 {
-		t.Fatalf("%d took it, %d were refused", len(won), len(lost))
-	}
-	for _, err := range lost {
-		var taken *TakenError
-		if !errors.As(err, &taken) || !strings.HasPrefix(taken.Who, "worker edge/") || !strings.Contains(taken.Who, "process ") {
-			t.Errorf("refused: %v", err)
-		}
-	}
-	if err := won[0].Close(); err != nil {
-		t.Fatal(err)
-	}
-	h.Do(func() {
-		c, err := Take("the next")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := c.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-}
 
 func TestFilters(t *testing.T) {
 	nstest.Need(t)
@@ -86,7 +30,8 @@ func TestFilters(t *testing.T) {
 		{"one device", `table ip filter { chain FORWARD { type filter hook forward priority 0; policy drop; iifname "vg" accept; oifname "vg" accept; }; }`, "FORWARD", ""},
 		{"a server", `table inet filter { chain input { type filter hook input priority 0; policy drop; iif lo accept; tcp dport 22 accept; ct state established,related accept; }; }`, "input",
 			`nft insert rule inet filter input iifname '"vg*"' accept`},
-		{"a server, let through", `table inet filter { chain input { type filter hook input priority 0; policy drop; iifname "vg*" accept; }; }`, "", ""},
+		{"a server, let through",
+			`table inet filter { chain input { type filter hook input priority 0; policy drop; iifname "vg*" accept; }; }`, "", ""},
 		{"refused at the end", `table inet firewalld {
 			chain filter_FORWARD { type filter hook forward priority 10; policy accept; ct state established accept; iifname "lo" accept; reject with icmpx admin-prohibited; }
 		}`, "filter_FORWARD", "firewall-cmd --permanent --zone=trusted --add-interface=vg+"},
@@ -94,7 +39,8 @@ func TestFilters(t *testing.T) {
 			chain trusted { accept; }
 			chain filter_FORWARD { type filter hook forward priority 10; policy accept; iifname "vg*" goto trusted; oifname "vg*" goto trusted; reject with icmpx admin-prohibited; }
 		}`, "", ""},
-		{"everything is let through", `table inet filter { chain forward { type filter hook forward priority 0; policy drop; counter accept; }; }`, "", ""},
+		{"everything is let through",
+			`table inet filter { chain forward { type filter hook forward priority 0; policy drop; counter accept; }; }`, "", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			h := nstest.New(t)

@@ -13,6 +13,3 @@ func (Filter) Remedy() string { return "" }
 
 // Filters are none here.
 func Filters() ([]Filter, error) { return nil, nil }
-
-// Holder is nobody here.
-func Holder() (string, bool) { return "", false }

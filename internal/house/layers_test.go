@@ -13,9 +13,12 @@ import (
 type layer int
 
 const (
-	ground layer = iota // what the vocabulary itself is read with
+	ground layer = iota // what the vocabulary itself is read with, and what everything else is set up with
 	apiLayer
 	wireLayer
+	rpcLayer
+	forms      // what is stored, shown and said within a node, made of messages
+	eventLayer // kinds of events, which deciders name
 	deciders
 	doers
 	entrance // what several roles do alike with several doers
@@ -29,7 +32,9 @@ const (
 
 func (l layer) String() string {
 	return [...]string{
-		"the ground (internal/yamltree)", "the vocabulary (api)", "the messages (internal/wire)", "a decider (internal/policy/…, internal/access)", "a doer",
+		"the ground (internal/yamltree, internal/tlsconf)", "the vocabulary (api)", "the messages (internal/wire)",
+		"the questions between tiers (internal/wire/rpc)", "a form made of messages", "the kinds of events (internal/event)",
+		"a decider (internal/policy/…, internal/access)", "a doer",
 		"shared by roles", "a role", "the client (internal/cli)", "the composition (internal/daemon)", "a program (cmd/…)", "outside", "no layer",
 	}[l]
 }
@@ -37,8 +42,14 @@ func (l layer) String() string {
 // rooms of the house, by folder; what lies within a folder belongs to it.
 var rooms = map[string]layer{
 	"internal/yamltree":   ground,
+	"internal/tlsconf":    ground,
 	"api":                 apiLayer,
 	"internal/wire":       wireLayer,
+	"internal/wire/rpc":   rpcLayer,
+	"internal/apiv1":      forms,
+	"internal/engineapi":  forms,
+	"internal/record":     forms,
+	"internal/event":      eventLayer,
 	"internal/accept":     doers,
 	"internal/access":     deciders,
 	"internal/orca":       deciders,
@@ -145,9 +156,10 @@ var exclusive = map[string]struct {
 
 // lent are parts of exclusive folders that one other may use.
 var lent = map[string]struct{ user, reason string }{
-	"internal/runtime/logfile":   {"internal/agent", "it reads what instances write while there is no engine"},
-	"internal/runtime/cgroup":    {"internal/leftover", "it removes the groups of an engine that is gone"},
-	"internal/runtime/container": {"internal/leftover", "it removes the containers of an engine that is gone"},
+	"internal/runtime/logfile":        {"internal/agent", "it reads what instances write while there is no engine"},
+	"internal/runtime/cgroup":         {"internal/leftover", "it removes the groups of an engine that is gone"},
+	"internal/runtime/container":      {"internal/leftover", "it removes the containers of an engine that is gone"},
+	"internal/runtime/container/ctrd": {"internal/leftover", "what a gone engine has made in containerd is found by its names"},
 }
 
 // reserved are modules of others that one folder imports for all.
@@ -269,9 +281,16 @@ var ordered = map[string]struct {
 	parts  []string
 	reason string
 }{
+	"internal/bus": {
+		[]string{
+			"pieces", "memtable", "logrecord", "stream", "credentials", "handshakes", "presence", "busconn",
+			"logstore", "blobstore", "busserver",
+		},
+		"what is kept in memory and its form below streams, the stores above them, the server above all",
+	},
 	"internal/proxy": {
 		[]string{
-			"counters", "netconn", "h2guard", "http1", "h2client", "queue", "certs", "ingress", "httpmsg", "failure",
+			"counters", "netconn", "sockets", "relay", "h2guard", "http1", "h2client", "queue", "certs", "ingress", "httpmsg", "failure",
 			"upstream", "entries", "local", "data", "router", "call", "forward", "fastpath", "gateway",
 		},
 		"connections below messages, messages below the router, the router below what clients meet",
@@ -348,11 +367,14 @@ func TestImportArrowsFindsViolations(t *testing.T) {
 			"internal/policy/life/a.go":        src("life", "time", own("internal/wire"), own("api")),
 			"internal/policy/life/a_test.go":   src("life", "pgregory.net/rapid", "testing"),
 			"internal/wire/a.go":               src("wire", own("api")),
+			"internal/apiv1/a.go":              src("apiv1", own("internal/wire")),
 			"internal/cluster/a_test.go":       src("cluster", own("internal/root")),
 			"internal/bus/bustest/suite.go":    src("bustest", own("internal/bus"), own("internal/pki")),
 			"examples/guestbook/front/main.go": src("main", own("internal/bus")),
 		}},
 		"upwards":          {map[string]string{"internal/wire/a.go": src("wire", own("internal/bus"))}, []string{"internal/wire/a.go:2 above"}},
+		"views":            {map[string]string{"internal/wire/a.go": src("wire", own("internal/apiv1"))}, []string{"internal/wire/a.go:2 above"}},
+		"forms":            {map[string]string{"internal/apiv1/a.go": src("apiv1", own("internal/record"))}, []string{"internal/apiv1/a.go:2 a form"}},
 		"api":              {map[string]string{"api/a.go": src("api", own("internal/wire"))}, []string{"api/a.go:2 above"}},
 		"roles":            {map[string]string{"internal/root/a.go": src("root", own("internal/cluster"))}, []string{"internal/root/a.go:2 a role like"}},
 		"doers":            {map[string]string{"internal/obs/a.go": src("obs", own("internal/bus"))}, []string{"internal/obs/a.go:2 a doer like"}},

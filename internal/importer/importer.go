@@ -4,7 +4,7 @@ import (
 	"errors"
 
 	"github.com/verge-edge/verge/internal/importer/compose"
-	"github.com/verge-edge/verge/internal/importer/compose/variables"
+	"github.com/verge-edge/verge/internal/importer/compose/dotenv"
 	"github.com/verge-edge/verge/internal/importer/draft"
 	"github.com/verge-edge/verge/internal/importer/kubernetes"
 	"github.com/verge-edge/verge/internal/importer/oakestra"
@@ -12,7 +12,7 @@ import (
 	"github.com/verge-edge/verge/internal/importer/source"
 )
 
-// The words of this package, which those below share.
+// Types that the packages below share.
 type (
 	// Source is one file.
 	Source = source.File
@@ -20,11 +20,11 @@ type (
 	Options = draft.Options
 	// Kind of a source.
 	Kind = draft.Kind
-	// App is one application that was made.
+	// App is an imported application.
 	App = draft.App
-	// Note says what became of something in a source.
+	// Note says what happened to a field of a source.
 	Note = report.Note
-	// Level says what a Note means for what is imported.
+	// Level is the severity of a Note.
 	Level = report.Level
 )
 
@@ -35,33 +35,33 @@ const (
 	Oakestra   = draft.Oakestra
 )
 
-// Kinds are all of them.
+// Kinds lists all kinds.
 func Kinds() []Kind { return draft.Kinds() }
 
 // Levels of a Note.
 const (
-	// Said: carried over, in a way that one should know of.
+	// Said: carried over, with a remark.
 	Said = report.Said
 	// Lost: not carried over.
 	Lost = report.Lost
-	// Refused: without it there is nothing to be made of the source.
+	// Refused: the source cannot be imported.
 	Refused = report.Refused
 )
 
 // MaxSourceBytes bounds one file.
 const MaxSourceBytes = source.MaxBytes
 
-// ComposeNames are the files that docker compose looks for in a folder, in this order.
+// ComposeNames are the files that docker compose looks for in a folder, in order.
 var ComposeNames = compose.FileNames
 
 // Variables reads a file of variables as docker compose reads .env. A value may refer to variables
 // above it and to those of before, which vars includes; unset names the others that it refers to,
 // which stay empty. Errors show no value.
 func Variables(data []byte, before map[string]string) (vars map[string]string, unset []string, err error) {
-	return variables.Parse(data, before)
+	return dotenv.Parse(data, before)
 }
 
-// Result of Import. Without an error all of Apps can be used.
+// Result of Import. Without an error all Apps can be used.
 type Result struct {
 	Apps  []App
 	Notes []Note
@@ -69,11 +69,10 @@ type Result struct {
 	Lost bool
 }
 
-// ErrRefused is the error where sources were understood, or not even that, and no
-// descriptor could be made; the Notes of the Result say why.
+// ErrRefused is the error if no descriptor could be made; the Notes of the Result say why.
 var ErrRefused = errors.New("nothing could be made of it")
 
-// Import makes descriptors of sources. Where it fails the result has notes alone.
+// Import makes descriptors of sources. If it fails, the result has only notes.
 func Import(sources []Source, o Options) (*Result, error) {
 	if o.MemoryLimit == 0 {
 		o.MemoryLimit = 1 << 30
@@ -105,7 +104,7 @@ func Import(sources []Source, o Options) (*Result, error) {
 			kind, why = detect(docs)
 		}
 		level := Said
-		if kind == Compose { // which refuses them; elsewhere the last value counts
+		if kind == Compose { // compose refuses them; elsewhere the last value wins
 			level = Refused
 		}
 		for _, d := range docs {

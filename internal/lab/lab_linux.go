@@ -265,8 +265,8 @@ type final struct{ error }
 func (e final) Unwrap() error { return e.error }
 
 // until waits for f to return nil, which is what.
-func until(ctx context.Context, patience time.Duration, what string, f func() error) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+func until(ctx context.Context, timeout time.Duration, what string, f func() error) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	for pause := 2 * time.Millisecond; ; pause = min(pause*3/2, 50*time.Millisecond) {
 		err := f()

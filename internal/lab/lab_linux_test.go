@@ -136,13 +136,13 @@ func dial(t *testing.T, l *lab.Lab, from string, to netip.Addr) net.Conn {
 }
 
 // exchange sends a datagram and waits for its answer.
-func exchange(c net.Conn, n uint64, patience time.Duration) (time.Duration, error) {
+func exchange(c net.Conn, n uint64, timeout time.Duration) (time.Duration, error) {
 	b := binary.BigEndian.AppendUint64(nil, n)
 	begin := time.Now()
 	if _, err := c.Write(b); err != nil {
 		return 0, err
 	}
-	if err := c.SetReadDeadline(begin.Add(patience)); err != nil {
+	if err := c.SetReadDeadline(begin.Add(timeout)); err != nil {
 		return 0, err
 	}
 	for in := make([]byte, 100); ; {

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/client"
+	"github.com/verge-edge/verge/internal/apiv1"
 	"github.com/verge-edge/verge/internal/lab"
-	"github.com/verge-edge/verge/internal/wire"
 )
 
 // await asks until the answer is yes; why says what is the case.
@@ -37,7 +37,7 @@ func await(t *testing.T, what string, ask func() (yes bool, why any)) {
 
 // inNetwork are instances that only sleep, one of each service at the worker of that
 // name, and their addresses in the service network.
-func inNetwork(t *testing.T, c *client.Client, workers ...string) map[string]wire.InstanceView {
+func inNetwork(t *testing.T, c *client.Client, workers ...string) map[string]apiv1.InstanceView {
 	t.Helper()
 	text := "application: far\nservices:\n"
 	for _, w := range workers {
@@ -46,7 +46,7 @@ func inNetwork(t *testing.T, c *client.Client, workers ...string) map[string]wir
 	if _, err := c.Applications.Apply(t.Context(), []byte(text), false); err != nil {
 		t.Fatal(err)
 	}
-	at := map[string]wire.InstanceView{}
+	at := map[string]apiv1.InstanceView{}
 	await(t, "instances with addresses", func() (bool, any) {
 		list, err := c.Instances.List(t.Context(), "far", "")
 		for _, v := range list {

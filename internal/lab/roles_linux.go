@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/client"
-	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/apiv1"
 )
 
 // readyPatience is how long a tier may take to be ready; links may be bad.
@@ -75,7 +75,7 @@ func (l *Lab) startRoles(ctx context.Context) error {
 	}
 	l.say("root %s answers at %s", root, l.Address(root))
 	if err := each(l.file.with(RoleCluster), func(name string) error {
-		return l.join(ctx, name, root, wire.TokenRequest{Kind: "cluster", Cluster: name})
+		return l.join(ctx, name, root, apiv1.TokenRequest{Kind: "cluster", Cluster: name})
 	}); err != nil {
 		return err
 	}
@@ -114,7 +114,7 @@ func (l *Lab) Join(ctx context.Context, worker string) error {
 	if err != nil {
 		return err
 	}
-	return l.join(ctx, worker, c, wire.TokenRequest{Kind: "worker"})
+	return l.join(ctx, worker, c, apiv1.TokenRequest{Kind: "worker"})
 }
 
 // workersReady waits until a cluster has so many.
@@ -150,7 +150,7 @@ func each(names []string, f func(string) error) error {
 }
 
 // join starts a host with a token of the tier above.
-func (l *Lab) join(ctx context.Context, host, above string, r wire.TokenRequest) error {
+func (l *Lab) join(ctx context.Context, host, above string, r apiv1.TokenRequest) error {
 	c, err := l.Client(above)
 	if err != nil {
 		return err

@@ -16,6 +16,7 @@ import (
 	"github.com/containerd/errdefs"
 
 	"github.com/verge-edge/verge/internal/runtime/container"
+	"github.com/verge-edge/verge/internal/runtime/container/ctrd"
 )
 
 const containerdWait = 5 * time.Second
@@ -24,7 +25,7 @@ const containerdWait = 5 * time.Second
 func (o Options) daemon(ctx context.Context) (*containerd.Client, error) {
 	address := strings.TrimPrefix(o.Containerd, "unix://")
 	if address == "" {
-		address = container.DefaultAddress
+		address = ctrd.DefaultAddress
 	}
 	knock, err := (&net.Dialer{Timeout: containerdWait}).DialContext(ctx, "unix", address)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
@@ -34,7 +35,8 @@ func (o Options) daemon(ctx context.Context) (*containerd.Client, error) {
 		return nil, fmt.Errorf("what a worker left in containerd is not known: %w", err)
 	}
 	_ = knock.Close() // nothing was written
-	c, err := containerd.New(address, containerd.WithDefaultNamespace(container.Namespace), containerd.WithTimeout(containerdWait))
+	c, err := containerd.New(address, containerd.WithDefaultNamespace(ctrd.Namespace),
+		containerd.WithTimeout(containerdWait))
 	if err != nil {
 		return nil, fmt.Errorf("what a worker left in containerd is not known: %w", err)
 	}
@@ -43,7 +45,7 @@ func (o Options) daemon(ctx context.Context) (*containerd.Client, error) {
 
 // containers lists those of workers that are not live.
 func (s *scan) containers(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(namespaces.WithNamespace(ctx, container.Namespace), containerdWait)
+	ctx, cancel := context.WithTimeout(namespaces.WithNamespace(ctx, ctrd.Namespace), containerdWait)
 	defer cancel()
 	c, err := s.o.daemon(ctx)
 	if err != nil || c == nil {
@@ -59,15 +61,15 @@ func (s *scan) containers(ctx context.Context) {
 		return
 	}
 	for _, x := range list {
-		w := s.worker(x.Labels[container.LabelEngine], "")
+		w := s.worker(x.Labels[ctrd.LabelEngine], "")
 		if w == nil {
 			continue
 		}
-		instance := x.Labels[container.LabelInstance]
+		instance := x.Labels[ctrd.LabelInstance]
 		w.add(Container, x.ID, instance+" "+x.Image, 0)
 		// Its processes end with it.
 		w.Items = slices.DeleteFunc(w.Items, func(i Item) bool {
-			return i.Kind == Process && instance != "" && strings.HasPrefix(i.Detail, instance+" ")
+			return i.Kind == Process && instance != "" && i.instance == instance
 		})
 	}
 }
@@ -77,7 +79,7 @@ func (w *Worker) removeContainers(ctx context.Context, o Options) error {
 	if len(w.Mark) < envMark {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(namespaces.WithNamespace(ctx, container.Namespace), killWait)
+	ctx, cancel := context.WithTimeout(namespaces.WithNamespace(ctx, ctrd.Namespace), killWait)
 	defer cancel()
 	c, err := o.daemon(ctx)
 	if err != nil || c == nil {
@@ -95,7 +97,7 @@ func (w *Worker) removeContainers(ctx context.Context, o Options) error {
 	if err := files.Walk(ctx, func(_ context.Context, i snapshots.Info) error {
 		begun = append(begun, i.Name)
 		return nil
-	}, fmt.Sprintf("labels.%q==%s", container.LabelEngine, w.Mark[:envMark])); err != nil && !errdefs.IsNotFound(err) {
+	}, fmt.Sprintf("labels.%q==%s", ctrd.LabelEngine, w.Mark[:envMark])); err != nil && !errdefs.IsNotFound(err) {
 		errs = append(errs, fmt.Errorf("list files of containers: %w", err))
 	}
 	for _, name := range begun {

@@ -21,6 +21,7 @@ import (
 
 	"github.com/verge-edge/verge/internal/atomicfile"
 	"github.com/verge-edge/verge/internal/hostnet"
+	"github.com/verge-edge/verge/internal/hostnet/claim"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -169,8 +170,12 @@ func (s *scan) worker(mark, dir string) *Worker {
 }
 
 func (w *Worker) add(k Kind, name, detail string, pid int) {
+	w.addItem(Item{Kind: k, Name: name, Detail: detail, pid: pid})
+}
+
+func (w *Worker) addItem(i Item) {
 	if w != nil {
-		w.Items = append(w.Items, Item{Kind: k, Name: name, Detail: detail, pid: pid})
+		w.Items = append(w.Items, i)
 	}
 }
 
@@ -233,7 +238,8 @@ func isVerge(proc string) bool {
 	}
 	program = strings.TrimSuffix(program, deleted)
 	self, err := os.Executable()
-	return strings.HasPrefix(filepath.Base(program), "verge") || err == nil && program == strings.TrimSuffix(self, deleted)
+	return strings.HasPrefix(filepath.Base(program), "verge") || err == nil &&
+		program == strings.TrimSuffix(self, deleted)
 }
 
 // readProc looks at a process. One that has ended meanwhile has nothing.
@@ -302,10 +308,12 @@ func (s *scan) process(p *proc) {
 	if w == nil {
 		return
 	}
-	if dir, _, ok := strings.Cut(p.home, "/instances/"); ok && w.Dir == "" && strings.HasPrefix(wire.Mark(dir), p.engine) {
+	if dir, _, ok := strings.Cut(p.home, "/instances/"); ok && w.Dir == "" &&
+		strings.HasPrefix(wire.Mark(dir), p.engine) {
 		w.Dir, w.Mark = dir, wire.Mark(dir)
 	}
-	w.add(Process, strconv.Itoa(p.pid), strings.TrimSpace(p.instance+" "+strings.Join(p.command, " ")), p.pid)
+	w.addItem(Item{Kind: Process, Name: strconv.Itoa(p.pid), pid: p.pid, instance: p.instance,
+		Detail: strings.TrimSpace(p.instance + " " + strings.Join(p.command, " "))})
 }
 
 // labelled is how the network of a worker says whose it is.
@@ -314,14 +322,15 @@ var labelled = regexp.MustCompile(`, in (/.*?)(, process (\d+),)?$`)
 // holder notes who has the service network of this network namespace, which may be a
 // process that cannot be seen from here.
 func (s *scan) holder(list []proc) {
-	who, has := hostnet.Holder()
+	who, has := claim.Holder()
 	if !has {
 		return
 	}
 	m := labelled.FindStringSubmatch(who)
 	if m == nil {
 		s.unknown = true
-		s.errs = append(s.errs, fmt.Errorf("%s has the service network of this machine and does not say where it works", who))
+		s.errs = append(s.errs, fmt.Errorf("%s has the service network of this machine and does not say where it works",
+			who))
 		return
 	}
 	pid, err := strconv.Atoi(m[3])
@@ -345,7 +354,7 @@ func (s *scan) listLinks() {
 			continue
 		}
 		s.devs[mark] = true
-		if hostnet.DevRuns(mark) {
+		if claim.DevRuns(mark) {
 			s.live = append(s.live, mark)
 			if dir := labelDir(l, mark); dir != "" {
 				s.live = append(s.live, wire.Mark(dir))

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/engineapi"
 )
 
 // Kind of an Item.
@@ -37,7 +37,8 @@ type Item struct {
 	// Detail is for people; "" where the name says it all.
 	Detail string
 
-	pid int
+	pid      int
+	instance string // whose process it is, if it belongs to one
 }
 
 // Worker is one that does not run and has left something.
@@ -100,7 +101,8 @@ func count(n int, k Kind) string {
 }
 
 func (w *Worker) sort() {
-	slices.SortStableFunc(w.Items, func(a, b Item) int { return slices.Index(order, a.Kind) - slices.Index(order, b.Kind) })
+	slices.SortStableFunc(w.Items,
+		func(a, b Item) int { return slices.Index(order, a.Kind) - slices.Index(order, b.Kind) })
 }
 
 // Options of Find and Remove.
@@ -120,7 +122,7 @@ func hasWorker(dir string) bool {
 	if dir == "" {
 		return false
 	}
-	_, err := os.Stat(filepath.Join(dir, wire.EngineConfigFile))
+	_, err := os.Stat(filepath.Join(dir, engineapi.EngineConfigFile))
 	return err == nil
 }
 

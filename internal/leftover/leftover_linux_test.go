@@ -13,10 +13,12 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/verge-edge/verge/internal/engineapi"
 	"github.com/verge-edge/verge/internal/hostnet"
+	"github.com/verge-edge/verge/internal/hostnet/claim"
 	"github.com/verge-edge/verge/internal/overlay/nstest"
-	"github.com/verge-edge/verge/internal/runtime/container"
 	"github.com/verge-edge/verge/internal/runtime/container/containertest"
+	"github.com/verge-edge/verge/internal/runtime/container/ctrd"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -32,7 +34,7 @@ func (b *bed) newDir(intact bool) string {
 	b.t.Helper()
 	dir := b.t.TempDir()
 	if intact {
-		if err := os.WriteFile(filepath.Join(dir, wire.EngineConfigFile), []byte("{}"), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, engineapi.EngineConfigFile), []byte("{}"), 0o600); err != nil {
 			b.t.Fatal(err)
 		}
 	}
@@ -105,7 +107,9 @@ func (b *bed) script(text string) string {
 
 // instance starts a process of one.
 func (b *bed) instance(dir string) *exec.Cmd {
-	return b.run(b.script(""), []string{"VERGE_ENGINE=" + wire.Mark(dir)[:envMark], "VERGE_INSTANCE=a.b.0", "HOME=" + dir + "/instances/a.b.0/work"})
+	return b.run(b.script(""),
+		[]string{"VERGE_ENGINE=" + wire.Mark(dir)[:envMark], "VERGE_INSTANCE=a.b.0",
+			"HOME=" + dir + "/instances/a.b.0/work"})
 }
 
 // network makes the device and the table of a worker.
@@ -149,7 +153,8 @@ func ended(cmd *exec.Cmd) bool {
 // that runs, nor of one that could be started again.
 func TestRemoveWhatWasLeft(t *testing.T) {
 	nstest.Need(t)
-	b := &bed{t: t, o: Options{Registry: t.TempDir(), Containerd: filepath.Join(t.TempDir(), "none")}, host: nstest.New(t)}
+	b := &bed{t: t, o: Options{Registry: t.TempDir(), Containerd: filepath.Join(t.TempDir(), "none")},
+		host: nstest.New(t)}
 
 	gone := b.newDir(false)
 	left := b.instance(gone)
@@ -176,7 +181,8 @@ func TestRemoveWhatWasLeft(t *testing.T) {
 	if w == nil {
 		t.Fatal("nothing was found")
 	}
-	if want := []Kind{Daemon, Process, Mount, Table, Device}; !slices.Equal(kinds(w), want) || w.Dir != gone || w.Intact {
+	if want := []Kind{Daemon, Process, Mount, Table, Device}; !slices.Equal(kinds(w), want) || w.Dir != gone ||
+		w.Intact {
 		t.Errorf("found %v of %s (intact: %v), want %v of %s", kinds(w), w.Dir, w.Intact, want, gone)
 	}
 	if w := b.find(live); w != nil {
@@ -199,7 +205,8 @@ func TestRemoveWhatWasLeft(t *testing.T) {
 		t.Errorf("still there: %+v", w)
 	}
 	if !ended(left) || !ended(engine) || ended(running) || ended(waiting) {
-		t.Errorf("ended: instance %v, engine %v; of others: %v, %v", ended(left), ended(engine), ended(running), ended(waiting))
+		t.Errorf("ended: instance %v, engine %v; of others: %v, %v", ended(left), ended(engine), ended(running),
+			ended(waiting))
 	}
 	rules := b.host.Run("nft", "list", "tables")
 	if strings.Contains(rules, wire.Mark(gone)[:netMark]) || !strings.Contains(rules, wire.Mark(live)[:netMark]) {
@@ -224,7 +231,8 @@ func TestRemoveWhatWasLeft(t *testing.T) {
 // the rest is the other's.
 func TestAnEngineThatWasFollowed(t *testing.T) {
 	nstest.Need(t)
-	b := &bed{t: t, o: Options{Registry: t.TempDir(), Containerd: filepath.Join(t.TempDir(), "none")}, host: nstest.New(t)}
+	b := &bed{t: t, o: Options{Registry: t.TempDir(), Containerd: filepath.Join(t.TempDir(), "none")},
+		host: nstest.New(t)}
 	dir := b.newDir(true)
 	b.run(b.script(`exec 9>"$2/engine.lock"; rm "$2/engine.lock"`), nil, "--data-dir", dir)
 	b.run(b.script(`exec 9>"$2/engine.lock"`), nil, "--data-dir", dir)
@@ -242,7 +250,8 @@ func TestAnEngineThatWasFollowed(t *testing.T) {
 // program is left alone, and the worker is not live.
 func TestAnotherProgramHasTheLock(t *testing.T) {
 	nstest.Need(t)
-	b := &bed{t: t, o: Options{Registry: t.TempDir(), Containerd: filepath.Join(t.TempDir(), "none")}, host: nstest.New(t)}
+	b := &bed{t: t, o: Options{Registry: t.TempDir(), Containerd: filepath.Join(t.TempDir(), "none")},
+		host: nstest.New(t)}
 	gone := b.newDir(false)
 	left := b.instance(gone)
 	other := b.runBy("sh", b.script(`exec 9>"$2/engine.lock"; rm "$2/engine.lock"`), nil, "--data-dir", gone)
@@ -277,12 +286,13 @@ func (b *bed) forwards() string {
 // somebody else has rules for it, a worker or a verge dev among them.
 func TestNetworkOfDev(t *testing.T) {
 	nstest.Need(t)
-	b := &bed{t: t, o: Options{Registry: t.TempDir(), Containerd: filepath.Join(t.TempDir(), "none")}, host: nstest.New(t)}
+	b := &bed{t: t, o: Options{Registry: t.TempDir(), Containerd: filepath.Join(t.TempDir(), "none")},
+		host: nstest.New(t)}
 	dir := filepath.Join(t.TempDir(), "gone")
 	bridge, _ := b.devNet(dir)
-	var runs *hostnet.Claim
+	var runs *claim.Claim
 	var err error
-	b.host.Do(func() { runs, err = hostnet.TakeDev(wire.Mark(dir)[:netMark]) })
+	b.host.Do(func() { runs, err = claim.TakeDev(wire.Mark(dir)[:netMark]) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -325,10 +335,11 @@ func TestNetworkOfDev(t *testing.T) {
 // theirs; what a verge dev has left is not.
 func TestAHolderThatDoesNotSayWhoItIs(t *testing.T) {
 	nstest.Need(t)
-	b := &bed{t: t, o: Options{Registry: t.TempDir(), Containerd: filepath.Join(t.TempDir(), "none")}, host: nstest.New(t)}
-	var c *hostnet.Claim
+	b := &bed{t: t, o: Options{Registry: t.TempDir(), Containerd: filepath.Join(t.TempDir(), "none")},
+		host: nstest.New(t)}
+	var c *claim.Claim
 	var err error
-	b.host.Do(func() { c, err = hostnet.Take("somebody") })
+	b.host.Do(func() { c, err = claim.Take("somebody") })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -354,7 +365,8 @@ func TestContainers(t *testing.T) {
 	ctd := containertest.Need(t)
 	nstest.Need(t)
 	b := &bed{t: t, o: Options{Registry: t.TempDir(), Containerd: ctd.Address}, host: nstest.New(t)}
-	image, err := containertest.Build(containertest.Config{Entrypoint: []string{"/bin/sh", "-c"}, Cmd: []string{"sleep 100000"}})
+	image, err := containertest.Build(containertest.Config{Entrypoint: []string{"/bin/sh", "-c"},
+		Cmd: []string{"sleep 100000"}})
 	archive := filepath.Join(t.TempDir(), "image.tar")
 	if err == nil {
 		err = containertest.Save(archive, "left:1", image)
@@ -366,7 +378,9 @@ func TestContainers(t *testing.T) {
 	b.run(b.script(`exec 9>"$2/engine.lock"`), nil, "--data-dir", live)
 	commands := [][]string{{"images", "import", archive}}
 	for _, dir := range []string{gone, live} {
-		commands = append(commands, []string{"run", "-d", "--label", container.LabelEngine + "=" + wire.Mark(dir)[:envMark], "--label", container.LabelInstance + "=a.b.0", "docker.io/library/left:1", "c" + wire.Mark(dir)[:envMark]})
+		commands = append(commands,
+			[]string{"run", "-d", "--label", ctrd.LabelEngine + "=" + wire.Mark(dir)[:envMark], "--label",
+				ctrd.LabelInstance + "=a.b.0", "docker.io/library/left:1", "c" + wire.Mark(dir)[:envMark]})
 	}
 	for _, args := range commands {
 		if out, err := ctd.Ctr(args...); err != nil {
@@ -386,7 +400,8 @@ func TestContainers(t *testing.T) {
 	}
 	for _, kind := range []string{"containers", "tasks", "snapshots"} {
 		out, err := ctd.Ctr(kind, "ls")
-		if err != nil || strings.Contains(out, "c"+wire.Mark(gone)[:envMark]) || !strings.Contains(out, "c"+wire.Mark(live)[:envMark]) {
+		if err != nil || strings.Contains(out, "c"+wire.Mark(gone)[:envMark]) ||
+			!strings.Contains(out, "c"+wire.Mark(live)[:envMark]) {
 			t.Errorf("%s are (%v)\n%s", kind, err, out)
 		}
 	}

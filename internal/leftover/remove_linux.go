@@ -21,7 +21,7 @@ import (
 	"github.com/verge-edge/verge/internal/wire"
 )
 
-// Patience with what is being ended.
+// How long to wait for what is being ended.
 const (
 	grace     = 5 * time.Second
 	killWait  = 10 * time.Second
@@ -36,7 +36,7 @@ func Remove(ctx context.Context, o Options, w *Worker) error {
 			if name == agentLock && o.AgentLocked {
 				continue
 			}
-			unlock, err := atomicfile.Lock(filepath.Join(w.Dir, name))
+			unlock, err := lockSoon(ctx, filepath.Join(w.Dir, name))
 			if err != nil {
 				return wire.Problemf(0, "in-use", "end verge worker first", "the worker in "+w.Dir+" runs", "%v", err)
 			}
@@ -52,7 +52,8 @@ func Remove(ctx context.Context, o Options, w *Worker) error {
 		return err
 	}
 	// What could not be looked at keeps nobody from removing the rest.
-	err = errors.Join(err, now.removeContainers(ctx, o), now.end(ctx, Process), now.removeGroups(ctx), now.unmount(), now.removeNetwork())
+	err = errors.Join(err, now.removeContainers(ctx, o), now.end(ctx, Process), now.removeGroups(ctx), now.unmount(),
+		now.removeNetwork())
 	if err != nil {
 		return err
 	}
@@ -64,6 +65,24 @@ func Remove(ctx context.Context, o Options, w *Worker) error {
 		_ = os.Remove(filepath.Join(registry(o), w.Mark)) // it may never have been there
 	}
 	return err
+}
+
+// lockSoon is atomicfile.Lock, which waits a while for a process that was killed: it holds its locks
+// until the kernel has closed its files and devices.
+func lockSoon(ctx context.Context, path string) (unlock func(), err error) {
+	ctx, cancel := context.WithTimeout(ctx, grace)
+	defer cancel()
+	for {
+		unlock, err = atomicfile.Lock(path)
+		if !errors.Is(err, atomicfile.ErrLocked) {
+			return unlock, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, err
+		case <-time.After(lookAgain):
+		}
+	}
 }
 
 // again is what is there of a worker now; nil if nothing is.
@@ -107,7 +126,8 @@ func (w *Worker) end(ctx context.Context, k Kind) error {
 }
 
 // gone waits until processes have ended, and sends a signal to those that have not.
-func (w *Worker) gone(ctx context.Context, k Kind, most time.Duration, pids []int, sig unix.Signal) (left []int, err error) {
+func (w *Worker) gone(ctx context.Context, k Kind, most time.Duration, pids []int, sig unix.Signal) (left []int,
+	err error) {
 	end := time.NewTimer(most)
 	defer end.Stop()
 	tick := time.NewTicker(lookAgain)
@@ -157,7 +177,8 @@ func (w *Worker) unmount() error {
 		if i.Kind != Mount {
 			continue
 		}
-		if err := unix.Unmount(i.Name, unix.UMOUNT_NOFOLLOW|unix.MNT_DETACH); err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, fs.ErrNotExist) {
+		if err := unix.Unmount(i.Name, unix.UMOUNT_NOFOLLOW|unix.MNT_DETACH); err != nil &&
+			!errors.Is(err, unix.EINVAL) && !errors.Is(err, fs.ErrNotExist) {
 			errs = append(errs, fmt.Errorf("unmount %s: %w", i.Name, err))
 		}
 		if filepath.Base(filepath.Dir(i.Name)) == "netns" {

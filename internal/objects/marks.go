@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/verge-edge/verge/internal/record"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -15,14 +16,14 @@ import (
 type marks struct {
 	// at is when what a mark stands for was put, by the prefix of its records.
 	at map[string]map[wire.ObjectMark]time.Time
-	// packed is what is told; nil: it has changed since.
+	// packed is the packed list; nil: it has changed since.
 	packed []byte
 }
 
 func newMarks() marks { return marks{at: map[string]map[wire.ObjectMark]time.Time{}} }
 
-// noted takes a record that is there now, and gone one that is not any more.
-func (s *Store) noted(prefix string, r *wire.Object) {
+// noted adds a present record, and gone removes one.
+func (s *Store) noted(prefix string, r *record.Object) {
 	if r.Namespace == wire.ProgramsNamespace { // which no service reads
 		return
 	}
@@ -34,7 +35,7 @@ func (s *Store) noted(prefix string, r *wire.Object) {
 	s.marks.at[prefix][wire.MarkOf(r.Namespace, r.Name)], s.marks.packed = r.Updated, nil
 }
 
-func (s *Store) gone(prefix string, r *wire.Object) {
+func (s *Store) gone(prefix string, r *record.Object) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.marks.at[prefix], wire.MarkOf(r.Namespace, r.Name))

@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	// singleflight joins who asks for the same at a time, as this code did by hand.
+	// singleflight joins concurrent requests for the same object.
 	"golang.org/x/sync/singleflight"
 
 	"github.com/verge-edge/verge/internal/bus"
@@ -27,9 +27,10 @@ type Once struct {
 	asking  sync.WaitGroup
 }
 
-// Ask returns what ask returns, which goes on when who asked first has left: others may wait
-// for it. After Close it is ErrClosed; where ctx is done before, its error.
-func (o *Once) Ask(ctx context.Context, key string, ask func(context.Context) (stale bool, err error)) (stale bool, err error) {
+// Ask returns what ask returns. ask continues if its first caller has left, since others may wait
+// for it. The error is ErrClosed after Close, or that of ctx if it is done first.
+func (o *Once) Ask(ctx context.Context, key string, ask func(context.Context) (stale bool, err error)) (stale bool,
+	err error) {
 	got := o.group.DoChan(key, func() (any, error) {
 		long, cancel := context.WithTimeout(context.WithoutCancel(ctx), fetchTimeout)
 		defer cancel()

@@ -9,15 +9,17 @@ import (
 	"strings"
 	"time"
 
+	"github.com/verge-edge/verge/internal/apiv1"
 	"github.com/verge-edge/verge/internal/bus"
+	"github.com/verge-edge/verge/internal/record"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
 // Get returns an object and a reader of it, which is to be closed. What is not here
 // is asked of the tier above, and kept as a copy.
-func (s *Store) Get(ctx context.Context, namespace, name string) (wire.ObjectView, bus.BlobReader, error) {
+func (s *Store) Get(ctx context.Context, namespace, name string) (apiv1.ObjectView, bus.BlobReader, error) {
 	if err := wire.CheckObjectName(name); err != nil {
-		return wire.ObjectView{}, nil, err
+		return apiv1.ObjectView{}, nil, err
 	}
 	s.Counts.Gets.Add(1)
 	// What a reader was about to open may be replaced or dropped just then.
@@ -34,38 +36,41 @@ func (s *Store) unreadable(namespace, name string, err error) error {
 		return err
 	}
 	s.Counts.Damaged.Add(1)
-	return wire.Problemf(http.StatusInternalServerError, "object-lost", "put it again: verge object put "+name+" FILE --namespace "+namespace,
-		"the content of the object is not here any more", "%s of namespace %s: the disk has lost it, or this role was restored from a backup, which has the names of objects only (%v)", name, namespace, err)
+	return wire.Problemf(http.StatusInternalServerError, "object-lost",
+		"put it again: verge object put "+name+" FILE --namespace "+namespace,
+		"the content of the object is lost",
+		"%s of namespace %s: the disk has lost it, or this role was restored from a backup, which has the names of "+
+			"objects only (%v)", name, namespace, err)
 }
 
-func (s *Store) get(ctx context.Context, namespace, name string) (wire.ObjectView, bus.BlobReader, error) {
+func (s *Store) get(ctx context.Context, namespace, name string) (apiv1.ObjectView, bus.BlobReader, error) {
 	own, had, err := s.record(ctx, keyObject, namespace, name)
 	if err != nil {
-		return wire.ObjectView{}, nil, err
+		return apiv1.ObjectView{}, nil, err
 	}
 	if had {
 		r, err := s.o.Blobs.Open(ctx, blobOf(&own))
 		return s.view(&own, s.origin), r, err
 	}
 	if s.o.Above == nil {
-		return wire.ObjectView{}, nil, wire.NoObject(namespace, name)
+		return apiv1.ObjectView{}, nil, wire.NoObject(namespace, name)
 	}
 	stale, err := s.refresh(ctx, namespace, name)
 	if err != nil {
-		return wire.ObjectView{}, nil, err
+		return apiv1.ObjectView{}, nil, err
 	}
 	copied, had, err := s.record(ctx, keyCopy, namespace, name)
 	if err != nil {
-		return wire.ObjectView{}, nil, err
+		return apiv1.ObjectView{}, nil, err
 	}
 	if !had {
-		return wire.ObjectView{}, nil, wire.NoObject(namespace, name)
+		return apiv1.ObjectView{}, nil, wire.NoObject(namespace, name)
 	}
 	r, err := s.o.Blobs.Open(ctx, blobOf(&copied))
 	if errors.Is(err, bus.ErrNotFound) {
 		s.Counts.Damaged.Add(1)
 		s.lose(ctx, &copied)
-		return wire.ObjectView{}, nil, err
+		return apiv1.ObjectView{}, nil, err
 	}
 	s.mu.Lock()
 	s.used[copied.Namespace+"/"+copied.Name] = time.Now()
@@ -75,12 +80,12 @@ func (s *Store) get(ctx context.Context, namespace, name string) (wire.ObjectVie
 	return v, r, err
 }
 
-func blobOf(r *wire.Object) bus.Blob {
+func blobOf(r *record.Object) bus.Blob {
 	return bus.Blob{ID: r.Blob, Size: r.Size, Digest: r.Digest}
 }
 
-// lose forgets a copy of which the bytes are gone, unless another is there already.
-func (s *Store) lose(ctx context.Context, r *wire.Object) {
+// lose forgets a copy whose bytes are gone, unless another is there already.
+func (s *Store) lose(ctx context.Context, r *record.Object) {
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	if now, had, err := s.record(ctx, keyCopy, r.Namespace, r.Name); err == nil && had && now.Blob == r.Blob {
@@ -93,8 +98,8 @@ func (s *Store) lose(ctx context.Context, r *wire.Object) {
 	s.mu.Unlock()
 }
 
-// refresh sees to it that the copy of an object is what the tier above has, unless
-// that was so a moment ago. One asks for all who want the same; who waits may leave.
+// refresh makes sure that the copy of an object is current at the tier above, unless that was
+// checked a moment ago. One request serves all callers; a caller may leave.
 func (s *Store) refresh(ctx context.Context, namespace, name string) (stale bool, err error) {
 	key := namespace + "/" + name
 	if s.fresh(key) {
@@ -157,12 +162,13 @@ func (s *Store) ask(ctx context.Context, namespace, name string) (stale bool, er
 		s.Counts.Stale.Add(1)
 		return true, nil
 	}
-	return false, wire.Problemf(http.StatusServiceUnavailable, "root-away", "try again when the root can be reached; what is put at this cluster is here without it",
+	return false, wire.Problemf(http.StatusServiceUnavailable, "root-away",
+		"try again when the root can be reached; what is put at this cluster is here without it",
 		"the object is not here, and the root cannot be asked", "%s of namespace %s: %v", name, namespace, err)
 }
 
 // keep stores a copy.
-func (s *Store) keep(ctx context.Context, got Got, have wire.Object, had bool) error {
+func (s *Store) keep(ctx context.Context, got Got, have record.Object, had bool) error {
 	v := got.View
 	if v.Size > s.o.CopyBytes {
 		return (&room{name: v.Name, limit: s.o.CopyBytes}).refuses(v.Size)
@@ -171,14 +177,16 @@ func (s *Store) keep(ctx context.Context, got Got, have wire.Object, had bool) e
 	if err != nil {
 		return (&room{name: v.Name, limit: v.Size}).unwritten(err)
 	}
-	r := wire.Object{
+	r := record.Object{
 		V: wire.Version, Namespace: v.Namespace, Name: v.Name, Blob: blob.ID, Size: blob.Size, Digest: blob.Digest,
 		Type: wire.ObjectType(v.Type), Updated: v.Updated, By: v.By,
 	}
 	if blob.Size != v.Size || "sha256:"+blob.Digest != v.Digest {
 		s.Counts.Damaged.Add(1)
 		s.drop(ctx, blob.ID)
-		return wire.Problemf(http.StatusBadGateway, "other-content", "try again; if it stays so, put it again at the root", "what arrived of the object is not what the root has",
+		return wire.Problemf(http.StatusBadGateway, "other-content",
+			"try again; if it stays so, put it again at the root",
+			"what arrived of the object is not what the root has",
 			"%s: %d bytes with sha256:%s instead of %d with %s", v.Name, blob.Size, blob.Digest, v.Size, v.Digest)
 	}
 	s.writing.Lock()
@@ -207,13 +215,13 @@ func (s *Store) evict(ctx context.Context, size int64, but string) error {
 	if err != nil {
 		return unstored(err)
 	}
-	all = slices.DeleteFunc(all, func(r wire.Object) bool { return r.Namespace+"/"+r.Name == but })
+	all = slices.DeleteFunc(all, func(r record.Object) bool { return r.Namespace+"/"+r.Name == but })
 	var sum int64
 	for i := range all {
 		sum += all[i].Size
 	}
 	s.mu.Lock()
-	slices.SortFunc(all, func(a, b wire.Object) int {
+	slices.SortFunc(all, func(a, b record.Object) int {
 		ka, kb := a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name
 		if c := s.used[ka].Compare(s.used[kb]); c != 0 {
 			return c

@@ -10,14 +10,14 @@ import (
 
 	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/bus/records"
-	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/record"
 )
 
 // Named are the objects that a copy of the store names and that this tier owns; what is a
 // copy of the tier above is not worth keeping.
-func (s *Store) Named(snap bus.Snapshot) (out []wire.Object, err error) {
+func (s *Store) Named(snap bus.Snapshot) (out []record.Object, err error) {
 	for _, e := range snap.List(keyObject) {
-		var r wire.Object
+		var r record.Object
 		if err := records.Load(e, &r); err != nil {
 			u := &unread{e.Key, err}
 			s.o.Log.Error("the content of an object is not in the backup: " + u.problem())
@@ -29,14 +29,13 @@ func (s *Store) Named(snap bus.Snapshot) (out []wire.Object, err error) {
 }
 
 // Content of an object of Named.
-func (s *Store) Content(ctx context.Context, r wire.Object) (io.ReadCloser, error) {
+func (s *Store) Content(ctx context.Context, r record.Object) (io.ReadCloser, error) {
 	return s.o.Blobs.Open(ctx, bus.Blob{ID: r.Blob, Size: r.Size, Digest: r.Digest})
 }
 
-// restore takes over the contents of what was restored for names whose blob is none of
-// those that are there. Whatever is wrong with one is said, and does not keep the others
-// or the role: reading it says that it has to be put again. Where the process ends
-// meanwhile the next start goes on.
+// restore takes over the restored contents of names whose blob is missing. A problem with one is
+// logged, and stops neither the others nor the role: reading it says that it has to be put again.
+// If the process ends meanwhile, the next start continues.
 func (s *Store) restore(ctx context.Context, there map[string]bool) error {
 	dir := s.o.Restored
 	if dir == "" {
@@ -54,12 +53,14 @@ func (s *Store) restore(ctx context.Context, there map[string]bool) error {
 		if r := &all[i]; !there[r.Blob] {
 			if err := s.takeOver(ctx, filepath.Join(dir, r.Digest), r); err != nil {
 				whole = whole && !errors.Is(err, bus.ErrFull)
-				s.o.Log.Warn("the content of an object was not restored", "namespace", r.Namespace, "object", r.Name, "why", err)
+				s.o.Log.Warn("the content of an object was not restored", "namespace", r.Namespace, "object", r.Name,
+					"why", err)
 			}
 		}
 	}
 	if !whole {
-		s.o.Log.Warn("contents of objects wait until there is room on the disk and all records of objects can be read, for the next start", "folder", dir)
+		s.o.Log.Warn("contents of objects wait until there is room on the disk and all records of objects can be "+
+			"read, for the next start", "folder", dir)
 		return nil
 	}
 	if err := os.RemoveAll(dir); err != nil {
@@ -68,7 +69,7 @@ func (s *Store) restore(ctx context.Context, there map[string]bool) error {
 	return nil
 }
 
-func (s *Store) takeOver(ctx context.Context, path string, r *wire.Object) error {
+func (s *Store) takeOver(ctx context.Context, path string, r *record.Object) error {
 	f, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) {
 		return errors.New("the backup has none")

@@ -21,8 +21,8 @@ type room struct {
 	quota, others int64
 }
 
-// room is how large an object of that name may be. What is no larger than the one that
-// had the name before is no matter of the quota: who is over it can come back.
+// room is how large an object of that name may be. An object that is no larger than its
+// predecessor is always within the quota, so that a namespace over its quota can shrink.
 func (s *Store) room(ctx context.Context, namespace, name string) (room, error) {
 	all, lost, err := s.records(ctx, keyObject+namespace+"/")
 	if err != nil {
@@ -40,8 +40,10 @@ func (s *Store) room(ctx context.Context, namespace, name string) (room, error) 
 	}
 	left := int64(wire.MaxObjectsSize) - r.others
 	if n >= wire.MaxObjects || left < 0 {
-		return room{}, wire.Problemf(http.StatusConflict, "too-many", "remove what is not used: verge object rm NAME --namespace "+namespace, "there is no room for more objects",
-			"namespace %s has %d of at most %d objects, and %d MiB of at most %d", namespace, n, wire.MaxObjects, r.others>>20, wire.MaxObjectsSize>>20)
+		return room{}, wire.Problemf(http.StatusConflict, "too-many",
+			"remove what is not used: verge object rm NAME --namespace "+namespace, "there is no room for more objects",
+			"namespace %s has %d of at most %d objects, and %d MiB of at most %d", namespace, n, wire.MaxObjects,
+			r.others>>20, wire.MaxObjectsSize>>20)
 	}
 	r.limit = min(left, wire.MaxObjectBytes)
 	if s.o.Quota == nil {
@@ -63,15 +65,18 @@ func (r *room) refuses(size int64) error {
 	case r.quota > 0:
 		return r.overQuota(fmt.Sprintf("%s has %s", r.name, api.Bytes(size)))
 	}
-	return wire.Problemf(http.StatusRequestEntityTooLarge, "object-too-large", "put less, in several objects if need be; verge object ls -o wide shows what there is",
+	return wire.Problemf(http.StatusRequestEntityTooLarge, "object-too-large",
+		"put less, in several objects if need be; verge object ls -o wide lists them",
 		"the object is too large", "%s: at most %d bytes here", r.name, r.limit)
 }
 
 func (r *room) overQuota(what string) *wire.Problem {
 	return wire.Problemf(http.StatusForbidden, "over-quota",
-		"remove what is not used (verge object ls -n "+r.namespace+"), or have the quota raised (verge namespace quota "+r.namespace+")",
+		"remove what is not used (verge object ls -n "+r.namespace+
+			"), or have the quota raised (verge namespace quota "+r.namespace+")",
 		"nothing was stored: the quota of the namespace does not allow it",
-		"namespace %s may have objects of %s, its others have %s: %s", r.namespace, api.Bytes(r.quota), api.Bytes(r.others), what)
+		"namespace %s may have objects of %s, its others have %s: %s", r.namespace, api.Bytes(r.quota),
+		api.Bytes(r.others), what)
 }
 
 // unwritten words why the content of an object was not stored.
@@ -85,7 +90,9 @@ func (r *room) unwritten(err error) error {
 	case errors.Is(err, bus.ErrTooLarge):
 		return r.refuses(r.limit + 1)
 	case errors.Is(err, bus.ErrFull):
-		return wire.Problemf(http.StatusInsufficientStorage, "disk-full", "make room on the disk of this role, or remove what is not used: verge object ls", "nothing was stored", "%v", err)
+		return wire.Problemf(http.StatusInsufficientStorage, "disk-full",
+			"make room on the disk of this role, or remove what is not used: verge object ls", "nothing was stored",
+			"%v", err)
 	}
 	return fmt.Errorf("storing object %s: %w", r.name, err)
 }
@@ -111,8 +118,10 @@ func (a *arriving) Read(p []byte) (int, error) {
 		p.Status = http.StatusConflict // it passes with the other uploads
 		return n, p
 	}
-	return n, wire.Problemf(http.StatusConflict, "too-many", "try again when other uploads have ended", "there is no room for more objects",
-		"namespace %s: %s and what else is being put are more than the %d MiB that it may have", a.room.namespace, a.room.name, wire.MaxObjectsSize>>20)
+	return n, wire.Problemf(http.StatusConflict, "too-many", "try again when other uploads have ended",
+		"there is no room for more objects",
+		"namespace %s: %s and what else is being put are more than the %d MiB that it may have", a.room.namespace,
+		a.room.name, wire.MaxObjectsSize>>20)
 }
 
 // arrived counts n bytes; false where that is too much with all others. The first upload

@@ -15,12 +15,14 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/verge-edge/verge/internal/apiv1"
 	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/bus/records"
+	"github.com/verge-edge/verge/internal/record"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
-// Keys of objects in a tier's store, + namespace/name: wire.Object.
+// Keys of objects in a tier's store, + namespace/name: record.Object.
 const (
 	keyObject = "object/"
 	keyCopy   = "objectcopy/"
@@ -34,8 +36,8 @@ type Options struct {
 	Site string
 	// Above is asked for what is not here; nil: nobody.
 	Above Above
-	// Quota is how many bytes the objects of a namespace may have that this tier owns, 0
-	// for no bound; nil: there is none. It may take locks, and must not call the Store.
+	// Quota is how many bytes of objects a namespace may own at this tier, 0 for no bound; nil:
+	// no quotas. It may take locks, and must not call the Store.
 	Quota func(namespace string) int64
 	// Restored is a folder with contents of what was restored, called by their digests:
 	// they are taken over, and the folder is removed. It need not be there.
@@ -59,7 +61,7 @@ type Above interface {
 // Got is an object of the tier above.
 type Got struct {
 	Same bool
-	View wire.ObjectView
+	View apiv1.ObjectView
 	// Body is to be closed; nil where Same.
 	Body io.ReadCloser
 }
@@ -78,7 +80,7 @@ type Store struct {
 
 	asking Once // of the tier above
 
-	// writing is held from the last look at what there is to the commit.
+	// writing is held from the last check of the present state to the commit.
 	writing sync.Mutex
 
 	mu sync.Mutex // guards below
@@ -150,10 +152,13 @@ type unread struct {
 func (u *unread) problem() string {
 	namespace, name := u.object()
 	if strings.HasPrefix(u.key, keyCopy) {
-		return fmt.Sprintf("stored record %s cannot be read (%.200v): the copy is fetched again when somebody asks for it", u.key, u.err)
+		return fmt.Sprintf("stored record %s cannot be read (%.200v): the copy is fetched again when somebody "+
+			"asks for it", u.key, u.err)
 	}
-	return fmt.Sprintf("stored record %s cannot be read (%.200v): the object is lost to its readers, all others are not. To mend it, put it again (verge object put %s FILE --namespace %s), "+
-		"remove it (verge object rm %s --namespace %s), or restore a backup of before: verge restore", u.key, u.err, name, namespace, name, namespace)
+	return fmt.Sprintf("stored record %s cannot be read (%.200v): the object is lost to its readers, all others are "+
+		"not. To mend it, put it again (verge object put %s FILE --namespace %s), "+
+		"remove it (verge object rm %s --namespace %s), or restore a backup of before: verge restore", u.key, u.err,
+		name, namespace, name, namespace)
 }
 
 // object is what its key says of it.
@@ -169,19 +174,20 @@ func (u *unread) Error() string { return u.problem() }
 // Unwrap gives the problem that others see.
 func (u *unread) Unwrap() []error {
 	namespace, name := u.object()
-	return []error{wire.Problemf(http.StatusInternalServerError, "record-unreadable", "put it again: verge object put "+name+" FILE --namespace "+namespace,
+	return []error{wire.Problemf(http.StatusInternalServerError, "record-unreadable",
+		"put it again: verge object put "+name+" FILE --namespace "+namespace,
 		"what is stored about the object cannot be read", "record %s: %.200v", u.key, u.err), u.err}
 }
 
 // records are those below a prefix, by key, and those of them that cannot be read.
-func (s *Store) records(ctx context.Context, prefix string) (out []wire.Object, lost []*unread, err error) {
+func (s *Store) records(ctx context.Context, prefix string) (out []record.Object, lost []*unread, err error) {
 	entries, err := s.o.Store.List(ctx, prefix)
 	if err != nil {
 		return nil, nil, err
 	}
-	out = make([]wire.Object, 0, len(entries))
+	out = make([]record.Object, 0, len(entries))
 	for _, e := range entries {
-		var r wire.Object
+		var r record.Object
 		if err := records.Load(e, &r); err != nil {
 			lost = append(lost, &unread{e.Key, err})
 			continue
@@ -191,24 +197,24 @@ func (s *Store) records(ctx context.Context, prefix string) (out []wire.Object, 
 	return out, lost, nil
 }
 
-// record of one object; false where there is none, or a copy whose record cannot be read:
-// another one is fetched in its place.
-func (s *Store) record(ctx context.Context, prefix, namespace, name string) (wire.Object, bool, error) {
+// record of one object; false if there is none, or if it is a copy with an unreadable record,
+// which is fetched again.
+func (s *Store) record(ctx context.Context, prefix, namespace, name string) (record.Object, bool, error) {
 	e, err := s.o.Store.Get(ctx, prefix+namespace+"/"+name)
 	if errors.Is(err, bus.ErrNotFound) {
-		return wire.Object{}, false, nil
+		return record.Object{}, false, nil
 	}
 	if err != nil {
-		return wire.Object{}, false, err
+		return record.Object{}, false, err
 	}
-	var r wire.Object
+	var r record.Object
 	switch err := records.Load(e, &r); {
 	case err == nil:
 		return r, true, nil
 	case prefix == keyCopy:
-		return wire.Object{}, false, nil
+		return record.Object{}, false, nil
 	default:
-		return wire.Object{}, false, &unread{e.Key, err}
+		return record.Object{}, false, &unread{e.Key, err}
 	}
 }
 
@@ -217,7 +223,7 @@ type Upload struct {
 	Namespace, Name string
 	// Type is its media type, By who puts it.
 	Type, By string
-	// Size that it is said to have, -1 if nobody says; Digest that it must have, "" any.
+	// Size is the announced size, -1 if unknown; Digest is the required one, "" any.
 	Size   int64
 	Digest string
 	Body   io.Reader
@@ -225,22 +231,22 @@ type Upload struct {
 
 // Put stores an object under its name, in place of what had it before. It is
 // durable when Put returns nil, and otherwise nothing has changed.
-func (s *Store) Put(ctx context.Context, u Upload) (wire.ObjectView, error) {
+func (s *Store) Put(ctx context.Context, u Upload) (apiv1.ObjectView, error) {
 	if err := wire.CheckObjectName(u.Name); err != nil {
-		return wire.ObjectView{}, err
+		return apiv1.ObjectView{}, err
 	}
 	room, err := s.room(ctx, u.Namespace, u.Name)
 	if err != nil {
-		return wire.ObjectView{}, err
+		return apiv1.ObjectView{}, err
 	}
 	if err := room.refuses(u.Size); err != nil {
-		return wire.ObjectView{}, err
+		return apiv1.ObjectView{}, err
 	}
 	body := &arriving{s: s, room: room, r: u.Body}
 	defer body.end()
 	blob, err := s.o.Blobs.Write(ctx, body, room.limit)
 	if err != nil {
-		return wire.ObjectView{}, room.unwritten(err)
+		return apiv1.ObjectView{}, room.unwritten(err)
 	}
 	v, err := s.name(ctx, u, blob)
 	if err != nil && !errors.Is(err, bus.ErrUnknownOutcome) {
@@ -254,14 +260,16 @@ func (s *Store) Put(ctx context.Context, u Upload) (wire.ObjectView, error) {
 }
 
 // name commits an object whose bytes are there.
-func (s *Store) name(ctx context.Context, u Upload, blob bus.Blob) (wire.ObjectView, error) {
+func (s *Store) name(ctx context.Context, u Upload, blob bus.Blob) (apiv1.ObjectView, error) {
 	switch {
 	case u.Digest != "" && u.Digest != blob.Digest:
-		return wire.ObjectView{}, wire.Problemf(http.StatusUnprocessableEntity, "other-content", "put it again", "what arrived is not what was sent",
+		return apiv1.ObjectView{}, wire.Problemf(http.StatusUnprocessableEntity, "other-content", "put it again",
+			"what arrived is not what was sent",
 			"%s has the digest sha256:%s, and was to have sha256:%s", u.Name, blob.Digest, u.Digest)
 	case u.Size >= 0 && u.Size != blob.Size:
-		return wire.ObjectView{}, wire.Problemf(http.StatusBadRequest, "other-content", "put it again", "what arrived is not what was sent",
-			"%s has %d bytes, and was to have %d", u.Name, blob.Size, u.Size)
+		return apiv1.ObjectView{},
+			wire.Problemf(http.StatusBadRequest, "other-content", "put it again", "what arrived is not what was sent",
+				"%s has %d bytes, and was to have %d", u.Name, blob.Size, u.Size)
 	}
 	s.writing.Lock()
 	defer s.writing.Unlock()
@@ -270,7 +278,7 @@ func (s *Store) name(ctx context.Context, u Upload, blob bus.Blob) (wire.ObjectV
 		err = room.refuses(blob.Size)
 	}
 	if err != nil {
-		return wire.ObjectView{}, err
+		return apiv1.ObjectView{}, err
 	}
 	old, had, err := s.record(ctx, keyObject, u.Namespace, u.Name)
 	var damaged *unread
@@ -278,14 +286,14 @@ func (s *Store) name(ctx context.Context, u Upload, blob bus.Blob) (wire.ObjectV
 		had, err = false, nil // its content goes with the next start
 	}
 	if err != nil {
-		return wire.ObjectView{}, unstored(err)
+		return apiv1.ObjectView{}, unstored(err)
 	}
-	r := wire.Object{
+	r := record.Object{
 		V: wire.Version, Namespace: u.Namespace, Name: u.Name, Blob: blob.ID, Size: blob.Size, Digest: blob.Digest,
 		Type: wire.ObjectType(u.Type), Updated: time.Now().UTC(), By: u.By,
 	}
 	if err := s.commit(ctx, keyObject, &r); err != nil {
-		return wire.ObjectView{}, err
+		return apiv1.ObjectView{}, err
 	}
 	if had {
 		s.drop(ctx, old.Blob)
@@ -293,7 +301,7 @@ func (s *Store) name(ctx context.Context, u Upload, blob bus.Blob) (wire.ObjectV
 	return s.view(&r, s.origin), nil
 }
 
-func (s *Store) commit(ctx context.Context, prefix string, r *wire.Object) error {
+func (s *Store) commit(ctx context.Context, prefix string, r *record.Object) error {
 	data, err := json.Marshal(r)
 	if err != nil {
 		return fmt.Errorf("encode the record of an object: %w", err)
@@ -305,8 +313,8 @@ func (s *Store) commit(ctx context.Context, prefix string, r *wire.Object) error
 	return nil
 }
 
-// drop gives back the room of a blob that no name stands for any more. What cannot
-// be removed now is with the next start.
+// drop returns the room of a blob that no name refers to. What cannot be removed now is removed
+// at the next start.
 func (s *Store) drop(ctx context.Context, id string) {
 	if err := s.o.Blobs.Remove(context.WithoutCancel(ctx), id); err != nil {
 		s.o.Log.Warn("the room of an object is given back with the next start", "error", err)
@@ -314,21 +322,23 @@ func (s *Store) drop(ctx context.Context, id string) {
 }
 
 func unstored(err error) error {
+	p := records.Unstored(err, "look (verge object ls) before you try again", "the disk of this role")
 	if errors.Is(err, bus.ErrUnknownOutcome) {
-		return fmt.Errorf("%w: %w", wire.Problemf(http.StatusServiceUnavailable, "outcome-unknown", "look (verge object ls) before you try again", "it is not known whether this was stored", "%v", err), err)
+		return fmt.Errorf("%w: %w", p, err) // the bytes of such an object stay
 	}
-	return wire.Problemf(http.StatusInsufficientStorage, "not-stored", "free some space or repair the disk of this role, then try again", "nothing was changed: it could not be stored", "%v", err)
+	return p
 }
 
-func (s *Store) view(r *wire.Object, origin string) wire.ObjectView {
-	return wire.ObjectView{
-		Namespace: r.Namespace, Name: r.Name, Size: r.Size, Digest: "sha256:" + r.Digest, Type: r.Type, Updated: r.Updated, By: r.By,
+func (s *Store) view(r *record.Object, origin string) apiv1.ObjectView {
+	return apiv1.ObjectView{
+		Namespace: r.Namespace, Name: r.Name, Size: r.Size, Digest: "sha256:" + r.Digest, Type: r.Type,
+		Updated: r.Updated, By: r.By,
 		Origin: origin, Copy: origin != s.origin,
 	}
 }
 
 // Remove removes an object that this tier owns, or the copy that it has.
-func (s *Store) Remove(ctx context.Context, namespace, name string) (wire.ObjectView, error) {
+func (s *Store) Remove(ctx context.Context, namespace, name string) (apiv1.ObjectView, error) {
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	for _, of := range s.kinds() {
@@ -337,21 +347,21 @@ func (s *Store) Remove(ctx context.Context, namespace, name string) (wire.Object
 		switch {
 		case errors.As(err, &damaged): // its content goes with the next start
 			if _, err := s.o.Store.Delete(ctx, damaged.key); err != nil {
-				return wire.ObjectView{}, unstored(err)
+				return apiv1.ObjectView{}, unstored(err)
 			}
-			s.gone(of.prefix, &wire.Object{Namespace: namespace, Name: name})
-			return wire.ObjectView{Namespace: namespace, Name: name, Origin: of.origin}, nil
+			s.gone(of.prefix, &record.Object{Namespace: namespace, Name: name})
+			return apiv1.ObjectView{Namespace: namespace, Name: name, Origin: of.origin}, nil
 		case err != nil:
-			return wire.ObjectView{}, unstored(err)
+			return apiv1.ObjectView{}, unstored(err)
 		case !had:
 			continue
 		}
 		if err := s.forget(ctx, of.prefix, &r); err != nil {
-			return wire.ObjectView{}, err
+			return apiv1.ObjectView{}, err
 		}
 		return s.view(&r, of.origin), nil
 	}
-	return wire.ObjectView{}, wire.NoObject(namespace, name)
+	return apiv1.ObjectView{}, wire.NoObject(namespace, name)
 }
 
 // kind of what is on a store.
@@ -364,7 +374,7 @@ func (s *Store) kinds() []kind {
 }
 
 // forget removes a record and what it stands for; writing is held.
-func (s *Store) forget(ctx context.Context, prefix string, r *wire.Object) error {
+func (s *Store) forget(ctx context.Context, prefix string, r *record.Object) error {
 	if _, err := s.o.Store.Delete(ctx, prefix+r.Namespace+"/"+r.Name); err != nil {
 		return unstored(err)
 	}
@@ -376,8 +386,8 @@ func (s *Store) forget(ctx context.Context, prefix string, r *wire.Object) error
 // List returns what is here of a namespace, of all where it is "", by namespace and
 // name; what this tier owns before the copy of the same name. Of what cannot be read it has
 // the names, and why.
-func (s *Store) List(ctx context.Context, namespace string) ([]wire.ObjectView, error) {
-	out := []wire.ObjectView{}
+func (s *Store) List(ctx context.Context, namespace string) ([]apiv1.ObjectView, error) {
+	out := []apiv1.ObjectView{}
 	for _, of := range s.kinds() {
 		prefix := of.prefix
 		if namespace != "" {
@@ -391,12 +401,12 @@ func (s *Store) List(ctx context.Context, namespace string) ([]wire.ObjectView, 
 			out = append(out, s.view(&all[i], of.origin))
 		}
 		for _, u := range lost {
-			v := wire.ObjectView{Origin: of.origin, Copy: of.origin != s.origin, Problem: u.problem()}
+			v := apiv1.ObjectView{Origin: of.origin, Copy: of.origin != s.origin, Problem: u.problem()}
 			v.Namespace, v.Name = u.object()
 			out = append(out, v)
 		}
 	}
-	slices.SortStableFunc(out, func(a, b wire.ObjectView) int {
+	slices.SortStableFunc(out, func(a, b apiv1.ObjectView) int {
 		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
 	})
 	return out, nil

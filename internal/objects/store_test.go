@@ -14,7 +14,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/verge-edge/verge/internal/apiv1"
 	"github.com/verge-edge/verge/internal/bus"
+	"github.com/verge-edge/verge/internal/bus/bustest"
 	"github.com/verge-edge/verge/internal/objects"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -22,13 +24,13 @@ import (
 // tier is a store and what is under it.
 type tier struct {
 	*objects.Store
-	store *bus.MemStore
-	blobs *bus.MemBlobs
+	store *bustest.MemStore
+	blobs *bustest.MemBlobs
 }
 
 func open(t *testing.T, o objects.Options) *tier {
 	t.Helper()
-	x := &tier{store: bus.NewMemStore(), blobs: bus.NewMemBlobs()}
+	x := &tier{store: bustest.NewMemStore(), blobs: bustest.NewMemBlobs()}
 	o.Store, o.Blobs = x.store, x.blobs
 	var err error
 	if x.Store, err = objects.Open(t.Context(), o); err != nil {
@@ -38,7 +40,7 @@ func open(t *testing.T, o objects.Options) *tier {
 	return x
 }
 
-func (x *tier) put(t *testing.T, name, content string) wire.ObjectView {
+func (x *tier) put(t *testing.T, name, content string) apiv1.ObjectView {
 	t.Helper()
 	v, err := x.Put(t.Context(), upload(name, strings.NewReader(content)))
 	if err != nil {
@@ -51,7 +53,7 @@ func upload(name string, r io.Reader) objects.Upload {
 	return objects.Upload{Namespace: "shop", Name: name, Size: -1, By: "user/dev", Body: r}
 }
 
-func (x *tier) get(name string) (wire.ObjectView, string, error) {
+func (x *tier) get(name string) (apiv1.ObjectView, string, error) {
 	v, r, err := x.Get(context.Background(), "shop", name)
 	if err != nil {
 		return v, "", err
@@ -122,15 +124,21 @@ func TestPutsThatFailChangeNothing(t *testing.T) {
 		spoil  func(x *tier)
 		want   string
 	}{
-		"broken off":        {upload: upload("a", io.MultiReader(strings.NewReader("tw"), iotest.ErrReader(broken))), want: "the line is gone"},
-		"shorter than said": {upload: objects.Upload{Namespace: "shop", Name: "a", Size: 5, Body: strings.NewReader("two")}, want: "other-content"},
-		"other digest":      {upload: objects.Upload{Namespace: "shop", Name: "a", Size: 3, Digest: digest("one"), Body: strings.NewReader("two")}, want: "other-content"},
+		"broken off": {upload: upload("a", io.MultiReader(strings.NewReader("tw"), iotest.ErrReader(broken))),
+			want: "the line is gone"},
+		"shorter than said": {upload: objects.Upload{Namespace: "shop", Name: "a", Size: 5,
+			Body: strings.NewReader("two")}, want: "other-content"},
+		"other digest": {upload: objects.Upload{Namespace: "shop", Name: "a", Size: 3, Digest: digest("one"),
+			Body: strings.NewReader("two")}, want: "other-content"},
 		"said to be too large": {
-			upload: objects.Upload{Namespace: "shop", Name: "a", Size: wire.MaxObjectBytes + 1, Body: iotest.ErrReader(errors.New("it was read"))}, want: "object-too-large",
+			upload: objects.Upload{Namespace: "shop", Name: "a", Size: wire.MaxObjectBytes + 1,
+				Body: iotest.ErrReader(errors.New("it was read"))}, want: "object-too-large",
 		},
-		"disk full":     {upload: upload("a", strings.NewReader("two")), spoil: func(x *tier) { x.blobs.FailWrites(bus.ErrFull) }, want: "disk-full"},
-		"store refuses": {upload: upload("a", strings.NewReader("two")), spoil: func(x *tier) { x.store.FailWrites(errors.New("disk")) }, want: "not-stored"},
-		"bad name":      {upload: upload("../a", strings.NewReader("two")), want: "bad-name"},
+		"disk full": {upload: upload("a", strings.NewReader("two")),
+			spoil: func(x *tier) { x.blobs.FailWrites(bus.ErrFull) }, want: "disk-full"},
+		"store refuses": {upload: upload("a", strings.NewReader("two")),
+			spoil: func(x *tier) { x.store.FailWrites(errors.New("disk")) }, want: "not-stored"},
+		"bad name": {upload: upload("../a", strings.NewReader("two")), want: "bad-name"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			x := open(t, objects.Options{})
@@ -155,7 +163,8 @@ func TestUnknownOutcome(t *testing.T) {
 		x := open(t, objects.Options{})
 		x.put(t, "a", "one")
 		x.store.LoseNextOutcome(written)
-		if _, err := x.Put(t.Context(), upload("a", strings.NewReader("two"))); code(err) != "outcome-unknown" || x.blobIDs(t) != 2 {
+		if _, err := x.Put(t.Context(), upload("a", strings.NewReader("two"))); code(err) != "outcome-unknown" ||
+			x.blobIDs(t) != 2 {
 			t.Fatalf("got %v with %d blobs", err, x.blobIDs(t))
 		}
 		again, err := objects.Open(t.Context(), objects.Options{Store: x.store, Blobs: x.blobs})
@@ -416,14 +425,17 @@ func TestCloseEndsFetches(t *testing.T) {
 func TestNamesOfObjects(t *testing.T) {
 	for name, ok := range map[string]bool{
 		"a": true, "functions/hello.wasm": true, "A-b_c=1.tar.gz": true, strings.Repeat("x", 200): true,
-		"": false, "/a": false, "a/": false, "a//b": false, ".": false, "a/.hidden": false, "a..b": false, "../a": false, "a.": false,
-		"a b": false, "ä": false, "a\x00": false, "a?b": false, "a%2fb": false, "a\\b": false, "a*": false, "a>": false, strings.Repeat("x", 201): false,
+		"": false, "/a": false, "a/": false, "a//b": false, ".": false, "a/.hidden": false, "a..b": false,
+		"../a": false, "a.": false,
+		"a b": false, "ä": false, "a\x00": false, "a?b": false, "a%2fb": false, "a\\b": false, "a*": false, "a>": false,
+		strings.Repeat("x", 201): false,
 	} {
 		if err := wire.CheckObjectName(name); (err == nil) != ok {
 			t.Errorf("%q: %v", name, err)
 		}
 		if ok { // what is allowed is a key of a store
-			if _, err := bus.NewMemStore().Put(t.Context(), "objectcopy/"+strings.Repeat("n", 63)+"/"+name, nil); err != nil {
+			if _, err := bustest.NewMemStore().Put(t.Context(), "objectcopy/"+strings.Repeat("n", 63)+"/"+name,
+				nil); err != nil {
 				t.Errorf("%q: %v", name, err)
 			}
 		}
@@ -454,7 +466,8 @@ func TestQuota(t *testing.T) {
 		u.Namespace, u.Name = "shop", "b"
 		_, err := x.Put(t.Context(), u)
 		var p *wire.Problem
-		if !errors.As(err, &p) || p.Code != "over-quota" || !strings.Contains(p.Detail, "may have objects of 10, its others have 4") || !strings.Contains(p.Remedy, "verge namespace quota shop") {
+		if !errors.As(err, &p) || p.Code != "over-quota" || !strings.Contains(p.Detail,
+			"may have objects of 10, its others have 4") || !strings.Contains(p.Remedy, "verge namespace quota shop") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -550,11 +563,14 @@ func TestMarksOfWhatIsThere(t *testing.T) {
 	}
 	check("one was copied", "own", "models/cats")
 	edge.put(t, "models/cats", "woof")
-	if _, err := edge.Put(t.Context(), objects.Upload{Namespace: wire.ProgramsNamespace, Name: "verge", Size: -1, Body: strings.NewReader("1")}); err != nil {
+	if _, err := edge.Put(t.Context(),
+		objects.Upload{Namespace: wire.ProgramsNamespace, Name: "verge", Size: -1,
+			Body: strings.NewReader("1")}); err != nil {
 		t.Fatal(err)
 	}
 	check("the copy has an own one before it, and a program is there", "own", "models/cats")
-	again, err := objects.Open(t.Context(), objects.Options{Site: "edge", Store: edge.store, Blobs: edge.blobs, Above: &above{tier: root}})
+	again, err := objects.Open(t.Context(),
+		objects.Options{Site: "edge", Store: edge.store, Blobs: edge.blobs, Above: &above{tier: root}})
 	if err != nil {
 		t.Fatal(err)
 	}

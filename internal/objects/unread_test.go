@@ -34,7 +34,8 @@ func TestAnObjectThatCannotBeRead(t *testing.T) {
 				t.Fatal(err)
 			}
 			var log bytes.Buffer
-			again, err := objects.Open(ctx, objects.Options{Store: x.store, Blobs: x.blobs, Log: slog.New(slog.NewTextHandler(&log, nil))})
+			again, err := objects.Open(ctx,
+				objects.Options{Store: x.store, Blobs: x.blobs, Log: slog.New(slog.NewTextHandler(&log, nil))})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -47,7 +48,8 @@ func TestAnObjectThatCannotBeRead(t *testing.T) {
 				t.Errorf("a start leaves %d contents, %v", len(blobs), err)
 			}
 			list, err := again.List(ctx, "shop")
-			if err != nil || len(list) != 2 || list[0].Problem != "" || list[1].Name != "b" || !strings.Contains(list[1].Problem, "verge object put b") {
+			if err != nil || len(list) != 2 || list[0].Problem != "" || list[1].Name != "b" ||
+				!strings.Contains(list[1].Problem, "verge object put b") {
 				t.Errorf("%+v, %v", list, err)
 			}
 			if _, text, err := x.get("a"); text != "one" || err != nil {
@@ -102,7 +104,8 @@ func TestACopyThatCannotBeRead(t *testing.T) {
 	if _, err := x.store.Commit(t.Context(), bus.Put("objectcopy/shop/a", []byte(`{`))); err != nil {
 		t.Fatal(err)
 	}
-	again, err := objects.Open(t.Context(), objects.Options{Store: x.store, Blobs: x.blobs, Site: "edge", Above: &above{tier: up}})
+	again, err := objects.Open(t.Context(),
+		objects.Options{Store: x.store, Blobs: x.blobs, Site: "edge", Above: &above{tier: up}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,4 +8,6 @@
 //     rule that secrets are not logged, not a replacement for it.
 //  2. Events are bounded in number and size, cost nothing while nobody reads,
 //     and never go to disk.
+//  3. Whoever wants to know of events, such as the log and hooks, is a sink of the ring:
+//     a call site adds an event, and nothing else.
 package obs

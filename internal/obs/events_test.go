@@ -3,6 +3,7 @@ package obs
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync"
 	"testing"
@@ -10,18 +11,19 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/apiv1"
+	"github.com/verge-edge/verge/internal/event"
 )
 
 var start = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 func fill(e *Events, from, to int) {
 	for i := from; i < to; i++ {
-		e.Add(start, "root", "application/a", fmt.Sprint(i))
+		e.Add(event.ApplicationApplied.On("a", "%d", i).By(start, "root"))
 	}
 }
 
-func texts(p wire.EventPage) string {
+func texts(p apiv1.EventPage) string {
 	var b []string
 	for _, ev := range p.Events {
 		b = append(b, ev.What)
@@ -32,7 +34,7 @@ func texts(p wire.EventPage) string {
 func TestEventsInOrderAndPaged(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
-	e := NewEvents(start, 5)
+	e := NewEvents(start, 5, "root")
 	if p := e.After(ctx, 0, 0); p.Events == nil || len(p.Events) != 0 {
 		t.Errorf("empty ring: %#v, want an empty list", p.Events)
 	}
@@ -67,8 +69,8 @@ func TestEventsInOrderAndPaged(t *testing.T) {
 
 func TestEventPagesAreBounded(t *testing.T) {
 	t.Parallel()
-	e := NewEvents(start, 0)
-	fill(e, 0, DefaultEvents+10)
+	e := NewEvents(start, 0, "root")
+	fill(e, 0, defaultEvents+10)
 	var seq uint64
 	next := 10
 	for {
@@ -76,7 +78,7 @@ func TestEventPagesAreBounded(t *testing.T) {
 		if len(p.Events) == 0 {
 			break
 		}
-		if len(p.Events) > MaxEventPage {
+		if len(p.Events) > maxEventPage {
 			t.Fatalf("page of %d events", len(p.Events))
 		}
 		for _, ev := range p.Events {
@@ -87,15 +89,15 @@ func TestEventPagesAreBounded(t *testing.T) {
 		}
 		seq = p.After
 	}
-	if next != DefaultEvents+10 {
-		t.Errorf("read up to %d, want %d", next, DefaultEvents+10)
+	if next != defaultEvents+10 {
+		t.Errorf("read up to %d, want %d", next, defaultEvents+10)
 	}
 }
 
 func TestLongTextsAreCut(t *testing.T) {
 	t.Parallel()
-	e := NewEvents(start, 1)
-	e.Add(start, "root", "s", "x"+strings.Repeat("é", 2000))
+	e := NewEvents(start, 1, "root")
+	e.Add(event.ApplicationApplied.On("a", "x%s", strings.Repeat("é", 2000)).By(start, "root"))
 	got := e.After(t.Context(), 0, 0).Events[0].What
 	if len(got) > maxEventText+len("…") || !utf8.ValidString(got) || !strings.HasSuffix(got, "é…") {
 		t.Errorf("text of %d bytes, ends %q", len(got), got[len(got)-6:])
@@ -104,10 +106,10 @@ func TestLongTextsAreCut(t *testing.T) {
 
 func TestSequenceGrowsOverRestarts(t *testing.T) {
 	t.Parallel()
-	old := NewEvents(start, 10)
+	old := NewEvents(start, 10, "root")
 	fill(old, 0, 10)
 	seq := old.After(t.Context(), 0, 0).After
-	e := NewEvents(start.Add(time.Second), 10)
+	e := NewEvents(start.Add(time.Second), 10, "root")
 	fill(e, 0, 1)
 	if got := texts(e.After(t.Context(), seq, 0)); got != "0" {
 		t.Errorf("a reader from before the restart gets %q, want the new event", got)
@@ -117,7 +119,7 @@ func TestSequenceGrowsOverRestarts(t *testing.T) {
 func TestAfterWaits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		e := NewEvents(start, 10)
+		e := NewEvents(start, 10, "root")
 		fill(e, 0, 1)
 		seq := e.After(t.Context(), 0, 0).After
 
@@ -160,14 +162,14 @@ func TestAfterWaits(t *testing.T) {
 func TestConcurrentReadersMissNothing(t *testing.T) {
 	t.Parallel()
 	const total = 400
-	e := NewEvents(start, total)
+	e := NewEvents(start, total, "root")
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	var wg sync.WaitGroup
 	for range 4 {
 		wg.Go(func() {
 			for range total / 4 {
-				e.Add(start, "root", "s", "w")
+				e.Add(event.ApplicationApplied.On("a", "w").By(start, "root"))
 			}
 		})
 		wg.Go(func() {
@@ -189,4 +191,46 @@ func TestConcurrentReadersMissNothing(t *testing.T) {
 		})
 	}
 	wg.Wait()
+}
+
+// Sinks are told of what was added after them; the log of what this tier says, with its kind.
+func TestSinksAndTheLog(t *testing.T) {
+	t.Parallel()
+	var log strings.Builder
+	e := NewEvents(start, 10, "cluster/edge")
+	e.Note(start, event.WorkerJoined, "edge/w0", "joined")
+	var told []event.Event
+	e.Subscribe(func(v event.Event) {
+		if v.Kind == event.HookDropped {
+			return
+		}
+		told = append(told, v)
+		e.Note(v.At, event.HookDropped, "pager", "a sink may add events") // the ring is not locked
+	})
+	e.Log(NewLogger(&log, "text", slog.LevelInfo))
+	e.Note(start, event.WorkerLost, "edge/w1", "suspect")
+	e.Own(start, event.InstanceMoving.On("a.b.0", "moving from %s", "w1"), event.InstanceReady.On("a.b.0", "ready"))
+	e.Add(event.InstanceFailed.On("a.b.0", "Failed: exited with 1").By(start, "worker/edge/w1"))
+
+	if len(told) != 4 || told[0].Subject() != "worker/edge/w1" || told[0].Tier != "cluster/edge" ||
+		told[3].Tier != "worker/edge/w1" {
+		t.Errorf("the sink was told %+v", told)
+	}
+	for _, want := range []string{
+		"level=WARN msg=suspect event=worker.lost subject=worker/edge/w1\n",
+		"level=INFO msg=\"moving from w1\" event=instance.moving subject=instance/a.b.0\n",
+	} {
+		if !strings.Contains(log.String(), want) {
+			t.Errorf("the log has no %q:\n%s", want, &log)
+		}
+	}
+	for _, not := range []string{"joined", "msg=ready", "Failed"} { // before it, below its level, of another tier
+		if strings.Contains(log.String(), not) {
+			t.Errorf("the log has %q:\n%s", not, &log)
+		}
+	}
+	if first := e.After(t.Context(), 0, 0).Events[0]; first.Kind != "worker.joined" ||
+		first.Subject != "worker/edge/w0" || first.Tier != "cluster/edge" {
+		t.Errorf("the ring has %+v", first)
+	}
 }

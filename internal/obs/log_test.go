@@ -62,10 +62,12 @@ func TestOrdinaryAttributesReachTheLog(t *testing.T) {
 	var out bytes.Buffer
 	log := NewLogger(&out, "json", slog.LevelInfo)
 	var broken *brokenError
-	log.Info("joined", "worker", "w1", "token_id", "0a1b", "public_key", "BEEF", "keys", 3, "err", errors.New("no route"), "broken", broken)
+	log.Info("joined", "worker", "w1", "token_id", "0a1b", "public_key", "BEEF", "keys", 3, "err",
+		errors.New("no route"), "broken", broken)
 	log.Debug("hidden")
 	got := out.String()
-	for _, want := range []string{`"msg":"joined"`, `"worker":"w1"`, `"token_id":"0a1b"`, `"public_key":"BEEF"`, `"keys":3`, `"err":"no route"`} {
+	for _, want := range []string{`"msg":"joined"`, `"worker":"w1"`, `"token_id":"0a1b"`, `"public_key":"BEEF"`,
+		`"keys":3`, `"err":"no route"`} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%s is missing in %s", want, got)
 		}

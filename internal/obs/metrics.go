@@ -52,7 +52,8 @@ func NewMetrics(role string, samples func() []Sample) *Metrics {
 	m := &Metrics{registry: prometheus.NewRegistry()}
 	// OpenTelemetry's http.server.request.duration, as Prometheus writes it.
 	m.requests = prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name: "http_server_request_duration_seconds", Help: "Duration of requests to the HTTP interface, without those that wait for news.", Buckets: Bounds,
+		Name: "http_server_request_duration_seconds",
+		Help: "Duration of requests to the HTTP interface, without those that wait for news.", Buckets: Bounds,
 	}, []string{"http_request_method", "http_route", "http_response_status_code"})
 	m.registry.MustRegister(m.requests)
 	registerProcess(m.registry, role, samples)
@@ -67,10 +68,12 @@ func registerProcess(to prometheus.Registerer, role string, samples func() []Sam
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		sampler(func() []Sample {
 			out := []Sample{
-				{Name: "verge_build_info", Help: "1; its labels say what runs here.", Labels: [][2]string{{"version", Version()}, {"role", role}}, Value: 1},
+				{Name: "verge_build_info", Help: "1; its labels say what runs here.",
+					Labels: [][2]string{{"version", Version()}, {"role", role}}, Value: 1},
 			}
 			if n, ok := diskWritten(); ok {
-				out = append(out, Sample{Name: "verge_disk_written_bytes_total", Help: "Bytes that this process caused to be written to disk.", Counter: true, Value: n})
+				out = append(out, Sample{Name: "verge_disk_written_bytes_total",
+					Help: "Bytes that this process caused to be written to disk.", Counter: true, Value: n})
 			}
 			if samples != nil {
 				out = append(out, samples()...)
@@ -94,7 +97,8 @@ func (m *Metrics) Request(method, route string, status int, took time.Duration) 
 // knownMethod bounds what a client can make of a label.
 func knownMethod(method string) string {
 	switch method {
-	case http.MethodGet, http.MethodHead, http.MethodPut, http.MethodPost, http.MethodDelete, http.MethodPatch, http.MethodOptions:
+	case http.MethodGet, http.MethodHead, http.MethodPut, http.MethodPost, http.MethodDelete, http.MethodPatch,
+		http.MethodOptions:
 		return method
 	}
 	return "_OTHER"
@@ -167,7 +171,9 @@ func diskWritten() (float64, bool) {
 
 // Expires is until when a certificate is good.
 func Expires(of string, at time.Time) Sample {
-	return Sample{Name: "verge_certificate_expiry_timestamp_seconds", Help: "When a certificate ends, unless it is renewed before.", Labels: [][2]string{{"certificate", of}}, Value: float64(at.Unix())}
+	return Sample{Name: "verge_certificate_expiry_timestamp_seconds",
+		Help: "When a certificate ends, unless it is renewed before.", Labels: [][2]string{{"certificate", of}},
+		Value: float64(at.Unix())}
 }
 
 // Bool is 1 or 0.

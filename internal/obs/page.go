@@ -16,21 +16,22 @@ import (
 
 // Bounds of a page of figures.
 const (
-	// MaxPage is how large a page of one process, or a text, may be.
-	MaxPage = 16 << 20
+	// maxPage is how large a page of one process, or a text, may be.
+	maxPage = 16 << 20
 	// maxFamilies of one page.
 	maxFamilies = 10_000
 )
 
-// ErrTooMuch is wrapped by the errors for figures beyond the bounds.
-var ErrTooMuch = errors.New("too many figures")
+// errTooMuch is wrapped by the errors for figures beyond the bounds.
+var errTooMuch = errors.New("too many figures")
 
 // Page measures this process once, for somebody who makes one text of several
 // pages. process ("agent", "engine") is its role, and a label of each figure.
 // Nothing is kept, so that who is never asked pays nothing.
 func Page(process string, samples []Sample) ([]byte, error) {
 	r := prometheus.NewRegistry()
-	registerProcess(prometheus.WrapRegistererWith(prometheus.Labels{"process": process}, r), process, func() []Sample { return samples })
+	registerProcess(prometheus.WrapRegistererWith(prometheus.Labels{"process": process}, r), process,
+		func() []Sample { return samples })
 	families, err := r.Gather()
 	if err != nil {
 		return nil, fmt.Errorf("measuring this process: %w", err)
@@ -42,8 +43,8 @@ func Page(process string, samples []Sample) ([]byte, error) {
 			return nil, fmt.Errorf("encoding %s: %w", f.GetName(), err)
 		}
 	}
-	if out.Len() > MaxPage {
-		return nil, fmt.Errorf("%w: %d bytes, at most %d", ErrTooMuch, out.Len(), MaxPage)
+	if out.Len() > maxPage {
+		return nil, fmt.Errorf("%w: %d bytes, at most %d", errTooMuch, out.Len(), maxPage)
 	}
 	return out.Bytes(), nil
 }
@@ -63,8 +64,8 @@ func Text(pages ...[]byte) ([]byte, error) {
 		if _, err := expfmt.MetricFamilyToText(&out, f); err != nil {
 			return nil, fmt.Errorf("writing %s: %w", f.GetName(), err)
 		}
-		if out.Len() > MaxPage {
-			return nil, fmt.Errorf("%w: more than %d bytes", ErrTooMuch, MaxPage)
+		if out.Len() > maxPage {
+			return nil, fmt.Errorf("%w: more than %d bytes", errTooMuch, maxPage)
 		}
 	}
 	return out.Bytes(), nil
@@ -81,12 +82,12 @@ func families(page []byte) (out []*dto.MetricFamily, err error) {
 			return nil, fmt.Errorf("reading a page of figures: %w", err)
 		}
 		if out = append(out, f); len(out) > maxFamilies {
-			return nil, fmt.Errorf("%w: more than %d names", ErrTooMuch, maxFamilies)
+			return nil, fmt.Errorf("%w: more than %d names", errTooMuch, maxFamilies)
 		}
 	}
 }
 
-// Pack makes a text small for a message; Unpack is the way back, up to MaxPage.
+// Pack makes a text small for a message; Unpack is the way back, up to maxPage.
 func Pack(text []byte) ([]byte, error) {
 	var out bytes.Buffer
 	z := gzip.NewWriter(&out)
@@ -105,12 +106,12 @@ func Unpack(packed []byte) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("unpacking figures: %w", err)
 	}
-	text, err := io.ReadAll(io.LimitReader(z, MaxPage+1))
+	text, err := io.ReadAll(io.LimitReader(z, maxPage+1))
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("unpacking figures: %w", err)
-	case len(text) > MaxPage:
-		return nil, fmt.Errorf("%w: more than %d bytes", ErrTooMuch, MaxPage)
+	case len(text) > maxPage:
+		return nil, fmt.Errorf("%w: more than %d bytes", errTooMuch, maxPage)
 	}
 	return text, nil
 }

@@ -18,8 +18,10 @@ func TestPagesBecomeOneText(t *testing.T) {
 		t.Fatal(err)
 	}
 	engine, err := Page("engine", []Sample{
-		{Name: "verge_proxy_connections_total", Help: "x", Counter: true, Labels: [][2]string{{"service", "web"}}, Value: 3},
-		{Name: "http_server_request_duration_seconds", Help: "x", Labels: [][2]string{{"service", "web"}}, Histogram: &Histogram{Counts: counts, Sum: 1.5}},
+		{Name: "verge_proxy_connections_total", Help: "x", Counter: true, Labels: [][2]string{{"service", "web"}},
+			Value: 3},
+		{Name: "http_server_request_duration_seconds", Help: "x", Labels: [][2]string{{"service", "web"}},
+			Histogram: &Histogram{Counts: counts, Sum: 1.5}},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -69,7 +71,7 @@ func TestPagesAreBounded(t *testing.T) {
 	var bomb bytes.Buffer
 	z := gzip.NewWriter(&bomb)
 	chunk := make([]byte, 1<<20)
-	for range MaxPage>>20 + 1 {
+	for range maxPage>>20 + 1 {
 		if _, err := z.Write(chunk); err != nil {
 			t.Fatal(err)
 		}
@@ -77,10 +79,11 @@ func TestPagesAreBounded(t *testing.T) {
 	if err := z.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Unpack(bomb.Bytes()); !errors.Is(err, ErrTooMuch) {
+	if _, err := Unpack(bomb.Bytes()); !errors.Is(err, errTooMuch) {
 		t.Errorf("a bomb of %d bytes: %v", bomb.Len(), err)
 	}
-	if _, err := Page("x", []Sample{{Name: "verge_x", Help: "x", Histogram: &Histogram{Counts: []uint64{1}}}}); err == nil {
+	if _, err := Page("x", []Sample{{Name: "verge_x", Help: "x",
+		Histogram: &Histogram{Counts: []uint64{1}}}}); err == nil {
 		t.Error("a histogram without its buckets was taken")
 	}
 }

@@ -94,7 +94,7 @@ func (r *Report) Drop(name string) {
 var (
 	errLong   = errors.New("load report: too long")
 	errForm   = errors.New("load report: neither TEXT nor JSON nor BIN")
-	errName   = errors.New("load report: a name that cannot be one")
+	errName   = errors.New("load report: invalid name")
 	errTwice  = errors.New("load report: a metric that is there twice")
 	errNamed  = fmt.Errorf("load report: more than %d named metrics", MaxNamed)
 	errNumber = errors.New("load report: a value that is no finite number from 0 on")

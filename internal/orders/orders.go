@@ -8,10 +8,12 @@ import (
 	"hash/crc32"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 
 	"github.com/verge-edge/verge/internal/atomicfile"
 	"github.com/verge-edge/verge/internal/atomicfile/statefile"
+	"github.com/verge-edge/verge/internal/engineapi"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -33,7 +35,7 @@ var kind = &statefile.Kind{What: "the orders of a worker", Max: Max, Version: wi
 
 // file is what the file has.
 type file struct {
-	wire.EngineOrders
+	engineapi.EngineOrders
 	// Log names the log that continues this.
 	Log string `json:"log,omitempty"`
 }
@@ -53,7 +55,7 @@ type Store struct {
 
 // At is the store in a worker's data directory.
 func At(dir string) *Store {
-	return &Store{path: filepath.Join(dir, wire.EngineOrdersFile), logPath: filepath.Join(dir, wire.EngineChangesFile)}
+	return &Store{path: filepath.Join(dir, engineapi.EngineOrdersFile), logPath: filepath.Join(dir, engineapi.EngineChangesFile)}
 }
 
 // Path of the file.
@@ -61,18 +63,18 @@ func (s *Store) Path() string { return s.path }
 
 // Load reads what is stored. No file is os.ErrNotExist, one that cannot be understood
 // ErrDamaged, one of a newer form a *statefile.NewerError.
-func (s *Store) Load() (wire.EngineOrders, error) {
+func (s *Store) Load() (engineapi.EngineOrders, error) {
 	s.id, s.base, s.log = "", 0, 0
 	stored, err := kind.Load(s.path)
 	if err != nil && !statefile.Damaged(err) {
-		return wire.EngineOrders{}, err
+		return engineapi.EngineOrders{}, err
 	}
 	var f file
 	if err == nil {
 		err = json.Unmarshal(stored.Data, &f)
 	}
 	if err != nil {
-		return wire.EngineOrders{}, fmt.Errorf("%s is %w: %w", s.path, ErrDamaged, err)
+		return engineapi.EngineOrders{}, fmt.Errorf("%s is %w: %w", s.path, ErrDamaged, err)
 	}
 	size := len(stored.Data)
 	if f.Log == "" { // of a version without logs
@@ -86,7 +88,7 @@ func (s *Store) Load() (wire.EngineOrders, error) {
 		return f.EngineOrders, nil
 	}
 	if err != nil && !errors.Is(err, atomicfile.ErrTooLarge) {
-		return wire.EngineOrders{}, err
+		return engineapi.EngineOrders{}, err
 	}
 	o, whole := replay(f, log)
 	if whole && stored.Kept == "" {
@@ -97,7 +99,7 @@ func (s *Store) Load() (wire.EngineOrders, error) {
 
 // replay makes the changes of a log. whole: all of it was read, and it can be
 // continued.
-func replay(f file, log []byte) (o wire.EngineOrders, whole bool) {
+func replay(f file, log []byte) (o engineapi.EngineOrders, whole bool) {
 	o = f.EngineOrders
 	var h head
 	line, log, ok := next(log)
@@ -105,7 +107,7 @@ func replay(f file, log []byte) (o wire.EngineOrders, whole bool) {
 		return o, false
 	}
 	for len(log) > 0 {
-		var c wire.EngineChanges
+		var c engineapi.EngineChanges
 		if line, log, ok = next(log); !ok || json.Unmarshal(line, &c) != nil || c.From != o.Have {
 			return o, false
 		}
@@ -134,10 +136,15 @@ func line(v any) ([]byte, error) {
 	return fmt.Appendf(nil, "%08x %s\n", crc32.ChecksumIEEE(b), b), nil
 }
 
-// Write stores all orders; they are on disk when it returns.
-func (s *Store) Write(o *wire.EngineOrders) error {
+// Write stores all orders; they are on disk when it returns. Parts that a newer agent names and
+// this engine does not know are not in the file, so they are not named there either.
+func (s *Store) Write(o *engineapi.EngineOrders) error {
 	id := wire.NewID()
-	b, err := json.Marshal(&file{EngineOrders: *o, Log: id})
+	f := file{EngineOrders: *o, Log: id}
+	f.Parts = slices.DeleteFunc(slices.Clone(o.Parts), func(p string) bool {
+		return !slices.Contains(engineapi.OrderParts(), p)
+	})
+	b, err := json.Marshal(&f)
 	if err != nil {
 		return fmt.Errorf("encode the orders: %w", err)
 	}
@@ -152,7 +159,7 @@ func (s *Store) Write(o *wire.EngineOrders) error {
 
 // Change stores what c makes of the orders, which next is; it is on disk when it
 // returns.
-func (s *Store) Change(c *wire.EngineChanges, next *wire.EngineOrders) error {
+func (s *Store) Change(c *engineapi.EngineChanges, next *engineapi.EngineOrders) error {
 	b, err := line(c)
 	if err != nil {
 		return err

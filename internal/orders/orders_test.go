@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/verge-edge/verge/internal/engineapi"
 	"github.com/verge-edge/verge/internal/orders"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -27,7 +28,7 @@ type desk struct {
 	t   *testing.T
 	dir string
 	s   *orders.Store
-	has wire.EngineOrders
+	has engineapi.EngineOrders
 }
 
 func newDesk(t *testing.T) *desk {
@@ -36,11 +37,11 @@ func newDesk(t *testing.T) *desk {
 	if _, err := d.s.Load(); !errors.Is(err, os.ErrNotExist) {
 		t.Fatalf("nothing was stored: %v", err)
 	}
-	d.write(wire.EngineOrders{V: wire.Version, Have: rev(1), Routes: []wire.Route{route("a", 2), route("b", 3), route("c", 1)}})
+	d.write(engineapi.EngineOrders{V: wire.Version, Have: rev(1), Routes: []wire.Route{route("a", 2), route("b", 3), route("c", 1)}})
 	return d
 }
 
-func (d *desk) write(o wire.EngineOrders) {
+func (d *desk) write(o engineapi.EngineOrders) {
 	d.t.Helper()
 	if err := d.s.Write(&o); err != nil {
 		d.t.Fatal(err)
@@ -50,7 +51,7 @@ func (d *desk) write(o wire.EngineOrders) {
 
 func (d *desk) change(routes []wire.Route, gone ...string) {
 	d.t.Helper()
-	c := wire.EngineChanges{V: wire.Version, From: d.has.Have, To: rev(d.has.Have.N + 1), Routes: routes, Gone: gone}
+	c := engineapi.EngineChanges{V: wire.Version, From: d.has.Have, To: rev(d.has.Have.N + 1), Routes: routes, Gone: gone}
 	next := d.has.With(&c)
 	if err := d.s.Change(&c, &next); err != nil {
 		d.t.Fatal(err)
@@ -59,7 +60,7 @@ func (d *desk) change(routes []wire.Route, gone ...string) {
 }
 
 // again is what another process finds.
-func (d *desk) again() wire.EngineOrders {
+func (d *desk) again() engineapi.EngineOrders {
 	d.t.Helper()
 	d.s = orders.At(d.dir)
 	o, err := d.s.Load()
@@ -87,14 +88,14 @@ func (d *desk) bytes(name string) []byte {
 
 func TestChangesAreThereAfterAPowerCut(t *testing.T) {
 	d := newDesk(t)
-	base := string(d.bytes(wire.EngineOrdersFile))
+	base := string(d.bytes(engineapi.EngineOrdersFile))
 	d.change([]wire.Route{route("b", 2)})
 	d.same()
 	d.change([]wire.Route{route("d", 1), route("a", 0)}, "shop.c", "shop.never")
 	d.change(nil)
 	d.same()
 	d.change([]wire.Route{route("c", 4)})
-	if now := string(d.bytes(wire.EngineOrdersFile)); now != base {
+	if now := string(d.bytes(engineapi.EngineOrdersFile)); now != base {
 		t.Error("a change of a route wrote the file anew")
 	}
 	d.same()
@@ -102,9 +103,9 @@ func TestChangesAreThereAfterAPowerCut(t *testing.T) {
 		t.Errorf("it has %+v", d.has)
 	}
 	// All orders end the log, also an old one that is there all the same.
-	log := d.bytes(wire.EngineChangesFile)
+	log := d.bytes(engineapi.EngineChangesFile)
 	d.write(d.has)
-	if err := os.WriteFile(filepath.Join(d.dir, wire.EngineChangesFile), log, 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(d.dir, engineapi.EngineChangesFile), log, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	d.same()
@@ -116,13 +117,13 @@ func TestChangesAreThereAfterAPowerCut(t *testing.T) {
 // it can be continued.
 func TestALogThatEndsAnywhere(t *testing.T) {
 	d := newDesk(t)
-	states := []wire.EngineOrders{d.has}
+	states := []engineapi.EngineOrders{d.has}
 	for n := range 3 {
 		d.change([]wire.Route{route("b", n)})
 		states = append(states, d.has)
 	}
-	log := d.bytes(wire.EngineChangesFile)
-	base := d.bytes(wire.EngineOrdersFile)
+	log := d.bytes(engineapi.EngineChangesFile)
+	base := d.bytes(engineapi.EngineOrdersFile)
 	for cut := range len(log) {
 		for _, flip := range []bool{false, true} {
 			b := append([]byte(nil), log[:cut]...)
@@ -130,7 +131,7 @@ func TestALogThatEndsAnywhere(t *testing.T) {
 				b = append([]byte(nil), log...)
 				b[cut] ^= 4
 			}
-			for name, content := range map[string][]byte{wire.EngineOrdersFile: base, wire.EngineChangesFile: b} {
+			for name, content := range map[string][]byte{engineapi.EngineOrdersFile: base, engineapi.EngineChangesFile: b} {
 				if err := os.WriteFile(filepath.Join(d.dir, name), content, 0o600); err != nil {
 					t.Fatal(err)
 				}
@@ -156,7 +157,7 @@ func TestALongLogIsFoldedIn(t *testing.T) {
 	for n := range 120 {
 		before := d.has.Have
 		d.change([]wire.Route{route("b", 90+n%8)})
-		b, err := os.ReadFile(filepath.Join(d.dir, wire.EngineChangesFile))
+		b, err := os.ReadFile(filepath.Join(d.dir, engineapi.EngineChangesFile))
 		if errors.Is(err, os.ErrNotExist) {
 			written++
 			continue
@@ -177,12 +178,12 @@ func TestVersionsWithoutLogs(t *testing.T) {
 	d := newDesk(t)
 	first := d.has
 	d.change([]wire.Route{route("b", 7)})
-	log := d.bytes(wire.EngineChangesFile)
+	log := d.bytes(engineapi.EngineChangesFile)
 	text := `{"v":1,"have":{"i":"era","n":9},"routes":[{"v":1,"app":"shop","service":"b","policy":"","ports":null}]}`
-	if err := os.WriteFile(filepath.Join(d.dir, wire.EngineOrdersFile), []byte(text), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(d.dir, engineapi.EngineOrdersFile), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(d.dir, wire.EngineChangesFile), log, 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(d.dir, engineapi.EngineChangesFile), log, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if d.has = d.again(); len(d.has.Routes) != 1 || len(d.has.Routes[0].Endpoints) != 0 {
@@ -193,10 +194,22 @@ func TestVersionsWithoutLogs(t *testing.T) {
 	if first.Have.N != 1 {
 		t.Errorf("%+v", first)
 	}
-	if err := os.WriteFile(filepath.Join(d.dir, wire.EngineOrdersFile), []byte(`{"v":`), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(d.dir, engineapi.EngineOrdersFile), []byte(`{"v":`), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := orders.At(d.dir).Load(); !errors.Is(err, orders.ErrDamaged) {
 		t.Errorf("damaged: %v", err)
+	}
+}
+
+// An engine that is older than its agent names no part that it has no room for.
+func TestPartsOfANewerAgent(t *testing.T) {
+	s := orders.At(t.TempDir())
+	o := engineapi.EngineOrders{V: wire.Version, Have: rev(1), Parts: append(engineapi.OrderParts(), "later.")}
+	if err := s.Write(&o); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := s.Load(); err != nil || !reflect.DeepEqual(got.Parts, engineapi.OrderParts()) {
+		t.Errorf("it names %v, %v", got.Parts, err)
 	}
 }

@@ -70,7 +70,8 @@ func TestBandwidth(t *testing.T) {
 	in, out := int64(16_000_000), int64(24_000_000)
 	bound := func() {
 		t.Helper()
-		a, err := w.n.Attach(Instance{ID: "shop.db.0", App: "shop", Namespace: "default", AppNumber: 1, In: in, Out: out, Had: w.at["shop.db.0"].Place})
+		a, err := w.n.Attach(Instance{ID: "shop.db.0", App: "shop", Namespace: "default", AppNumber: 1, In: in,
+			Out: out, Had: w.at["shop.db.0"].Place})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/overlay/overlaytest"
+	"github.com/verge-edge/verge/internal/overlay/peer"
 	"github.com/verge-edge/verge/internal/overlay/wg"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -23,7 +24,7 @@ func BenchmarkMemory(b *testing.B) {
 		w := newWorldWith(b, func(o *Options) {
 			o.Paths = &PathOptions{
 				TLS:     func() (*tls.Config, error) { return nil, errors.New("nobody is reached here") },
-				Changed: func(wire.Paths, Tunnel) {},
+				Changed: func(peer.Paths, Tunnel) {},
 			}
 			o.Reached = func(*wire.Endpoint) bool { return true }
 		})
@@ -35,8 +36,10 @@ func BenchmarkMemory(b *testing.B) {
 			r.Policy = api.PolicyRoundRobin
 			for e := range 3 {
 				r.Endpoints = append(r.Endpoints, wire.Endpoint{
-					Instance: fmt.Sprintf("shop.s%d.%d", i, e), Cluster: "c", Worker: fmt.Sprintf("w%d", (3*i+e)%50), Address: "192.0.2.1:8474",
-					Addrs: []netip.Addr{netip.MustParseAddr(fmt.Sprintf("fd12:3456:789a:0:%x:0:100:%x", 100+(3*i+e)%50, i+1))},
+					Instance: fmt.Sprintf("shop.s%d.%d", i, e), Cluster: "c", Worker: fmt.Sprintf("w%d", (3*i+e)%50),
+					Address: "192.0.2.1:8474",
+					Addrs: []netip.Addr{netip.MustParseAddr(fmt.Sprintf("fd12:3456:789a:0:%x:0:100:%x", 100+(3*i+e)%50,
+						i+1))},
 				})
 			}
 			routes = append(routes, r)

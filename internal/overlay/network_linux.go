@@ -17,6 +17,7 @@ import (
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/atomicfile/statefile"
 	"github.com/verge-edge/verge/internal/hostnet"
+	"github.com/verge-edge/verge/internal/hostnet/claim"
 	"github.com/verge-edge/verge/internal/overlay/addr"
 	"github.com/verge-edge/verge/internal/overlay/first"
 	"github.com/verge-edge/verge/internal/overlay/forget"
@@ -54,7 +55,7 @@ const retryAfter = 2 * time.Second
 type Network struct {
 	opts  Options
 	log   *slog.Logger
-	claim *hostnet.Claim // two in a network namespace would each drop what the other sends
+	claim *claim.Claim // two in a network namespace would each drop what the other sends
 	links *link.Links
 	table *rules.Table
 	names *names.Server
@@ -64,8 +65,8 @@ type Network struct {
 	wg      sync.WaitGroup
 	closing sync.Once
 
-	// doors are where instances ask the worker itself, names and objects: they are open
-	// until Close, beside those of who takes the network over.
+	// doors serve names and objects to instances. They are open until Close, also while another
+	// process takes the network over.
 	doors     sync.WaitGroup
 	shutDoors context.CancelFunc
 	open      context.Context // until then
@@ -100,7 +101,7 @@ type leased struct {
 
 // remotes are the instances of other workers.
 type remotes struct {
-	// remote are their addresses in routes, and whether those workers were heard of.
+	// remote are their addresses in routes, and whether those workers have been heard.
 	remote map[netip.Addr]bool
 	silent map[netip.Addr]bool // of them, those whose connections were ended
 	// trusted until then: there is a way to them, as there was for an earlier engine, though
@@ -160,10 +161,11 @@ func Open(o Options) (_ *Network, err error) {
 		return nil, errors.New("IPv6 is switched off in this machine's kernel (ipv6.disable=1)")
 	}
 	who := fmt.Sprintf("worker %s/%s, in %s", o.Cluster, o.Worker, o.Dir)
-	if n.claim, err = hostnet.Take(who); err != nil {
+	if n.claim, err = claim.Take(who); err != nil {
 		return nil, err
 	}
-	if n.links, err = link.Open(link.Options{Dir: filepath.Join(o.Dir, spacesDir), Mark: mark, MTU: o.MTU, Boot: o.Boot}); err != nil {
+	if n.links, err = link.Open(link.Options{Dir: filepath.Join(o.Dir, spacesDir), Mark: mark, MTU: o.MTU,
+		Boot: o.Boot}); err != nil {
 		return nil, err
 	}
 	if o.MTU == 0 && o.Paths != nil && o.Paths.MTU == 0 {
@@ -231,7 +233,7 @@ func (n *Network) Start(ctx context.Context) {
 	})
 }
 
-// tampered is told that somebody else has changed our ruleset.
+// tampered is called when another program has changed our ruleset.
 func (n *Network) tampered() {
 	n.log.Warn("somebody changed the ruleset of the service network: it is written anew")
 	n.table.Forget()
@@ -284,9 +286,9 @@ func (n *Network) Close() {
 	}
 }
 
-// Yield is Close but for the ports by which the router is reached, which go on until then:
-// another process takes the network over and opens others. With doors, so do those at
-// which instances ask for names and objects: the other process has them from this one.
+// Yield closes everything except the ports of the router, which stay open until Close: another
+// process takes the network over and opens its own. With doors, the ports for names and objects
+// stay open too: the other process gets them from this one.
 func (n *Network) Yield(doors bool) {
 	n.closing.Do(n.yield)
 	if doors {
@@ -321,8 +323,8 @@ func (n *Network) yield() {
 	n.release()
 }
 
-// Clear removes all that was made in the kernel. Nothing may be attached any more;
-// it is called before Close.
+// Clear removes everything that was created in the kernel. No instance may be attached; it is
+// called before Close.
 func (n *Network) Clear() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -402,7 +404,8 @@ func (n *Network) leaseLocked(w *wire.Network) error {
 		s = s.WithoutIPv4()
 		what = no4.Error() + "; until then instances have IPv6 only"
 	}
-	// Of its own, since what is said of the whole network changes when it is set up.
+	// With a subject of its own, since the state of the whole network is replaced when it is set
+	// up.
 	n.opts.Problem("IPv4 in the service network", what)
 	book, err := addr.OpenBook(filepath.Join(n.opts.Dir, bookFile), s.Services4)
 	if newer := (*statefile.NewerError)(nil); errors.As(err, &newer) {
@@ -416,8 +419,8 @@ func (n *Network) leaseLocked(w *wire.Network) error {
 	return nil
 }
 
-// Keep notes an instance that an earlier engine attached, before Settle. False if
-// its place is none in this network.
+// Keep records an instance that an earlier engine attached, before Settle. It returns false if
+// its place does not belong to this network.
 func (n *Network) Keep(i Instance) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -463,7 +466,8 @@ func (n *Network) settleLocked() error {
 	}
 	s := n.space
 	device := n.links.Own(servicesDevice)
-	if err := n.links.Host(device, []netip.Addr{s.Host6, s.Host4}, []netip.Prefix{s.Services, s.Services4}); err != nil {
+	if err := n.links.Host(device, []netip.Addr{s.Host6, s.Host4},
+		[]netip.Prefix{s.Services, s.Services4}); err != nil {
 		return err
 	}
 	if err := n.links.Forward(s.Worker4.IsValid()); err != nil {
@@ -591,7 +595,8 @@ func (n *Network) Attach(i Instance) (Attachment, error) {
 		if n.space.Worker4.IsValid() {
 			// Without one it has IPv6, which is enough.
 			if p.Number4, err = n.numbers4.Take(i.ID); err != nil {
-				n.opts.Problem("addresses of instances", fmt.Sprintf("IPv4 of instances, %s: %v; further ones have IPv6 only", n.space.Worker4, err))
+				n.opts.Problem("addresses of instances",
+					fmt.Sprintf("IPv4 of instances, %s: %v; further ones have IPv6 only", n.space.Worker4, err))
 			}
 		}
 		a = n.admitLocked(i, p)
@@ -615,7 +620,8 @@ func (n *Network) Attach(i Instance) (Attachment, error) {
 	if a.addr4.IsValid() && n.space.Host4.IsValid() {
 		host = n.space.Host4 // which every program can write
 	}
-	return Attachment{Place: a.place, NetNS: k.NetNS, Addrs: a.addrs(), Host: host, Resolver: names.Resolver(servers, i.App, i.Namespace)}, nil
+	return Attachment{Place: a.place, NetNS: k.NetNS, Addrs: a.addrs(), Host: host,
+		Resolver: names.Resolver(servers, i.App, i.Namespace)}, nil
 }
 
 // Detach ends the part of an instance; one that has none, nothing.
@@ -645,8 +651,8 @@ func (n *Network) detachLocked(id wire.InstanceID) error {
 	return nil
 }
 
-// ServiceAddrs are the addresses (host:port) by which instances of an application
-// reach a service of it, by the names of its ports.
+// ServiceAddrs are the addresses (host:port) of a service for instances of an application, by the
+// names of its ports.
 func (n *Network) ServiceAddrs(app, namespace, service string, ports []api.Port) (map[string]string, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -698,7 +704,8 @@ func (n *Network) Stats() (Stats, error) {
 	}
 	st := Stats{
 		Dropped: dropped, First: n.tun.Known.Load(), Nobody: n.tun.Nobody.Load(), Peers: map[string]int{},
-		Names: Names{Asked: n.names.Asked.Load(), Unanswered: n.names.Refused.Load(), Failed: n.names.Failed.Load(), Answers: n.names.Answers()},
+		Names: Names{Asked: n.names.Asked.Load(), Unanswered: n.names.Refused.Load(), Failed: n.names.Failed.Load(),
+			Answers: n.names.Answers()},
 	}
 	n.mu.Lock()
 	st.Instances, st.Services = len(n.attached), len(n.served)

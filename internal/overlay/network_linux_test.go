@@ -648,11 +648,11 @@ func TestDeadEndpointsAreForgotten(t *testing.T) {
 			}
 			w.set(remote(c.suspect, "shop.db.0"))
 			w.set(remote(false))
-			patience := 5 * time.Second
+			timeout := 5 * time.Second
 			if !c.ends {
-				patience = 100 * time.Millisecond
+				timeout = 100 * time.Millisecond
 			}
-			_ = client.SetReadDeadline(time.Now().Add(patience))
+			_ = client.SetReadDeadline(time.Now().Add(timeout))
 			_, err = client.Read(make([]byte, 1))
 			var late net.Error
 			if ended := !(errors.As(err, &late) && late.Timeout()); ended != c.ends {

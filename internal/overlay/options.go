@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/overlay/peer"
 	"github.com/verge-edge/verge/internal/overlay/rules"
 	"github.com/verge-edge/verge/internal/policy/route"
 	"github.com/verge-edge/verge/internal/wire"
@@ -39,8 +40,8 @@ type Options struct {
 	Distances Distances
 	// MTU of instances; 0 is that of the tunnel, and to peers what is found to arrive.
 	MTU int
-	// Whole takes no lease without IPv4, and none of which the addresses are taken on
-	// this machine: Set returns why.
+	// Whole refuses leases without IPv4, and leases whose addresses are taken on this machine:
+	// Set returns why.
 	Whole bool
 	// Paths to other workers; nil: none are looked for.
 	Paths *PathOptions
@@ -57,15 +58,14 @@ type Options struct {
 	Listeners Listeners
 	// Resolvers answer names outside of the network, host:port; nil: those of the machine.
 	Resolvers func() []string
-	// Use notes that a service ("<application>.<service>") is used, Await returns when
-	// the endpoints of one are set that has none here (wire.Route.Unasked); an error says
-	// that they are not. Use is called with locks held. nil: there are none then.
+	// Use records that a service ("<application>.<service>") is used. Await returns when the
+	// endpoints of an unasked service (wire.Route.Unasked) are set, or with an error. Use is
+	// called with locks held. nil: not supported.
 	Use   func(service string)
 	Await func(ctx context.Context, service string) error
 	// Problem shows what is wrong with a part of the network, "" that nothing is.
 	Problem func(about, what string)
-	// Others is told of changes of rules by others than workers; base: of a chain that
-	// packets come to by themselves. nil: nobody is told.
+	// Others is called when other programs change rules; base: in a base chain. nil: ignored.
 	Others func(base bool)
 	Log    *slog.Logger
 }
@@ -126,12 +126,11 @@ type PathOptions struct {
 	// Verify returns the lease of the worker with a certificate chain, if it is its
 	// own and the worker may come in.
 	Verify func(chain []*x509.Certificate, s wire.SignedLease) (wire.Lease, error)
-	// Refused says why a worker with a certificate chain does not count any more, nil if
-	// it does.
+	// Refused returns why a worker with a certificate chain is revoked, nil if it is accepted.
 	Refused func(chain []*x509.Certificate) error
-	// Changed is told, without any lock, how others are reached whenever that has
-	// changed, and what the tunnel is.
-	Changed func(p wire.Paths, t Tunnel)
+	// Changed is called, without any lock, with the paths to others whenever they have changed,
+	// and with the tunnel's properties.
+	Changed func(p peer.Paths, t Tunnel)
 }
 
 // Tunnel between workers.
@@ -139,7 +138,7 @@ type Tunnel struct {
 	// Mode is who encrypts, "kernel" or "user".
 	Mode string
 	MTU  int
-	// Rate is the bound that holds, 0 where there is none.
+	// Rate is the current limit, 0 for none.
 	Rate uint64
 }
 

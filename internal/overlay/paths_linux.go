@@ -32,7 +32,7 @@ const (
 type paths struct {
 	dev    *wg.Device
 	tunnel Tunnel
-	tell   func(wire.Paths, Tunnel) // nil: nobody
+	tell   func(peer.Paths, Tunnel) // nil: nobody
 	prober *probe.Prober
 	peers  *peer.Manager
 }
@@ -61,7 +61,7 @@ func (n *Network) openPathsLocked() {
 	}
 	p, err := n.newPathsLocked(n.opts.Paths)
 	if err != nil {
-		n.log.Warn("no paths to other workers: what runs there is reached by the router", "error", err)
+		n.log.Warn("no paths to other workers: their instances are reached through the router", "error", err)
 		n.opts.Problem("paths to other workers", err.Error())
 		return
 	}
@@ -91,7 +91,8 @@ func (n *Network) newPathsLocked(o *PathOptions) (*paths, error) {
 		}
 		narrow = link.DefaultMTU
 	}
-	dev, err := wg.Open(wg.Options{Name: n.links.Own(peersDevice), Key: key, Port: port, MTU: mtu, Narrow: narrow, Catch: n.links.Own(servicesDevice), Log: n.log})
+	dev, err := wg.Open(wg.Options{Name: n.links.Own(peersDevice), Key: key, Port: port, MTU: mtu, Narrow: narrow,
+		Catch: n.links.Own(servicesDevice), Log: n.log})
 	if err != nil {
 		return nil, fmt.Errorf("%w (--wireguard-port chooses another port)", err)
 	}
@@ -106,7 +107,8 @@ func (n *Network) newPathsLocked(o *PathOptions) (*paths, error) {
 		wide = func(ctx context.Context, to netip.Addr) bool { return prober.Arrives(ctx, to, mtu) }
 	}
 	p.peers = peer.New(peer.Options{
-		Cluster: n.opts.Cluster, Worker: n.opts.Worker, Device: dev, TLS: o.TLS, Away: o.Away, Hidden: o.Hidden, PeerName: o.PeerName, RelayName: o.RelayName,
+		Cluster: n.opts.Cluster, Worker: n.opts.Worker, Device: dev, TLS: o.TLS, Away: o.Away, Hidden: o.Hidden,
+		PeerName: o.PeerName, RelayName: o.RelayName,
 		Verify: o.Verify, Refused: o.Refused, StateFile: filepath.Join(n.opts.Dir, pathsFile), Log: n.log,
 		Question: func(ctx context.Context, to netip.Addr) error {
 			_, err := prober.Ask(ctx, to)
@@ -160,7 +162,8 @@ func (n *Network) tellPathsLocked() {
 		return
 	}
 	l.IPv4 = n.space.Worker4 // none where it cannot be used here
-	n.paths.peers.SetNetwork(peer.Network{Lease: l, Signed: n.given.Lease, Away: n.given.Away, Inner: n.space.Host6, Relays: n.given.Relays})
+	n.paths.peers.SetNetwork(peer.Network{Lease: l, Signed: n.given.Lease, Away: n.given.Away, Inner: n.space.Host6,
+		Relays: n.given.Relays})
 }
 
 // reachedLocked says whether an instance of another worker is reached at its own
@@ -169,7 +172,8 @@ func (n *Network) reachedLocked(e *wire.Endpoint) bool {
 	if n.paths == nil {
 		return false
 	}
-	n.paths.peers.Want(peer.Target{Cluster: e.Cluster, Worker: e.Worker, Address: e.Address, Relay: e.Relay, Number: numberIn(e.Addrs)})
+	n.paths.peers.Want(peer.Target{Cluster: e.Cluster, Worker: e.Worker, Address: e.Address, Relay: e.Relay,
+		Number: numberIn(e.Addrs)})
 	return n.paths.peers.Reaches(e.Cluster, e.Worker, e.Addrs[0])
 }
 
@@ -208,8 +212,8 @@ func (n *Network) PeersChanged() {
 	}
 }
 
-// Measure returns the round trip time to a worker by the path that packets of
-// instances take; false where there is none, or no answer.
+// Measure returns the round trip time to a worker by the path of instances' packets; false
+// without a path or an answer.
 func (n *Network) Measure(ctx context.Context, cluster, worker string) (time.Duration, bool) {
 	n.mu.Lock()
 	p := n.paths
@@ -226,12 +230,12 @@ func (n *Network) Measure(ctx context.Context, cluster, worker string) (time.Dur
 }
 
 // Paths says how other workers are reached.
-func (n *Network) Paths() (wire.Paths, error) {
+func (n *Network) Paths() (peer.Paths, error) {
 	n.mu.Lock()
 	p := n.paths
 	n.mu.Unlock()
 	if p == nil {
-		return wire.Paths{}, fmt.Errorf("this worker has no paths of its own to others")
+		return peer.Paths{}, fmt.Errorf("this worker has no paths of its own to others")
 	}
 	return p.peers.Status(), nil
 }

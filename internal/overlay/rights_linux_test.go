@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/verge-edge/verge/internal/hostnet"
+	"github.com/verge-edge/verge/internal/hostnet/claim"
 	"github.com/verge-edge/verge/internal/overlay/overlaytest"
 )
 
@@ -33,8 +33,9 @@ func TestWithoutRights(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	program := dir + "/test"                                                               // where anybody may find it
-	for _, err := range []error{os.Chmod(dir, 0o777), os.WriteFile(program, exe, 0o755)} { //nolint:gosec // in a temporary folder
+	program := dir + "/test" // where anybody may find it
+	for _, err := range []error{os.Chmod(dir, 0o777),
+		os.WriteFile(program, exe, 0o755)} { //nolint:gosec // in a temporary folder
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -70,7 +71,7 @@ func TestSettingsThatCannotBeWritten(t *testing.T) {
 	}
 	w := &world{t: t, opts: o}
 	w.nothingLeft()
-	if who, has := hostnet.Holder(); has {
+	if who, has := claim.Holder(); has {
 		t.Errorf("%s still has it", who)
 	}
 }

@@ -241,7 +241,8 @@ func (n *Network) serviceLocked(r *wire.Route, k addr.Key, app uint32, inUse map
 	}
 	direct, others := n.endpointsLocked(r, k)
 	for i := range r.Ports {
-		p := rules.Port{Proto: protocol(&r.Ports[i]), Port: uint16(wire.NetworkPort(r.Ports, i))} //nolint:gosec // below 1<<16
+		p := rules.Port{Proto: protocol(&r.Ports[i]),
+			Port: uint16(wire.NetworkPort(r.Ports, i))} //nolint:gosec // below 1<<16
 		p.Rotate = k.Policy == api.PolicyRoundRobin || k == keyOf(r) && r.PolicyOf().Name == api.PolicyRoundRobin
 		direct, others := direct, others
 		if n.opts.Through != nil && r.ByRequest(&r.Ports[i]) && (r.Requests.Needed || k == keyOf(r)) {
@@ -285,7 +286,8 @@ func (n *Network) exportedLocked(r *wire.Route) (out []rules.Target) {
 		}
 		for _, a := range addrs {
 			for p := range r.Ports {
-				out = append(out, rules.Target{Addr: a, Proto: protocol(&r.Ports[p]), Port: uint16(wire.NetworkPort(r.Ports, p))}) //nolint:gosec // below 1<<16
+				out = append(out, rules.Target{Addr: a, Proto: protocol(&r.Ports[p]),
+					Port: uint16(wire.NetworkPort(r.Ports, p))}) //nolint:gosec // below 1<<16
 			}
 		}
 	}
@@ -338,7 +340,8 @@ func (n *Network) endpointsLocked(r *wire.Route, k addr.Key) (direct []endpoint,
 		}
 		anyReady = anyReady || ready
 		by[id] = x
-		list = append(list, route.Endpoint{ID: id, Ready: ready, Suspect: e.Suspect, Local: ours, Ordinal: ordinal(e.Instance)})
+		list = append(list, route.Endpoint{ID: id, Ready: ready, Suspect: e.Suspect, Local: ours,
+			Ordinal: ordinal(e.Instance)})
 	}
 	if !anyReady && time.Now().Before(n.trusted) {
 		// The paths of an earlier engine are being found again. Until then what is sent there is
@@ -393,7 +396,8 @@ func (n *Network) endpointsLocked(r *wire.Route, k addr.Key) (direct []endpoint,
 		}
 	}
 	// Equal ones rotate as such, whatever was rounded.
-	if len(direct) > 0 && others == 0 && slices.IndexFunc(direct, func(e endpoint) bool { return diff(e.weight, direct[0].weight) > 1 }) < 0 {
+	if len(direct) > 0 && others == 0 && slices.IndexFunc(direct,
+		func(e endpoint) bool { return diff(e.weight, direct[0].weight) > 1 }) < 0 {
 		for i := range direct {
 			direct[i].weight = 1
 		}
@@ -516,7 +520,9 @@ func (n *Network) answer(q names.Name) names.Answer {
 	n.opts.Use(r.Key())
 	out := names.Answer{Found: true}
 	for i := range r.Ports {
-		out.Ports = append(out.Ports, names.Port{Name: portName(&r.Ports[i]), Proto: protocol(&r.Ports[i]), Number: uint16(wire.NetworkPort(r.Ports, i))}) //nolint:gosec // below 1<<16
+		out.Ports = append(out.Ports,
+			names.Port{Name: portName(&r.Ports[i]), Proto: protocol(&r.Ports[i]),
+				Number: uint16(wire.NetworkPort(r.Ports, i))}) //nolint:gosec // below 1<<16
 	}
 	if q.Instance >= 0 {
 		for i := range r.Endpoints {
@@ -569,9 +575,8 @@ func (n *Network) appLocked(r *wire.Route) uint32 {
 	return 0
 }
 
-// known says whether there is somebody at a service address, and makes the rules
-// for it if there is a service and they were not there. later: it is asked for who is
-// there, and the answer waited for.
+// known says whether a service address is in use, and makes its rules if the service exists and
+// they were missing. later: a lookup is under way, and its answer is waited for.
 func (n *Network) known(to netip.Addr) (there bool, later func(context.Context) bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -19,7 +19,8 @@ func TestAPortThatWasTaken(t *testing.T) {
 	}
 	web := Instance{ID: "shop.web.0", App: "shop", Namespace: "default", AppNumber: 1}
 	for range 2 {
-		if _, err := w.n.Attach(web); !errors.Is(err, syscall.EADDRINUSE) || !strings.Contains(err.Error(), "10.128.7.") {
+		if _, err := w.n.Attach(web); !errors.Is(err, syscall.EADDRINUSE) ||
+			!strings.Contains(err.Error(), "10.128.7.") {
 			t.Fatalf("while the port is taken: %v", err)
 		}
 	}

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// throughKept is how long a port of the router stays open that no rule leads to any more:
-// connections that were sent there just before may still be on their way to it, and who
-// takes them may be waiting for a processor.
+// throughKept is how long a port of the router stays open after its last rule is gone:
+// connections from just before may still be on their way, and their receiver may be waiting for a
+// processor.
 const throughKept = 5 * time.Second
 
 // throughKey names a port of a service.
@@ -49,7 +49,8 @@ func (n *Network) throughLocked(k throughKey) *throughPort {
 		ln, err := by.Listen(context.Background(), "tcp", netip.AddrPortFrom(a, 0).String())
 		if err != nil {
 			if !told {
-				n.log.Warn("instances of other workers are not reached, it is tried again", "service", k.app+"."+k.service, "error", err)
+				n.log.Warn("instances of other workers are not reached, it is tried again", "service",
+					k.app+"."+k.service, "error", err)
 			}
 			t.failed = true
 			n.againLocked(retryAfter) // this process may have been out of descriptors
@@ -109,18 +110,20 @@ func (l *throughListener) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		if tcp, ok := c.(*net.TCPConn); ok && l.n.mayReach(l.key, tcp.RemoteAddr().(*net.TCPAddr).AddrPort().Addr().Unmap()) {
+		if tcp, ok := c.(*net.TCPConn); ok && l.n.mayReach(l.key,
+			tcp.RemoteAddr().(*net.TCPAddr).AddrPort().Addr().Unmap()) {
 			return c, nil
 		} else if ok {
 			_ = tcp.SetLinger(0) // a reset; it fails only on a closed connection
 		}
-		l.n.log.Debug("a connection of another application was refused", "service", l.key.app+"."+l.key.service, "from", c.RemoteAddr())
+		l.n.log.Debug("a connection of another application was refused", "service", l.key.app+"."+l.key.service, "from",
+			c.RemoteAddr())
 		_ = c.Close()
 	}
 }
 
-// mayReach says whether who has an address may reach a service: the machine itself, the
-// instances of the service's application, and all where the service is exported.
+// mayReach says whether an address may reach a service: the machine itself, the instances of the
+// service's application, and everybody if the service is exported.
 func (n *Network) mayReach(k throughKey, from netip.Addr) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -24,7 +24,8 @@ type inherited struct {
 	open map[string]*os.File
 }
 
-func (x *inherited) Listen(ctx context.Context, lc net.ListenConfig, name, network, address string) (net.Listener, error) {
+func (x *inherited) Listen(ctx context.Context, lc net.ListenConfig, name, network, address string) (net.Listener,
+	error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if f := x.open[name+address]; f != nil {
@@ -37,7 +38,8 @@ func (x *inherited) Listen(ctx context.Context, lc net.ListenConfig, name, netwo
 	return ln, err
 }
 
-func (x *inherited) ListenPacket(ctx context.Context, lc net.ListenConfig, name, network, address string) (net.PacketConn, error) {
+func (x *inherited) ListenPacket(ctx context.Context, lc net.ListenConfig, name, network,
+	address string) (net.PacketConn, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if f := x.open[name+address]; f != nil {
@@ -139,7 +141,8 @@ func TestThroughRefusesNothing(t *testing.T) {
 	w.attach("shop.db.0", 1) // in the place of one on another worker
 	w.serve("shop.db.0", 80)
 	r := routeTo("shop", 1, "db")
-	r.Endpoints = []wire.Endpoint{{Instance: "shop.db.1", Cluster: "c", Worker: "far", Address: "192.0.2.1:7000", Addrs: w.at["shop.db.0"].Addrs}}
+	r.Endpoints = []wire.Endpoint{{Instance: "shop.db.1", Cluster: "c", Worker: "far", Address: "192.0.2.1:7000",
+		Addrs: w.at["shop.db.0"].Addrs}}
 	become := func(now bool, want string) {
 		t.Helper()
 		reached.Store(now)

@@ -27,7 +27,8 @@ func (n *Network) strangers() error {
 			who = label + ","
 		}
 	}
-	return fmt.Errorf("%s has left its part of the service network on this machine (table inet %s): start it again and end it by verge worker stop; if its folder is gone, verge worker clean removes it", who, list[0])
+	return fmt.Errorf("%s has left its part of the service network on this machine (table inet %s): start it again "+
+		"and end it by verge worker stop; if its folder is gone, verge worker clean removes it", who, list[0])
 }
 
 // try makes what a worker with one instance needs, under names of its own, and
@@ -58,8 +59,10 @@ func (n *Network) try(mark string) error {
 	device := n.links.Device(trial)
 	m := &rules.Model{
 		Space: rules.Space{
-			Root: netip.MustParsePrefix("100::/64"), Worker: netip.MustParsePrefix("100::/80"), Services: netip.MustParsePrefix("100::/80"), Host6: six,
-			Pool: netip.MustParsePrefix("240.0.0.0/16"), Worker4: netip.MustParsePrefix("240.0.1.0/24"), Services4: netip.MustParsePrefix("240.1.0.0/16"), Host4: four,
+			Root: netip.MustParsePrefix("100::/64"), Worker: netip.MustParsePrefix("100::/80"),
+			Services: netip.MustParsePrefix("100::/80"), Host6: six,
+			Pool: netip.MustParsePrefix("240.0.0.0/16"), Worker4: netip.MustParsePrefix("240.0.1.0/24"),
+			Services4: netip.MustParsePrefix("240.1.0.0/16"), Host4: four,
 		},
 		Devices:  rules.Devices{Own: device, Links: device, Services: device + "s", Peers: device + "w"},
 		Links:    []rules.Link{{Device: device, App: 1, Addr6: six, Addr4: four}},

@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/verge-edge/verge/internal/overlay/overlaytest"
+	"github.com/verge-edge/verge/internal/overlay/peer"
 	"github.com/verge-edge/verge/internal/overlay/wg"
-	"github.com/verge-edge/verge/internal/wire"
 )
 
 // The tunnel is as its operator set it, and says so; without a setting its packets
@@ -43,7 +43,8 @@ func TestTunnelIsAsItWasSet(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = netlink.LinkDel(narrow) })
-	if err := netlink.RouteAdd(&netlink.Route{LinkIndex: narrow.Index, Scope: netlink.SCOPE_LINK, Dst: &net.IPNet{IP: net.IPv4zero, Mask: net.CIDRMask(0, 32)}}); err != nil {
+	if err := netlink.RouteAdd(&netlink.Route{LinkIndex: narrow.Index, Scope: netlink.SCOPE_LINK,
+		Dst: &net.IPNet{IP: net.IPv4zero, Mask: net.CIDRMask(0, 32)}}); err != nil {
 		t.Fatal(err)
 	}
 	for name, c := range map[string]struct {
@@ -63,7 +64,7 @@ func TestTunnelIsAsItWasSet(t *testing.T) {
 			w := newWorldWith(t, func(o *Options) {
 				p := c.set
 				p.TLS = func() (*tls.Config, error) { return nil, errors.New("nobody is reached here") }
-				p.Changed = func(p wire.Paths, t Tunnel) { said <- told{t, p.Port} }
+				p.Changed = func(p peer.Paths, t Tunnel) { said <- told{t, p.Port} }
 				o.Paths = &p
 			})
 			w.set()
@@ -110,7 +111,8 @@ func TestSegmentsFitTheTunnel(t *testing.T) {
 			t.Fatalf("%v: %v: %s", args, err, out)
 		}
 	}
-	ip("", "link", "add", name, "mtu", strconv.Itoa(wide), "address", mac+"1", "type", "veth", "peer", "name", "cable", "address", mac+"2")
+	ip("", "link", "add", name, "mtu", strconv.Itoa(wide), "address", mac+"1", "type", "veth", "peer", "name", "cable",
+		"address", mac+"2")
 	t.Cleanup(func() { ip("", "link", "del", name) })
 	cable, err := netlink.LinkByName("cable")
 	if err != nil {
@@ -127,7 +129,8 @@ func TestSegmentsFitTheTunnel(t *testing.T) {
 	ip("", "link", "set", name, "mtu", strconv.Itoa(narrow), "up")
 	ip(other.NetNS, "link", "set", "cable", "up")
 	ip(other.NetNS, "addr", "add", far.Addr().String()+"/128", "dev", "cable", "nodad")
-	for _, end := range []struct{ at, dev, to, mac string }{{"", name, far.Addr().String(), mac + "2"}, {other.NetNS, "cable", near.Addrs[0].String(), mac + "1"}} {
+	for _, end := range []struct{ at, dev, to, mac string }{{"", name, far.Addr().String(), mac + "2"},
+		{other.NetNS, "cable", near.Addrs[0].String(), mac + "1"}} {
 		ip(end.at, "route", "add", end.to+"/128", "dev", end.dev)
 		ip(end.at, "neigh", "replace", end.to, "lladdr", end.mac, "dev", end.dev)
 	}

@@ -22,7 +22,8 @@ func BenchmarkUpdate(b *testing.B) {
 		r := routeTo("shop", 1, fmt.Sprintf("s%d", i))
 		for e := range 10 {
 			r.Endpoints = append(r.Endpoints, wire.Endpoint{
-				Instance: fmt.Sprintf("shop.s%d.%d", i, e), Cluster: "c", Worker: fmt.Sprintf("w%d", (i+e)%50), Address: "192.0.2.1:8474",
+				Instance: fmt.Sprintf("shop.s%d.%d", i, e), Cluster: "c", Worker: fmt.Sprintf("w%d", (i+e)%50),
+				Address: "192.0.2.1:8474",
 				Addrs: []netip.Addr{
 					netip.MustParseAddr(fmt.Sprintf("fd12:3456:789a:0:%x:0:100:%x", 100+(i+e)%50, i+1)),
 					netip.AddrFrom4([4]byte{10, 129, byte((i + e) % 50), byte(1 + i/50*10%250 + e)}),

@@ -14,16 +14,18 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/internal/access"
+	"github.com/verge-edge/verge/internal/apiv1"
 	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/bus/records"
-	"github.com/verge-edge/verge/internal/pki"
+	"github.com/verge-edge/verge/internal/pki/tokens"
+	"github.com/verge-edge/verge/internal/record"
 	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
 // Keys of a book in its store.
 const (
-	keyUser  = "user."      // + name: wire.User
+	keyUser  = "user."      // + name: record.User
 	keyToken = "usertoken." // + hash: tokenRecord
 )
 
@@ -47,10 +49,10 @@ type Book struct {
 	Now func() time.Time
 	// Site is the cluster whose users these are; "" at a root.
 	Site string
-	// Log is told why a user is not let in whose record cannot be read; nil: nobody is.
+	// Log receives the reason why a user with an unreadable record is refused; nil: none.
 	Log *slog.Logger
 
-	// Less, if set, is told of a user that may do less than before, or is gone.
+	// Less, if set, is called for a user that lost rights, or is gone.
 	Less func(name string)
 
 	mu    sync.Mutex   // held over changes of users
@@ -61,7 +63,7 @@ type Book struct {
 // Authenticate says whom a bearer token belongs to. known is false where it
 // belongs to no user.
 func (b *Book) Authenticate(ctx context.Context, text string) (p rest.Principal, known bool, err error) {
-	hash, err := pki.HashBearer(text)
+	hash, err := tokens.HashBearer(text)
 	if err != nil {
 		return p, false, nil //nolint:nilerr // not a token of a user; whoever looks next says why
 	}
@@ -88,11 +90,13 @@ func (b *Book) Authenticate(ctx context.Context, text string) (p rest.Principal,
 		return p, true, err
 	}
 	if err != nil || u.Token.Hash != hash {
-		return p, true, wire.Problemf(401, "bad-token", "ask an administrator for a new one", "the token is refused", "it is not known here")
+		return p, true, wire.Problemf(401, "bad-token", "ask an administrator for a new one", "the token is refused",
+			"it is not known here")
 	}
 	left := u.Token.Expires.Sub(b.Now())
 	if left <= 0 {
-		return p, true, wire.Problemf(401, "token-expired", "ask an administrator for a new one: verge user token "+u.Name,
+		return p, true, wire.Problemf(401, "token-expired", "ask an administrator for a new one: verge user token "+
+			u.Name,
 			"the token is refused", "it expired at %s", u.Token.Expires.UTC().Format(time.RFC3339))
 	}
 	return rest.Principal{Who: whoOf(u), Ended: end, Left: left}, true, nil
@@ -102,9 +106,11 @@ func (b *Book) Authenticate(ctx context.Context, text string) (p rest.Principal,
 // says of them is not known, so they may do nothing. The log has more, once for each record.
 func (b *Book) closed(key, user string, err error) error {
 	if _, again := b.said.LoadOrStore(key, true); !again && b.Log != nil {
-		b.Log.Error("a user is not let in: its stored record cannot be read", "record", key, "user", user, "error", fmt.Sprintf("%.200v", err), "remedy", mend(user))
+		b.Log.Error("a user is not let in: its stored record cannot be read", "record", key, "user", user, "error",
+			fmt.Sprintf("%.200v", err), "remedy", mend(user))
 	}
-	return wire.Problemf(401, "record-unreadable", "ask an administrator, whose verge user ls says what to do", "the token is refused", "what is stored about its user cannot be read")
+	return wire.Problemf(401, "record-unreadable", "ask an administrator, whose verge user ls says what to do",
+		"the token is refused", "what is stored about its user cannot be read")
 }
 
 // mend is what an administrator can do about the record of a user, or ("") of a token.
@@ -112,7 +118,8 @@ func mend(user string) string {
 	if user == "" {
 		return "replace the token: verge user token NAME"
 	}
-	return "restore a backup of before (verge restore), or make the user again: verge user rm " + user + ", then verge user create " + user
+	return "restore a backup of before (verge restore), or make the user again: verge user rm " + user +
+		", then verge user create " + user
 }
 
 // unreadable is the error of a user whose record cannot be read.
@@ -123,17 +130,20 @@ type unreadable struct {
 
 // Error implements error.
 func (u *unreadable) Error() string {
-	return fmt.Sprintf("stored record %s%s cannot be read (%.200v): nobody is let in by it. To mend it, %s", keyUser, u.name, u.err, mend(u.name))
+	return fmt.Sprintf("stored record %s%s cannot be read (%.200v): it grants no access. To repair it, %s", keyUser,
+		u.name, u.err, mend(u.name))
 }
 
 // Unwrap gives the problem that others see.
 func (u *unreadable) Unwrap() []error {
-	return []error{wire.Problemf(500, "record-unreadable", mend(u.name), "what is stored about the user cannot be read", "record %s%s: %.200v", keyUser, u.name, u.err), u.err}
+	return []error{wire.Problemf(500, "record-unreadable", mend(u.name), "what is stored about the user cannot be read",
+		"record %s%s: %.200v", keyUser, u.name, u.err), u.err}
 }
 
 // whoOf is what a user may do.
-func whoOf(u *wire.User) access.Who {
-	w := access.Who{Name: "user/" + u.Name, Admin: u.Admin, Monitor: u.Monitor, Namespaces: map[string]access.Role{}, Clusters: map[string]access.Role{}}
+func whoOf(u *record.User) access.Who {
+	w := access.Who{Name: "user/" + u.Name, Admin: u.Admin, Monitor: u.Monitor, Namespaces: map[string]access.Role{},
+		Clusters: map[string]access.Role{}}
 	for n, r := range u.Namespaces {
 		w.Namespaces[n] = access.Role(r)
 	}
@@ -166,7 +176,7 @@ func (b *Book) Administers(ctx context.Context, who string) (bool, error) {
 	return err == nil && u.Admin, err
 }
 
-func (b *Book) user(ctx context.Context, name string) (*wire.User, error) {
+func (b *Book) user(ctx context.Context, name string) (*record.User, error) {
 	e, err := b.Store.Get(ctx, keyUser+name)
 	if errors.Is(err, bus.ErrNotFound) {
 		return nil, noUser(name)
@@ -174,7 +184,7 @@ func (b *Book) user(ctx context.Context, name string) (*wire.User, error) {
 	if err != nil {
 		return nil, fmt.Errorf("looking up user %s: %w", name, err)
 	}
-	u := &wire.User{}
+	u := &record.User{}
 	if err := records.Load(e, u); err != nil {
 		return nil, &unreadable{name, err}
 	}
@@ -186,14 +196,14 @@ func noUser(name string) error {
 }
 
 // list are all users by name, and those of them whose record cannot be read.
-func (b *Book) list(ctx context.Context) (all []*wire.User, lost []*unreadable, err error) {
+func (b *Book) list(ctx context.Context) (all []*record.User, lost []*unreadable, err error) {
 	entries, err := b.Store.List(ctx, keyUser)
 	if err != nil {
 		return nil, nil, fmt.Errorf("listing users: %w", err)
 	}
-	all = make([]*wire.User, 0, len(entries))
+	all = make([]*record.User, 0, len(entries))
 	for _, e := range entries {
-		u := &wire.User{}
+		u := &record.User{}
 		if err := records.Load(e, u); err != nil {
 			lost = append(lost, &unreadable{strings.TrimPrefix(e.Key, keyUser), err})
 			continue
@@ -204,69 +214,76 @@ func (b *Book) list(ctx context.Context) (all []*wire.User, lost []*unreadable, 
 }
 
 // CreateUser makes a user with its token; see rest.Backend.
-func (b *Book) CreateUser(ctx context.Context, r wire.UserRequest) (wire.UserReply, error) {
+func (b *Book) CreateUser(ctx context.Context, r apiv1.UserRequest) (apiv1.UserReply, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !isName(r.Name) {
-		return wire.UserReply{}, wire.Problemf(422, "bad-name", "letters a-z, digits and -, at most 63", "this cannot be the name of a user", "%q", r.Name)
+		return apiv1.UserReply{},
+			wire.Problemf(422, "bad-name", "letters a-z, digits and -, at most 63", "this cannot be the name of a user",
+				"%q", r.Name)
 	}
 	if err := b.checkRoles(r.Roles); err != nil {
-		return wire.UserReply{}, err
+		return apiv1.UserReply{}, err
 	}
 	all, lost, err := b.list(ctx)
 	if err != nil {
-		return wire.UserReply{}, err
+		return apiv1.UserReply{}, err
 	}
 	for _, u := range lost {
 		if u.name == r.Name {
-			return wire.UserReply{}, u
+			return apiv1.UserReply{}, u
 		}
 	}
 	for _, u := range all {
 		if u.Name == r.Name {
-			return wire.UserReply{}, wire.Problemf(409, "name-taken", "change its roles (verge user grant "+r.Name+") or make it a new token (verge user token "+r.Name+")", "there is such a user already", "%s", r.Name)
+			return apiv1.UserReply{},
+				wire.Problemf(409, "name-taken", "change its roles (verge user grant "+r.Name+
+					") or make it a new token (verge user token "+r.Name+")", "there is such a user already", "%s",
+					r.Name)
 		}
 	}
 	if n := len(all) + len(lost); n >= maxUsers {
-		return wire.UserReply{}, wire.Problemf(409, "too-many", "remove those that are not used: verge user rm NAME", "there are too many users", "%d, at most %d", n, maxUsers)
+		return apiv1.UserReply{},
+			wire.Problemf(409, "too-many", "remove those that are not used: verge user rm NAME",
+				"there are too many users", "%d, at most %d", n, maxUsers)
 	}
-	u := &wire.User{V: wire.Version, Name: r.Name, Roles: r.Roles, Created: b.Now(), By: rest.Caller(ctx)}
+	u := &record.User{V: wire.Version, Name: r.Name, Roles: r.Roles, Created: b.Now(), By: rest.Caller(ctx)}
 	return b.renew(ctx, u, time.Duration(r.TTLSeconds)*time.Second)
 }
 
 // RotateToken makes a new token for a user and ends the old one; see rest.Backend.
-func (b *Book) RotateToken(ctx context.Context, name string, ttl time.Duration) (wire.UserReply, error) {
+func (b *Book) RotateToken(ctx context.Context, name string, ttl time.Duration) (apiv1.UserReply, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	u, err := b.user(ctx, name)
 	if err != nil {
-		return wire.UserReply{}, err
+		return apiv1.UserReply{}, err
 	}
 	return b.renew(ctx, u, ttl)
 }
 
 // renew stores a user with a new token instead of the one that it has.
-func (b *Book) renew(ctx context.Context, u *wire.User, ttl time.Duration) (wire.UserReply, error) {
+func (b *Book) renew(ctx context.Context, u *record.User, ttl time.Duration) (apiv1.UserReply, error) {
 	now := b.Now()
-	text, hash := pki.NewBearer()
+	text, hash := tokens.NewBearer()
 	var ops []bus.Op
 	if u.Token.Hash != "" {
 		ops = append(ops, bus.Del(keyToken+u.Token.Hash))
 	}
-	u.Token = wire.UserToken{Hash: hash, Created: now, Expires: now.Add(cmp.Or(ttl, TokenTTL))}
+	u.Token = record.UserToken{Hash: hash, Created: now, Expires: now.Add(cmp.Or(ttl, TokenTTL))}
 	rec, err := json.Marshal(tokenRecord{V: wire.Version, User: u.Name})
 	if err != nil {
-		return wire.UserReply{}, err
+		return apiv1.UserReply{}, err
 	}
 	if err := b.put(ctx, u, append(ops, bus.Put(keyToken+hash, rec))...); err != nil {
-		return wire.UserReply{}, err
+		return apiv1.UserReply{}, err
 	}
 	b.end(u.Name)
-	return wire.UserReply{User: view(u), Token: text}, nil
+	return apiv1.UserReply{User: view(u), Token: text}, nil
 }
 
 // put stores a user together with more.
-func (b *Book) put(ctx context.Context, u *wire.User, more ...bus.Op) error {
+func (b *Book) put(ctx context.Context, u *record.User, more ...bus.Op) error {
 	data, err := json.Marshal(u)
 	if err != nil {
 		return fmt.Errorf("encoding user %s: %w", u.Name, err)
@@ -275,12 +292,8 @@ func (b *Book) put(ctx context.Context, u *wire.User, more ...bus.Op) error {
 }
 
 func (b *Book) commit(ctx context.Context, ops ...bus.Op) error {
-	_, err := b.Store.Commit(ctx, ops...)
-	switch {
-	case errors.Is(err, bus.ErrUnknownOutcome):
-		return wire.Problemf(503, "outcome-unknown", "look (verge user ls) before you try again", "it is not known whether this was stored", "%v", err)
-	case err != nil:
-		return wire.Problemf(507, "not-stored", "free some space or repair the disk, then try again", "nothing was changed: it could not be stored", "%v", err)
+	if _, err := b.Store.Commit(ctx, ops...); err != nil {
+		return records.Unstored(err, "look (verge user ls) before you try again", "the disk")
 	}
 	return nil
 }
@@ -319,8 +332,8 @@ func (b *Book) RemoveUser(ctx context.Context, name string) error {
 }
 
 // Grant adds roles to a user; see rest.Backend.
-func (b *Book) Grant(ctx context.Context, name string, r wire.Roles) (wire.UserView, error) {
-	return b.change(ctx, name, r, func(u *wire.User) (less bool, err error) {
+func (b *Book) Grant(ctx context.Context, name string, r wire.Roles) (apiv1.UserView, error) {
+	return b.change(ctx, name, r, func(u *record.User) (less bool, err error) {
 		u.Admin, u.Monitor = u.Admin || r.Admin, u.Monitor || r.Monitor
 		u.Namespaces, less = added(u.Namespaces, r.Namespaces)
 		u.Clusters, _ = added(u.Clusters, r.Clusters)
@@ -343,8 +356,8 @@ func added(have, more map[string]string) (_ map[string]string, less bool) {
 
 // Revoke takes roles away from a user. A role that it does not have is an error,
 // and nothing is changed; see rest.Backend.
-func (b *Book) Revoke(ctx context.Context, name string, r wire.Roles) (wire.UserView, error) {
-	return b.change(ctx, name, r, func(u *wire.User) (bool, error) {
+func (b *Book) Revoke(ctx context.Context, name string, r wire.Roles) (apiv1.UserView, error) {
+	return b.change(ctx, name, r, func(u *record.User) (bool, error) {
 		if r.Admin && !u.Admin {
 			return false, hasNot(u, "is no administrator")
 		}
@@ -353,7 +366,8 @@ func (b *Book) Revoke(ctx context.Context, name string, r wire.Roles) (wire.User
 		}
 		u.Admin, u.Monitor = u.Admin && !r.Admin, u.Monitor && !r.Monitor
 		u.Namespaces, u.Clusters = maps.Clone(u.Namespaces), maps.Clone(u.Clusters)
-		for of, roles := range map[string][2]map[string]string{"namespace": {u.Namespaces, r.Namespaces}, "cluster": {u.Clusters, r.Clusters}} {
+		for of, roles := range map[string][2]map[string]string{"namespace": {u.Namespaces, r.Namespaces},
+			"cluster": {u.Clusters, r.Clusters}} {
 			for n, role := range roles[1] {
 				if roles[0][n] != role {
 					return false, hasNot(u, "is not %s of %s %s", role, of, n)
@@ -365,20 +379,22 @@ func (b *Book) Revoke(ctx context.Context, name string, r wire.Roles) (wire.User
 	})
 }
 
-func hasNot(u *wire.User, what string, args ...any) error {
-	return wire.Problemf(409, "no-such-role", "see what it has: verge user describe "+u.Name, "nothing was changed", "user %s "+what, append([]any{u.Name}, args...)...)
+func hasNot(u *record.User, what string, args ...any) error {
+	return wire.Problemf(409, "no-such-role", "see what it has: verge user describe "+u.Name, "nothing was changed",
+		"user %s "+what, append([]any{u.Name}, args...)...)
 }
 
 // change stores what f makes of a user. less: it may do less than before.
-func (b *Book) change(ctx context.Context, name string, r wire.Roles, f func(*wire.User) (less bool, err error)) (wire.UserView, error) {
+func (b *Book) change(ctx context.Context, name string, r wire.Roles,
+	f func(*record.User) (less bool, err error)) (apiv1.UserView, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if err := b.checkRoles(r); err != nil {
-		return wire.UserView{}, err
+		return apiv1.UserView{}, err
 	}
 	u, err := b.user(ctx, name)
 	if err != nil {
-		return wire.UserView{}, err
+		return apiv1.UserView{}, err
 	}
 	less, err := f(u)
 	if err == nil {
@@ -388,7 +404,7 @@ func (b *Book) change(ctx context.Context, name string, r wire.Roles, f func(*wi
 		err = b.put(ctx, u)
 	}
 	if err != nil {
-		return wire.UserView{}, err
+		return apiv1.UserView{}, err
 	}
 	if less {
 		b.end(name)
@@ -398,34 +414,34 @@ func (b *Book) change(ctx context.Context, name string, r wire.Roles, f func(*wi
 
 // Users lists all, also those whose record cannot be read, with their names alone; see
 // rest.Backend.
-func (b *Book) Users(ctx context.Context) ([]wire.UserView, error) {
+func (b *Book) Users(ctx context.Context) ([]apiv1.UserView, error) {
 	all, lost, err := b.list(ctx)
-	out := make([]wire.UserView, 0, len(all)+len(lost))
+	out := make([]apiv1.UserView, 0, len(all)+len(lost))
 	for _, u := range all {
 		out = append(out, view(u))
 	}
 	for _, u := range lost {
-		out = append(out, wire.UserView{Name: u.name, Problem: u.Error()})
+		out = append(out, apiv1.UserView{Name: u.name, Problem: u.Error()})
 	}
-	slices.SortFunc(out, func(a, b wire.UserView) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(out, func(a, b apiv1.UserView) int { return strings.Compare(a.Name, b.Name) })
 	return out, err
 }
 
 // User is one of them; see rest.Backend.
-func (b *Book) User(ctx context.Context, name string) (wire.UserView, error) {
+func (b *Book) User(ctx context.Context, name string) (apiv1.UserView, error) {
 	if !isName(name) {
-		return wire.UserView{}, noUser(name)
+		return apiv1.UserView{}, noUser(name)
 	}
 	u, err := b.user(ctx, name)
 	if err != nil {
-		return wire.UserView{}, err
+		return apiv1.UserView{}, err
 	}
 	return view(u), nil
 }
 
-// LeaveNamespace takes away all roles in a namespace, together with what ops do.
-// Before it returns nobody has them.
-func (b *Book) LeaveNamespace(ctx context.Context, namespace string, ops ...bus.Op) error {
+// LeaveNamespace takes away all roles in a namespace: commit stores that, together with the
+// removal of the namespace. Before it returns nobody has them.
+func (b *Book) LeaveNamespace(ctx context.Context, namespace string, commit func(ops ...bus.Op) error) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	all, lost, err := b.list(ctx)
@@ -453,23 +469,23 @@ func (b *Book) LeaveNamespace(ctx context.Context, namespace string, ops ...bus.
 			return fmt.Errorf("encoding user %s: %w", u.Name, err)
 		}
 		left, batch = append(left, u.Name), append(batch, bus.Put(keyUser+u.Name, data))
-		// What does not fit into one commit goes before: roles without their
+		// What may not fit into one commit goes before: roles without their
 		// namespace allow nothing.
-		if len(batch)+len(ops) == bus.MaxCommitOps {
+		if len(batch) == bus.MaxCommitOps/2 {
 			if _, err := b.Store.Commit(ctx, batch...); err != nil {
 				return err
 			}
 			batch = nil
 		}
 	}
-	_, err = b.Store.Commit(ctx, append(batch, ops...)...)
-	return err
+	return commit(batch...)
 }
 
 // checkRoles says whether such roles can be given here.
 func (b *Book) checkRoles(r wire.Roles) error {
 	bad := func(detail string, args ...any) error {
-		return wire.Problemf(422, "bad-role", "verge user create --help", "these roles cannot be given", detail, args...)
+		return wire.Problemf(422, "bad-role", "verge user create --help", "these roles cannot be given", detail,
+			args...)
 	}
 	if len(r.Namespaces) > maxRoles || len(r.Clusters) > maxRoles {
 		return bad("%d and %d are more than %d", len(r.Namespaces), len(r.Clusters), maxRoles)
@@ -497,9 +513,11 @@ func (b *Book) checkRoles(r wire.Roles) error {
 
 // isName: a DNS label, so that it is also a part of a key.
 func isName(s string) bool {
-	return s != "" && len(s) <= 63 && s[0] != '-' && s[len(s)-1] != '-' && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
+	return s != "" && len(s) <= 63 && s[0] != '-' && s[len(s)-1] != '-' &&
+		strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
 }
 
-func view(u *wire.User) wire.UserView {
-	return wire.UserView{Name: u.Name, Roles: u.Roles, Created: u.Created, By: u.By, TokenCreated: u.Token.Created, TokenExpires: u.Token.Expires}
+func view(u *record.User) apiv1.UserView {
+	return apiv1.UserView{Name: u.Name, Roles: u.Roles, Created: u.Created, By: u.By, TokenCreated: u.Token.Created,
+		TokenExpires: u.Token.Expires}
 }

@@ -9,7 +9,9 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/internal/access"
+	"github.com/verge-edge/verge/internal/apiv1"
 	"github.com/verge-edge/verge/internal/bus"
+	"github.com/verge-edge/verge/internal/bus/bustest"
 	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -17,9 +19,9 @@ import (
 var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 // newBook is a book on an in-memory store, and its clock.
-func newBook(site string) (b *Book, store *bus.MemStore, now *time.Time) {
+func newBook(site string) (b *Book, store *bustest.MemStore, now *time.Time) {
 	at := start
-	store = bus.NewMemStore()
+	store = bustest.NewMemStore()
 	return &Book{Store: store, Site: site, Now: func() time.Time { return at }}, store, &at
 }
 
@@ -39,9 +41,9 @@ func dev(namespaces ...string) wire.Roles {
 	return r
 }
 
-func mustCreate(t *testing.T, b *Book, name string, r wire.Roles) wire.UserReply {
+func mustCreate(t *testing.T, b *Book, name string, r wire.Roles) apiv1.UserReply {
 	t.Helper()
-	u, err := b.CreateUser(t.Context(), wire.UserRequest{Name: name, Roles: r})
+	u, err := b.CreateUser(t.Context(), apiv1.UserRequest{Name: name, Roles: r})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,14 +71,16 @@ func closed(c <-chan struct{}) bool {
 func TestUsers(t *testing.T) {
 	b, store, _ := newBook("")
 	ctx := access.With(t.Context(), access.Who{Name: "admin/ann", Admin: true})
-	u, err := b.CreateUser(ctx, wire.UserRequest{Name: "bob", TTLSeconds: 3600, Roles: wire.Roles{
-		Namespaces: map[string]string{"shop": "developer", "bank": "viewer"}, Clusters: map[string]string{"edge": "operator"},
+	u, err := b.CreateUser(ctx, apiv1.UserRequest{Name: "bob", TTLSeconds: 3600, Roles: wire.Roles{
+		Namespaces: map[string]string{"shop": "developer", "bank": "viewer"},
+		Clusters:   map[string]string{"edge": "operator"},
 	}})
 	if err != nil || u.User.By != "admin/ann" || !u.User.TokenExpires.Equal(start.Add(time.Hour)) {
 		t.Fatalf("%+v, %v", u, err)
 	}
 	p := mustKnow(t, b, u.Token)
-	if p.Name != "user/bob" || p.Admin || p.Namespaces["shop"] != access.Developer || p.Namespaces["bank"] != access.Viewer ||
+	if p.Name != "user/bob" || p.Admin || p.Namespaces["shop"] != access.Developer ||
+		p.Namespaces["bank"] != access.Viewer ||
 		p.Clusters["edge"] != access.Operator || p.Left != time.Hour || closed(p.Ended) {
 		t.Errorf("%+v", p)
 	}
@@ -89,11 +93,12 @@ func TestUsers(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, e := range entries {
-		if strings.Contains(e.Key+string(e.Value), u.Token) || strings.Contains(e.Key+string(e.Value), strings.TrimPrefix(u.Token, "verge-api-1.")) {
+		if strings.Contains(e.Key+string(e.Value), u.Token) ||
+			strings.Contains(e.Key+string(e.Value), strings.TrimPrefix(u.Token, "verge-api-1.")) {
 			t.Errorf("the token itself is stored under %s", e.Key)
 		}
 	}
-	if _, err := b.CreateUser(ctx, wire.UserRequest{Name: "bob", Roles: dev("x")}); code(err) != "name-taken" {
+	if _, err := b.CreateUser(ctx, apiv1.UserRequest{Name: "bob", Roles: dev("x")}); code(err) != "name-taken" {
 		t.Errorf("%v", err)
 	}
 	mustCreate(t, b, "amy", wire.Roles{Admin: true})
@@ -112,7 +117,8 @@ func TestUsers(t *testing.T) {
 	if _, known, _ := b.Authenticate(ctx, u.Token); known {
 		t.Error("a removed user's token is known")
 	}
-	for _, err := range []error{b.RemoveUser(ctx, "bob"), errOf(b.User(ctx, "bob")), errOf(b.Grant(ctx, "bob", dev("x"))), errOf(b.RotateToken(ctx, "bob", 0)), errOf(b.User(ctx, "../x"))} {
+	for _, err := range []error{b.RemoveUser(ctx, "bob"), errOf(b.User(ctx, "bob")),
+		errOf(b.Grant(ctx, "bob", dev("x"))), errOf(b.RotateToken(ctx, "bob", 0)), errOf(b.User(ctx, "../x"))} {
 		if code(err) != "no-such-user" {
 			t.Errorf("%v", err)
 		}
@@ -162,7 +168,9 @@ func TestRolesComeAndGo(t *testing.T) {
 	ctx := t.Context()
 	u := mustCreate(t, b, "bob", dev("shop"))
 	p := mustKnow(t, b, u.Token)
-	if _, err := b.Grant(ctx, "bob", wire.Roles{Namespaces: map[string]string{"bank": "viewer"}, Clusters: map[string]string{"edge": "operator"}}); err != nil {
+	if _, err := b.Grant(ctx, "bob",
+		wire.Roles{Namespaces: map[string]string{"bank": "viewer"},
+			Clusters: map[string]string{"edge": "operator"}}); err != nil {
 		t.Fatal(err)
 	}
 	if closed(p.Ended) {
@@ -172,12 +180,14 @@ func TestRolesComeAndGo(t *testing.T) {
 		t.Errorf("%+v", p)
 	}
 	// A role that takes another's place may allow less.
-	if _, err := b.Grant(ctx, "bob", wire.Roles{Namespaces: map[string]string{"shop": "viewer"}}); err != nil || !closed(p.Ended) {
+	if _, err := b.Grant(ctx, "bob", wire.Roles{Namespaces: map[string]string{"shop": "viewer"}}); err != nil ||
+		!closed(p.Ended) {
 		t.Errorf("%v, ended=%v", err, closed(p.Ended))
 	}
 	p = mustKnow(t, b, u.Token)
 	for name, r := range map[string]wire.Roles{
-		"not developer": dev("shop"), "not there": dev("x"), "not admin": {Admin: true}, "half": {Namespaces: map[string]string{"shop": "viewer", "x": "viewer"}},
+		"not developer": dev("shop"), "not there": dev("x"), "not admin": {Admin: true},
+		"half":        {Namespaces: map[string]string{"shop": "viewer", "x": "viewer"}},
 		"no operator": {Clusters: map[string]string{"fog": "operator"}},
 	} {
 		if _, err := b.Revoke(ctx, "bob", r); code(err) != "no-such-role" {
@@ -187,7 +197,8 @@ func TestRolesComeAndGo(t *testing.T) {
 	if p := mustKnow(t, b, u.Token); len(p.Namespaces) != 2 || len(p.Clusters) != 1 || closed(p.Ended) {
 		t.Errorf("a refused revocation changed something: %+v", p)
 	}
-	v, err := b.Revoke(ctx, "bob", wire.Roles{Namespaces: map[string]string{"shop": "viewer"}, Clusters: map[string]string{"edge": "operator"}})
+	v, err := b.Revoke(ctx, "bob",
+		wire.Roles{Namespaces: map[string]string{"shop": "viewer"}, Clusters: map[string]string{"edge": "operator"}})
 	if err != nil || len(v.Namespaces) != 1 || len(v.Clusters) != 0 || !closed(p.Ended) {
 		t.Errorf("%+v, %v", v, err)
 	}
@@ -208,12 +219,13 @@ func TestRolesThatCannotBeGiven(t *testing.T) {
 		"another site":         {Clusters: map[string]string{"fog": "operator"}},
 		"more than anyone has": {Namespaces: many},
 	} {
-		if _, err := b.CreateUser(t.Context(), wire.UserRequest{Name: "bob", Roles: r}); code(err) != "bad-role" {
+		if _, err := b.CreateUser(t.Context(), apiv1.UserRequest{Name: "bob", Roles: r}); code(err) != "bad-role" {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	for _, name := range []string{"", "Bob", "a.b", "a/b", strings.Repeat("a", 64), "bob\n"} {
-		if _, err := b.CreateUser(t.Context(), wire.UserRequest{Name: name, Roles: dev("shop")}); code(err) != "bad-name" {
+		if _, err := b.CreateUser(t.Context(),
+			apiv1.UserRequest{Name: name, Roles: dev("shop")}); code(err) != "bad-name" {
 			t.Errorf("%q: %v", name, err)
 		}
 	}
@@ -228,7 +240,11 @@ func TestLeaveNamespace(t *testing.T) {
 	ctx := t.Context()
 	in, out := mustCreate(t, b, "in", dev("shop", "bank")), mustCreate(t, b, "out", dev("bank"))
 	pin, pout := mustKnow(t, b, in.Token), mustKnow(t, b, out.Token)
-	if err := b.LeaveNamespace(ctx, "shop", bus.Put("together", []byte("x"))); err != nil {
+	commit := func(ops ...bus.Op) error {
+		_, err := store.Commit(ctx, append(ops, bus.Put("together", []byte("x")))...)
+		return err
+	}
+	if err := b.LeaveNamespace(ctx, "shop", commit); err != nil {
 		t.Fatal(err)
 	}
 	if !closed(pin.Ended) || closed(pout.Ended) {
@@ -241,7 +257,7 @@ func TestLeaveNamespace(t *testing.T) {
 		t.Error(err)
 	}
 	store.FailWrites(errors.New("full"))
-	if err := b.LeaveNamespace(ctx, "bank"); err == nil {
+	if err := b.LeaveNamespace(ctx, "bank", commit); err == nil {
 		t.Error("a full disk gave no error")
 	}
 	if p := mustKnow(t, b, out.Token); p.Namespaces["bank"] == "" {
@@ -255,8 +271,10 @@ func TestWhatCannotBeStored(t *testing.T) {
 	p := mustKnow(t, b, u.Token)
 	store.FailWrites(errors.New("full"))
 	for name, err := range map[string]error{
-		"create": errOf(b.CreateUser(t.Context(), wire.UserRequest{Name: "amy"})), "rotate": errOf(b.RotateToken(t.Context(), "bob", 0)),
-		"remove": b.RemoveUser(t.Context(), "bob"), "grant": errOf(b.Grant(t.Context(), "bob", dev("x"))), "revoke": errOf(b.Revoke(t.Context(), "bob", dev("shop"))),
+		"create": errOf(b.CreateUser(t.Context(), apiv1.UserRequest{Name: "amy"})),
+		"rotate": errOf(b.RotateToken(t.Context(), "bob", 0)),
+		"remove": b.RemoveUser(t.Context(), "bob"), "grant": errOf(b.Grant(t.Context(), "bob", dev("x"))),
+		"revoke": errOf(b.Revoke(t.Context(), "bob", dev("shop"))),
 	} {
 		if code(err) != "not-stored" {
 			t.Errorf("%s: %v", name, err)

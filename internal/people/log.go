@@ -10,12 +10,13 @@ import (
 	"sync"
 	"time"
 
+	"github.com/verge-edge/verge/internal/apiv1"
 	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/bus/records"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
-// keyAudit + sequence number in 16 hexadecimal digits: wire.AuditEntry.
+// keyAudit + sequence number in 16 hexadecimal digits: apiv1.AuditEntry.
 const keyAudit = "audit."
 
 const (
@@ -43,7 +44,7 @@ type Log struct {
 
 // Record appends an entry and gives it its number and time. It is durable when
 // Record returns nil.
-func (l *Log) Record(ctx context.Context, e wire.AuditEntry) error {
+func (l *Log) Record(ctx context.Context, e apiv1.AuditEntry) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := l.load(ctx); err != nil {
@@ -103,9 +104,9 @@ func (l *Log) load(ctx context.Context) error {
 	return nil
 }
 
-// Audit reads a page of the log; see wire.AuditQuery.
-func (l *Log) Audit(ctx context.Context, q wire.AuditQuery) (wire.AuditPage, error) {
-	page := wire.AuditPage{Entries: []wire.AuditEntry{}}
+// Audit reads a page of the log; see apiv1.AuditQuery.
+func (l *Log) Audit(ctx context.Context, q apiv1.AuditQuery) (apiv1.AuditPage, error) {
+	page := apiv1.AuditPage{Entries: []apiv1.AuditEntry{}}
 	entries, err := l.Store.List(ctx, keyAudit)
 	if err != nil {
 		return page, fmt.Errorf("reading the audit log: %w", err)
@@ -122,10 +123,11 @@ func (l *Log) Audit(ctx context.Context, q wire.AuditQuery) (wire.AuditPage, err
 		if below != "" && entries[i].Key >= below {
 			continue
 		}
-		var e wire.AuditEntry
+		var e apiv1.AuditEntry
 		err := records.Load(entries[i], &e)
 		if err != nil { // that it was there is shown, whoever it was of
-			e = wire.AuditEntry{V: wire.Version, Result: "unreadable", Detail: fmt.Sprintf("stored record %s cannot be read: %.200v", entries[i].Key, err)}
+			e = apiv1.AuditEntry{V: wire.Version, Result: "unreadable",
+				Detail: fmt.Sprintf("stored record %s cannot be read: %.200v", entries[i].Key, err)}
 			e.Seq, _ = strconv.ParseUint(strings.TrimPrefix(entries[i].Key, keyAudit), 16, 64) // 0: it has no number
 		}
 		if err == nil && e.At.Before(q.Since) {

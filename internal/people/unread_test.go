@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/verge-edge/verge/internal/apiv1"
 	"github.com/verge-edge/verge/internal/bus"
-	"github.com/verge-edge/verge/internal/pki"
-	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/pki/tokens"
 )
 
 // A user whose record cannot be read is shown with the others, lets nobody in, and the log
@@ -29,11 +29,13 @@ func TestAUserThatCannotBeRead(t *testing.T) {
 			}
 			mustKnow(t, b, ann.Token)
 			for range 3 {
-				if p, known, err := b.Authenticate(ctx, bob.Token); code(err) != "record-unreadable" || !known || p.Admin || p.Name != "" {
+				if p, known, err := b.Authenticate(ctx, bob.Token); code(err) != "record-unreadable" || !known ||
+					p.Admin || p.Name != "" {
 					t.Fatalf("%+v, %v, %v", p, known, err)
 				}
 			}
-			if n := strings.Count(log.String(), "user.bob"); n != 1 || !strings.Contains(log.String(), "verge user rm bob") {
+			if n := strings.Count(log.String(), "user.bob"); n != 1 ||
+				!strings.Contains(log.String(), "verge user rm bob") {
 				t.Errorf("the log names it %d times:\n%s", n, log.String())
 			}
 			all, err := b.Users(ctx)
@@ -44,11 +46,14 @@ func TestAUserThatCannotBeRead(t *testing.T) {
 					t.Errorf("%s: %q", u.Name, u.Problem)
 				}
 			}
-			if err != nil || !slices.Equal(names, []string{"ann", "bob", "cid"}) || !strings.Contains(all[1].Problem, "user.bob") || !strings.Contains(all[1].Problem, "verge user rm bob") {
+			if err != nil || !slices.Equal(names, []string{"ann", "bob", "cid"}) ||
+				!strings.Contains(all[1].Problem, "user.bob") ||
+				!strings.Contains(all[1].Problem, "verge user rm bob") {
 				t.Errorf("%+v, %v", all, err)
 			}
 			rev := store.Rev()
-			if _, err := b.CreateUser(ctx, wire.UserRequest{Name: "bob", Roles: dev("x")}); code(err) != "record-unreadable" {
+			if _, err := b.CreateUser(ctx,
+				apiv1.UserRequest{Name: "bob", Roles: dev("x")}); code(err) != "record-unreadable" {
 				t.Errorf("it is made once more: %v", err)
 			}
 			for what, err := range map[string]error{
@@ -56,7 +61,7 @@ func TestAUserThatCannotBeRead(t *testing.T) {
 				"grant":     second(b.Grant(ctx, "bob", dev("x"))),
 				"revoke":    second(b.Revoke(ctx, "bob", dev("shop"))),
 				"describe":  second(b.User(ctx, "bob")),
-				"namespace": b.LeaveNamespace(ctx, "shop"),
+				"namespace": b.LeaveNamespace(ctx, "shop", nil),
 			} {
 				if code(err) != "record-unreadable" {
 					t.Errorf("%s: %v", what, err)
@@ -68,7 +73,7 @@ func TestAUserThatCannotBeRead(t *testing.T) {
 			if store.Rev() != rev {
 				t.Error("something was stored")
 			}
-			if _, err := b.CreateUser(ctx, wire.UserRequest{Name: "dan", Roles: dev("x")}); err != nil {
+			if _, err := b.CreateUser(ctx, apiv1.UserRequest{Name: "dan", Roles: dev("x")}); err != nil {
 				t.Errorf("others cannot be made: %v", err)
 			}
 			if err := b.RemoveUser(ctx, "bob"); err != nil {
@@ -92,7 +97,7 @@ func second[T any](_ T, err error) error { return err }
 func TestATokenThatCannotBeRead(t *testing.T) {
 	b, store, _ := newBook("")
 	u := mustCreate(t, b, "ann", dev("shop"))
-	hash, err := pki.HashBearer(u.Token)
+	hash, err := tokens.HashBearer(u.Token)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,16 +113,17 @@ func TestATokenThatCannotBeRead(t *testing.T) {
 // others are recorded after it.
 func TestAnEntryThatCannotBeRead(t *testing.T) {
 	l, store, _ := newLog()
-	record(t, l, "user/ann", "apply")
-	record(t, l, "user/bob", "delete")
+	noted(t, l, "user/ann", "apply")
+	noted(t, l, "user/bob", "delete")
 	if _, err := store.Put(t.Context(), auditKey(1), []byte(`{"who":`)); err != nil {
 		t.Fatal(err)
 	}
 	l.read = false // as after a start
-	record(t, l, "user/ann", "scale")
-	for _, q := range []wire.AuditQuery{{}, {User: "ann"}, {Since: start}} {
+	noted(t, l, "user/ann", "scale")
+	for _, q := range []apiv1.AuditQuery{{}, {User: "ann"}, {Since: start}} {
 		page := read(t, l, q)
-		if len(page.Entries) < 2 || page.Entries[0].Seq != 1 || page.Entries[0].Result != "unreadable" || !strings.Contains(page.Entries[0].Detail, auditKey(1)) {
+		if len(page.Entries) < 2 || page.Entries[0].Seq != 1 || page.Entries[0].Result != "unreadable" ||
+			!strings.Contains(page.Entries[0].Detail, auditKey(1)) {
 			t.Errorf("%+v: %+v", q, page.Entries)
 		}
 		if last := page.Entries[len(page.Entries)-1]; last.Seq != 3 || last.What != "scale" {

@@ -58,7 +58,8 @@ func New() *Pinger {
 var never = []netip.Prefix{
 	netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("240.0.0.0/4"), // nobody, and all
 	// Metadata services of clouds that are not link-local.
-	netip.MustParsePrefix("100.100.100.200/32"), netip.MustParsePrefix("168.63.129.16/32"), netip.MustParsePrefix("192.0.0.192/32"),
+	netip.MustParsePrefix("100.100.100.200/32"), netip.MustParsePrefix("168.63.129.16/32"),
+	netip.MustParsePrefix("192.0.0.192/32"),
 	netip.MustParsePrefix("fd00:ec2::254/128"), netip.MustParsePrefix("fd20:ce::254/128"),
 	// IPv4 in other clothes, which would lead around the rest.
 	netip.MustParsePrefix("64:ff9b::/96"), netip.MustParsePrefix("2002::/16"), netip.MustParsePrefix("::/96"),
@@ -155,7 +156,8 @@ func connect(ctx context.Context, addr netip.Addr, port int) (time.Duration, err
 
 // echo is the least round trip of some ICMP echoes.
 func echo(ctx context.Context, addr netip.Addr) (time.Duration, error) {
-	raw, free, proto, ask, tell := "ip4:icmp", "udp4", 1, icmp.Type(ipv4.ICMPTypeEcho), icmp.Type(ipv4.ICMPTypeEchoReply)
+	raw, free, proto, ask, tell := "ip4:icmp", "udp4", 1, icmp.Type(ipv4.ICMPTypeEcho),
+		icmp.Type(ipv4.ICMPTypeEchoReply)
 	if addr.Is6() {
 		raw, free, proto, ask, tell = "ip6:ipv6-icmp", "udp6", 58, ipv6.ICMPTypeEchoRequest, ipv6.ICMPTypeEchoReply
 	}
@@ -190,7 +192,8 @@ func echo(ctx context.Context, addr netip.Addr) (time.Duration, error) {
 	return best, nil
 }
 
-func echoOnce(conn *icmp.PacketConn, to net.Addr, addr netip.Addr, proto int, ask, tell icmp.Type, token []byte, seq int) (time.Duration, error) {
+func echoOnce(conn *icmp.PacketConn, to net.Addr, addr netip.Addr, proto int, ask, tell icmp.Type, token []byte,
+	seq int) (time.Duration, error) {
 	msg := icmp.Message{Type: ask, Body: &icmp.Echo{ID: os.Getpid() & 0xffff, Seq: seq, Data: token}}
 	b, err := msg.Marshal(nil)
 	if err != nil {

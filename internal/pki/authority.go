@@ -24,13 +24,13 @@ const (
 )
 
 // Authority is the root's certificate authority. While it is rotated it is two:
-// the one in force, which everybody trusts, and the next one (see Rotate). It is
+// the current one, which everybody trusts, and the next one (see Rotate). It is
 // safe for concurrent use.
 type Authority struct {
 	dir string
 
 	mu sync.RWMutex
-	// issuers has the one in force first; guarded by mu, replaced as a whole.
+	// issuers has the current one first; guarded by mu, replaced as a whole.
 	issuers []*issuer
 }
 
@@ -180,7 +180,7 @@ func (a *Authority) certs() []*x509.Certificate {
 // Rotating says whether there is a second CA.
 func (a *Authority) Rotating() bool { return len(a.all()) > 1 }
 
-// Certs are the certificates of the root CA: the one in force, and the next one
+// Certs are the certificates of the root CA: the current one, and the next one
 // while it is rotated. The caller must not change them.
 func (a *Authority) Certs() []*x509.Certificate { return a.certs() }
 
@@ -216,7 +216,7 @@ func rootID(ca *x509.Certificate) string { return pinOf(ca)[:16] }
 // each CA while the authority is rotated, so that what the cluster signs is
 // accepted by those who trust either. It is valid only for names of the cluster.
 func (a *Authority) SignCluster(public []byte, cluster string, now time.Time) (chain string, err error) {
-	if err := checkLabel(cluster); err != nil {
+	if err := CheckLabel(cluster); err != nil {
 		return "", fmt.Errorf("certify a cluster: %w", err)
 	}
 	pub, err := parsePublic(public)
@@ -256,7 +256,7 @@ func everyAddress() []*net.IPNet {
 // Issue certifies the root's own server or an administrator, and returns the
 // PEM chain. Clusters and workers are certified by the cluster's authority.
 //
-// While the authority is rotated the server's certificate is of the CA in force,
+// While the authority is rotated the server's certificate is of the current CA,
 // which everybody trusts, and an administrator's of the next one, which lasts.
 func (a *Authority) Issue(r LeafRequest, now time.Time) (chain string, err error) {
 	issuers := a.all()

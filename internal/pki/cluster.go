@@ -120,7 +120,7 @@ func clusterOf(cert *x509.Certificate, key *ecdsa.PrivateKey) (string, error) {
 		return "", errors.New("its certificate was made for another key")
 	}
 	cluster, isCluster := strings.CutSuffix(cert.PermittedURIDomains[0], clusterSuffix)
-	if err := checkLabel(cluster); err != nil || !isCluster {
+	if err := CheckLabel(cluster); err != nil || !isCluster {
 		return "", fmt.Errorf("its certificate is for %q, which is not a cluster", cert.PermittedURIDomains[0])
 	}
 	return cluster, nil

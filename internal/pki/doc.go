@@ -1,6 +1,7 @@
 // Package pki says who is who: the root's certificate authority, the authority
-// that each cluster has for its own workers, the identity of a node, the
-// tokens with which a node joins, and the bearer tokens of the HTTP interface.
+// that each cluster has for its own workers, and the identity of a
+// node. The tokens with which a node joins are package tokens, signatures of programs are
+// programsig.
 //
 // Promises:
 //
@@ -14,8 +15,6 @@
 //     is never silently replaced by something new.
 //  4. Who a peer is comes from one URI in its verified certificate (Subject),
 //     never from a name that the peer merely says.
-//  5. Stored records hold only hashes of secrets, and printing a Token or
-//     logging it shows no secret.
 //
 // The chain of trust: root CA (10 years) → certificate of a cluster (5 years)
 // → worker, cluster server, operator (1 year); the root's own server and

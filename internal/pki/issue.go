@@ -184,7 +184,8 @@ func trustID(roots []*x509.Certificate) string {
 		pins[i] = pinOf(c)
 	}
 	slices.Sort(pins)
-	return hashText(strings.Join(pins, "\n"))[:16]
+	sum := sha256.Sum256([]byte(strings.Join(pins, "\n")))
+	return hex.EncodeToString(sum[:8])
 }
 
 // isRoot reports whether cert is an authority that signed itself.

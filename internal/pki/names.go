@@ -94,15 +94,15 @@ func checkPart(role Role, what, value string, needed bool) error {
 		}
 		return nil
 	}
-	if err := checkLabel(value); err != nil {
+	if err := CheckLabel(value); err != nil {
 		return fmt.Errorf("%s of a subject with role %s: %w", what, role, err)
 	}
 	return nil
 }
 
-// checkLabel holds names to DNS labels in lower case: whatever else a name can
+// CheckLabel holds names to DNS labels in lower case: whatever else a name can
 // become part of (host names, subjects of the bus, files), it stays one part.
-func checkLabel(s string) error {
+func CheckLabel(s string) error {
 	if s == "" || len(s) > maxLabel {
 		return fmt.Errorf("name of %d characters: want 1 to %d", len(s), maxLabel)
 	}

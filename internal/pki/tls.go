@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/verge-edge/verge/internal/tlsconf"
 )
 
 // ErrWrongRoot is wrapped by the error of a handshake (PinnedClient) with a
@@ -96,26 +98,24 @@ func (id *Identity) verifyServer(chain []*x509.Certificate, serverName string) e
 
 func (id *Identity) tlsConfig() *tls.Config {
 	pool := id.current.Load().pool
-	return &tls.Config{
-		MinVersion: tls.VersionTLS13,
-		RootCAs:    pool,
-		ClientCAs:  pool,
-		Time:       id.Clock.Now,
-		// A resumed session would be judged by the certificate that its first
-		// handshake saw.
-		SessionTicketsDisabled: true,
-		GetCertificate: func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
-			c := id.current.Load()
-			// Its own name only those of its cluster know.
-			if c.away != nil && hello.ServerName != WorkerName(c.subject.Cluster, c.subject.Name) {
-				return c.away.server, nil
-			}
-			return c.server, nil
-		},
-		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-			return id.current.Load().client, nil
-		},
+	c := tlsconf.Internal()
+	c.RootCAs, c.ClientCAs = pool, pool
+	c.Time = id.Clock.Now
+	// A resumed session would be judged by the certificate that its first
+	// handshake saw.
+	c.SessionTicketsDisabled = true
+	c.GetCertificate = func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+		c := id.current.Load()
+		// Its own name only those of its cluster know.
+		if c.away != nil && hello.ServerName != WorkerName(c.subject.Cluster, c.subject.Name) {
+			return c.away.server, nil
+		}
+		return c.server, nil
 	}
+	c.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+		return id.current.Load().client, nil
+	}
+	return c
 }
 
 // BearerTLS is the configuration of a client that has no certificate, only the
@@ -128,7 +128,9 @@ func BearerTLS(ca, serverName string) (*tls.Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("root CA of the context: %w", err)
 	}
-	return &tls.Config{MinVersion: tls.VersionTLS13, RootCAs: poolOf(m.certs), ServerName: serverName}, nil
+	c := tlsconf.Internal()
+	c.RootCAs, c.ServerName = poolOf(m.certs), serverName
+	return c, nil
 }
 
 // PinnedClient is the configuration for a request to join: nothing is known of
@@ -139,17 +141,15 @@ func PinnedClient(pins []string, serverName string, clock func() time.Time) *tls
 	if clock == nil {
 		clock = time.Now
 	}
-	return &tls.Config{
-		MinVersion: tls.VersionTLS13,
-		ServerName: serverName,
-		Time:       clock,
-		// The usual verification needs the CA beforehand. verifyPinned does the
-		// same with the CA that the pin picks out of the server's chain.
-		InsecureSkipVerify: true,
-		VerifyConnection: func(cs tls.ConnectionState) error {
-			return verifyPinned(cs.PeerCertificates, pins, serverName, clock())
-		},
+	c := tlsconf.Internal()
+	c.ServerName, c.Time = serverName, clock
+	// The usual verification needs the CA beforehand. verifyPinned does the
+	// same with the CA that the pin picks out of the server's chain.
+	c.InsecureSkipVerify = true
+	c.VerifyConnection = func(cs tls.ConnectionState) error {
+		return verifyPinned(cs.PeerCertificates, pins, serverName, clock())
 	}
+	return c
 }
 
 func verifyPinned(chain []*x509.Certificate, pins []string, serverName string, now time.Time) error {

@@ -93,14 +93,16 @@ func TestBreakerAlwaysComesBack(t *testing.T) {
 			if rapid.Bool().Draw(t, "ask") {
 				if b.May(now) {
 					next, trial := b.Asked()
-					if trial && (slices.Contains(open, true) && b.Failed > maxFailures || next.May(now.Add(time.Hour))) {
+					if trial && (slices.Contains(open, true) && b.Failed > maxFailures ||
+						next.May(now.Add(time.Hour))) {
 						t.Fatalf("a second question may try it out: %+v", b)
 					}
 					b, open = next, append(open, trial)
 				}
 			} else if len(open) > 0 {
 				n := rapid.IntRange(0, len(open)-1).Draw(t, "which")
-				b = b.Ended(open[n], rapid.SampledFrom([]error{nil, errors.New("no"), &Error{Unasked: true}}).Draw(t, "err"), now)
+				b = b.Ended(open[n], rapid.SampledFrom([]error{nil, errors.New("no"), &Error{Unasked: true}}).Draw(t,
+					"err"), now)
 				open = slices.Delete(open, n, n+1)
 			}
 			if len(open) == 0 && !b.May(now.Add(lastRest)) {

@@ -141,7 +141,8 @@ func Encode(q Question, most int) ([]byte, error) {
 		}
 		n := len(q.Candidates) * 3 / 4
 		if n == 0 || len(q.Services) > 0 { // its services name their candidates
-			return nil, &Error{TooLarge, fmt.Sprintf("the question has %d bytes, at most %d are sent", len(data), most), true}
+			return nil, &Error{TooLarge, fmt.Sprintf("the question has %d bytes, at most %d are sent", len(data), most),
+				true}
 		}
 		q.Omitted += len(q.Candidates) - n
 		q.Candidates = q.Candidates[:n]

@@ -3,7 +3,6 @@ package plugin
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
@@ -17,6 +16,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/internal/atomicfile"
+	"github.com/verge-edge/verge/internal/tlsconf"
 )
 
 const (
@@ -56,7 +56,7 @@ func NewHTTP(c Config) (*HTTP, error) {
 	h.transport = &http.Transport{
 		MaxIdleConns: maxIdle, MaxIdleConnsPerHost: maxIdle, IdleConnTimeout: idleTimeout,
 		DisableCompression: true, MaxResponseHeaderBytes: 64 << 10, ForceAttemptHTTP2: true,
-		TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}, DialContext: d.DialContext,
+		TLSClientConfig: tlsconf.Public(), DialContext: d.DialContext,
 	}
 	u, err := CheckURL(c.URL)
 	if err != nil {
@@ -65,7 +65,10 @@ func NewHTTP(c Config) (*HTTP, error) {
 	switch u.Scheme {
 	case "unix":
 		h.url = "http://plugin/"
-		h.transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) { return d.DialContext(ctx, "unix", u.Path) }
+		h.transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn,
+			error) {
+			return d.DialContext(ctx, "unix", u.Path)
+		}
 	case "http":
 		h.url = u.String()
 		d.Control = onLoopback
@@ -87,7 +90,8 @@ func NewHTTP(c Config) (*HTTP, error) {
 		return nil, fmt.Errorf("token of plugin %s: %w", c.Name, err)
 	}
 	// A redirection would take the token elsewhere.
-	h.client = &http.Client{Transport: h.transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	h.client = &http.Client{Transport: h.transport,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	return h, nil
 }
 
@@ -99,7 +103,8 @@ const OnBus = "nats:"
 func CheckURL(s string) (*url.URL, error) {
 	u, err := url.Parse(s)
 	if err != nil {
-		return nil, errors.New("it is not a URL: write nats:, https://host/path, http://127.0.0.1:port/path or unix:/path")
+		return nil, errors.New("it is not a URL: write nats:, https://host/path, http://127.0.0.1:port/path " +
+			"or unix:/path")
 	}
 	ip := net.ParseIP(u.Hostname())
 	switch {
@@ -108,7 +113,8 @@ func CheckURL(s string) (*url.URL, error) {
 	case u.User != nil:
 		return nil, errors.New("it has a user in it: put the token into a file, which --plugin-token-file names")
 	case u.Fragment != "" || u.RawQuery != "" && u.Scheme == "unix":
-		return nil, errors.New("it has a part that means nothing here: write nats:, https://host/path, http://127.0.0.1:port/path or unix:/path")
+		return nil, errors.New("it has a part that means nothing here: write nats:, https://host/path, " +
+			"http://127.0.0.1:port/path or unix:/path")
 	case u.Scheme == "unix" && u.Host == "" && filepath.IsAbs(u.Path):
 		return u, nil
 	case u.Scheme == "https" && u.Hostname() != "":

@@ -19,7 +19,8 @@ import (
 )
 
 func question(workers ...string) Question {
-	q := Question{V: Version, Cluster: "edge", DeadlineMs: 1000, Service: &Service{Name: "a.web", Instances: []string{"a.web.0", "a.web.1"}, Demand: Amounts{"cpu": 100}}}
+	q := Question{V: Version, Cluster: "edge", DeadlineMs: 1000,
+		Service: &Service{Name: "a.web", Instances: []string{"a.web.0", "a.web.1"}, Demand: Amounts{"cpu": 100}}}
 	for _, w := range workers {
 		q.Candidates = append(q.Candidates, Candidate{ID: w, Free: Amounts{"cpu": 1000}})
 	}
@@ -63,9 +64,11 @@ func TestAnswers(t *testing.T) {
 		{"NaN", `{"ranking":[{"id":"w1","score":NaN}]}`, Invalid, "not what the contract says"},
 		{"infinite", `{"ranking":[{"id":"w1","score":1e999}]}`, Invalid, "not what the contract says"},
 		{"text as score", `{"ranking":[{"id":"w1","score":"1"}]}`, Invalid, "not what the contract says"},
-		{"places a stranger", `{"placements":{"b.db.0":"w1"}}`, Invalid, `places "b.db.0", which it was not asked about`},
+		{"places a stranger", `{"placements":{"b.db.0":"w1"}}`, Invalid,
+			`places "b.db.0", which it was not asked about`},
 		{"places nowhere", `{"placements":{"a.web.0":"w9"}}`, Invalid, `on "w9", which is no candidate`},
-		{"places where it rejects", `{"placements":{"a.web.0":"w1"},"rejected":{"w1":"no"}}`, Invalid, "which it rejects"},
+		{"places where it rejects", `{"placements":{"a.web.0":"w1"},"rejected":{"w1":"no"}}`, Invalid,
+			"which it rejects"},
 		{"two documents", `{"ranking":[{"id":"w1","score":1}]}{}`, Invalid, "not what the contract says"},
 		{"larger than may be", many, TooLarge, "more than"},
 	} {
@@ -91,7 +94,8 @@ func TestJointAnswers(t *testing.T) {
 		{"none", `{"services":{}}`, Invalid, "none of the 2"},
 		{"null", `{"services":{"a.web":null}}`, Invalid, "none of the 2"},
 		{"as for one", `{"ranking":[{"id":"w1","score":1}]}`, Invalid, "none of the 2"},
-		{"another's worker", `{"services":{"a.web":{"placements":{"a.web.0":"w3"}}}}`, Invalid, `on "w3", which is no candidate`},
+		{"another's worker", `{"services":{"a.web":{"placements":{"a.web.0":"w3"}}}}`, Invalid,
+			`on "w3", which is no candidate`},
 		{"another's instance", `{"services":{"a.web":{"placements":{"a.db.0":"w1"}}}}`, Invalid, "was not asked about"},
 		{"another service", `{"services":{"a.x":{"reason":"y"}}}`, Invalid, `service "a.x"`},
 	} {
@@ -116,14 +120,16 @@ func TestWordsAreCleaned(t *testing.T) {
 func TestQuestionsAreBounded(t *testing.T) {
 	q := question()
 	for n := range MaxCandidates {
-		q.Candidates = append(q.Candidates, Candidate{ID: fmt.Sprintf("w%d", n), Labels: map[string]string{"x": strings.Repeat("y", 1000)}})
+		q.Candidates = append(q.Candidates,
+			Candidate{ID: fmt.Sprintf("w%d", n), Labels: map[string]string{"x": strings.Repeat("y", 1000)}})
 	}
 	b, err := Encode(q, 1<<18)
 	if err != nil || len(b) > 1<<18 {
 		t.Fatalf("%d bytes, %v", len(b), err)
 	}
 	var sent Question
-	if err := json.Unmarshal(b, &sent); err != nil || sent.Omitted != MaxCandidates-len(sent.Candidates) || sent.Candidates[0].ID != "w0" || len(sent.Candidates) < 100 {
+	if err := json.Unmarshal(b, &sent); err != nil || sent.Omitted != MaxCandidates-len(sent.Candidates) ||
+		sent.Candidates[0].ID != "w0" || len(sent.Candidates) < 100 {
 		t.Errorf("%d candidates, %d omitted, %v", len(sent.Candidates), sent.Omitted, err)
 	}
 	q.Service, q.Services = nil, []Service{{Name: "a.web"}}
@@ -165,7 +171,8 @@ func TestToken(t *testing.T) {
 	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		heard = append(heard, r.Header.Get("Authorization"))
 		var q Question
-		if err := json.NewDecoder(r.Body).Decode(&q); err != nil || r.Method != http.MethodPost || q.Service.Name != "a.web" || r.URL.Path != "/v1" {
+		if err := json.NewDecoder(r.Body).Decode(&q); err != nil || r.Method != http.MethodPost ||
+			q.Service.Name != "a.web" || r.URL.Path != "/v1" {
 			t.Errorf("%s %s: %+v, %v", r.Method, r.URL, q, err)
 		}
 		_, _ = io.WriteString(w, fine)
@@ -200,7 +207,8 @@ func TestFailures(t *testing.T) {
 		name, class, text string
 		h                 http.HandlerFunc
 	}{
-		{"an error", Refused, "status 500", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", http.StatusInternalServerError) }},
+		{"an error", Refused, "status 500",
+			func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", http.StatusInternalServerError) }},
 		{"a redirection", Refused, "status 307", func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, elsewhere.URL, http.StatusTemporaryRedirect)
 		}},
@@ -215,7 +223,8 @@ func TestFailures(t *testing.T) {
 			w.Header().Set("Content-Length", "1000")
 			_, _ = io.WriteString(w, fine)
 		}},
-		{"a broken connection", Unreachable, "", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }},
+		{"a broken connection", Unreachable, "",
+			func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }},
 		{"rubbish", Invalid, "", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte{0, 255, 10}) }},
 	} {
 		s := serve(t, tc.h)
@@ -262,10 +271,15 @@ func TestUnixSocket(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &httptest.Server{Listener: l, Config: &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, fine) })}}
+	s := &httptest.Server{Listener: l,
+		Config: &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			_,
+				_ = io.WriteString(w, fine)
+		})}}
 	s.Start()
 	t.Cleanup(s.Close)
-	if v, err := open(t, Config{URL: "unix:" + filepath.Join(dir, "s")}).Ask(t.Context(), question("w1")); err != nil || len(v["a.web"].Ranking) != 1 {
+	if v, err := open(t, Config{URL: "unix:" + filepath.Join(dir, "s")}).Ask(t.Context(), question("w1")); err != nil ||
+		len(v["a.web"].Ranking) != 1 {
 		t.Errorf("%v, %v", v, err)
 	}
 }
@@ -273,7 +287,11 @@ func TestUnixSocket(t *testing.T) {
 // Over TLS a plugin is who its authority says, and nobody else is told the token.
 func TestTLS(t *testing.T) {
 	var heard int
-	s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { heard++; _, _ = io.WriteString(w, fine) }))
+	s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		heard++
+		_,
+			_ = io.WriteString(w, fine)
+	}))
 	s.Config.ErrorLog = nil
 	t.Cleanup(s.Close)
 	_, err := open(t, Config{URL: s.URL, TokenFile: write(t, "token", "secret")}).Ask(t.Context(), question("w1"))
@@ -285,26 +303,32 @@ func TestTLS(t *testing.T) {
 	if _, err := open(t, Config{URL: s.URL, CAFile: ca}).Ask(t.Context(), question("w1")); err != nil {
 		t.Error(err)
 	}
-	if _, err := NewHTTP(Config{Name: "x", URL: s.URL, CAFile: write(t, "ca.pem", "nothing")}); err == nil || !strings.Contains(err.Error(), "no certificate") {
+	if _, err := NewHTTP(Config{Name: "x", URL: s.URL, CAFile: write(t, "ca.pem", "nothing")}); err == nil ||
+		!strings.Contains(err.Error(), "no certificate") {
 		t.Errorf("authorities without any: %v", err)
 	}
 }
 
 func TestURLs(t *testing.T) {
-	for _, good := range []string{"https://ilp.example/v1", "https://10.0.0.1:9000", "http://127.0.0.1:9000/x?y=z", "http://[::1]:9000", "http://localhost:9000", "unix:/run/ilp.sock"} {
+	for _, good := range []string{"https://ilp.example/v1", "https://10.0.0.1:9000", "http://127.0.0.1:9000/x?y=z",
+		"http://[::1]:9000", "http://localhost:9000", "unix:/run/ilp.sock"} {
 		if _, err := CheckURL(good); err != nil {
 			t.Errorf("%s: %v", good, err)
 		}
 	}
 	for bad, why := range map[string]string{
-		"http://10.0.0.1:9000": "write https", "http://ilp.example": "write https", "https://": "must be", "ftp://x": "must be", "unix:run": "must be", "": "must be",
-		"https://user:secret@x": "--plugin-token-file", "127.0.0.1:9000": "", "https://x/#y": "means nothing", "unix://host/x": "must be",
+		"http://10.0.0.1:9000": "write https", "http://ilp.example": "write https", "https://": "must be",
+		"ftp://x": "must be", "unix:run": "must be", "": "must be",
+		"https://user:secret@x": "--plugin-token-file", "127.0.0.1:9000": "", "https://x/#y": "means nothing",
+		"unix://host/x": "must be",
 	} {
-		if _, err := CheckURL(bad); err == nil || !strings.Contains(err.Error(), why) || strings.Contains(err.Error(), "secret") {
+		if _, err := CheckURL(bad); err == nil || !strings.Contains(err.Error(), why) ||
+			strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s: %v", bad, err)
 		}
 	}
-	for address, ok := range map[string]bool{"127.0.0.1:1": true, "[::1]:1": true, "10.0.0.1:1": false, "nonsense": false} {
+	for address, ok := range map[string]bool{"127.0.0.1:1": true, "[::1]:1": true, "10.0.0.1:1": false,
+		"nonsense": false} {
 		if err := onLoopback("tcp", address, nil); (err == nil) != ok {
 			t.Errorf("%s: %v", address, err)
 		}
@@ -313,7 +337,9 @@ func TestURLs(t *testing.T) {
 
 // Whatever comes in: no panic, and nothing gets through that was not asked about.
 func FuzzDecode(f *testing.F) {
-	for _, s := range []string{fine, `{}`, `{"services":{"a.web":{"placements":{"a.web.0":"w1"},"rejected":{"w2":"no"}}}}`, `{"ranking":[{"id":"w3","score":1}]}`} {
+	for _, s := range []string{fine, `{}`,
+		`{"services":{"a.web":{"placements":{"a.web.0":"w1"},"rejected":{"w2":"no"}}}}`,
+		`{"ranking":[{"id":"w3","score":1}]}`} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {

@@ -19,6 +19,7 @@ import (
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 // sharing is a cluster's store for its gateways, as they see it.
@@ -34,16 +35,16 @@ func newSharing() *sharing {
 }
 
 // ACME implements certs.Above.
-func (s *sharing) ACME(_ context.Context, q wire.ACMERequest) (r wire.ACMEReply, err error) {
+func (s *sharing) ACME(_ context.Context, q rpc.ACMERequest) (r rpc.ACMEReply, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.away {
 		return r, errors.New("nobody answers")
 	}
 	switch q.Op {
-	case wire.ACMELoad:
+	case rpc.ACMELoad:
 		r.Value, r.Found = s.values[q.Key], s.values[q.Key] != nil
-	case wire.ACMEStore:
+	case rpc.ACMEStore:
 		for k := range q.Values {
 			r.Found = r.Found || q.Absent && s.values[k] != nil
 		}
@@ -52,20 +53,20 @@ func (s *sharing) ACME(_ context.Context, q wire.ACMERequest) (r wire.ACMEReply,
 				s.values[k] = v
 			}
 		}
-	case wire.ACMEDelete:
+	case rpc.ACMEDelete:
 		delete(s.values, q.Key)
-	case wire.ACMEList:
+	case rpc.ACMEList:
 		for k, v := range s.values {
 			if k == q.Key || strings.HasPrefix(k, q.Key+"/") {
-				r.Entries = append(r.Entries, wire.ACMEEntry{Key: k, Size: len(v), Modified: time.Now()})
+				r.Entries = append(r.Entries, rpc.ACMEEntry{Key: k, Size: len(v), Modified: time.Now()})
 			}
 		}
-	case wire.ACMELock:
+	case rpc.ACMELock:
 		if r.Held = s.locks[q.Key] == "" || s.locks[q.Key] == q.Owner; r.Held {
 			s.locks[q.Key] = q.Owner
 		}
 		r.Lease = time.Minute
-	case wire.ACMEUnlock:
+	case rpc.ACMEUnlock:
 		delete(s.locks, q.Key)
 	}
 	return r, nil
@@ -104,7 +105,8 @@ func acmeGateway(t *testing.T, name, dir string, server *acmeServer, above *shar
 func (w *worker) publishACME(t *testing.T) {
 	t.Helper()
 	w.addHTTP(t, "app.web.0", says("hello"))
-	w.SetRoutes([]wire.Route{publish("web0", api.Ingress{Host: host, TLS: api.IngressTLS{Mode: "acme"}}, w.endpoint("app.web.0"))})
+	w.SetRoutes([]wire.Route{publish("web0", api.Ingress{Host: host, TLS: api.IngressTLS{Mode: "acme"}},
+		w.endpoint("app.web.0"))})
 }
 
 // shown is the certificate that a gateway shows for the host.
@@ -227,13 +229,15 @@ func TestGatewayAnswersChallengesOfAnother(t *testing.T) {
 		})
 		must(t, err)
 		above.set(func() {
-			above.values["acme/"+certmagic.StorageKeys.Safe(issuer.IssuerKey())+"/challenge_tokens/"+name+".json"] = data
+			above.values["acme/"+certmagic.StorageKeys.Safe(issuer.IssuerKey())+"/challenge_tokens/"+name+
+				".json"] = data
 		})
 	}
 	challenge(host)
 	challenge("other.example")
 	ask := func(name string) (int, string) {
-		req, err := http.NewRequest(http.MethodGet, "http://"+b.GatewayAddr()+"/.well-known/acme-challenge/token-of-"+name, nil)
+		req, err := http.NewRequest(http.MethodGet, "http://"+b.GatewayAddr()+"/.well-known/acme-challenge/token-of-"+
+			name, nil)
 		must(t, err)
 		req.Host = name
 		res, err := http.DefaultTransport.RoundTrip(req)

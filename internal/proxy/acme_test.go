@@ -43,7 +43,8 @@ func newACMEServer(t *testing.T) *acmeServer {
 	t.Setenv("PEBBLE_VA_NOSLEEP", "1")
 	t.Setenv("PEBBLE_WFE_NONCEREJECT", "0")
 	a := &acmeServer{store: db.NewMemoryStore(), roots: x509.NewCertPool()}
-	a.ca = ca.New(log.New(io.Discard, "", 0), a.store, "", "ecdsa", 0, 1, map[string]ca.Profile{"default": {Description: "the only one"}})
+	a.ca = ca.New(log.New(io.Discard, "", 0), a.store, "", "ecdsa", 0, 1,
+		map[string]ca.Profile{"default": {Description: "the only one"}})
 	a.roots.AddCert(a.ca.GetRootCert(0).Cert)
 	a.Server = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		h := a.handler.Load()
@@ -89,7 +90,9 @@ func nameServer(t *testing.T) string {
 	srv := &dns.Server{Listener: ln, Handler: dns.HandlerFunc(func(w dns.ResponseWriter, q *dns.Msg) {
 		m := new(dns.Msg).SetReply(q)
 		if q.Question[0].Qtype == dns.TypeA {
-			m.Answer = append(m.Answer, &dns.A{Hdr: dns.RR_Header{Name: q.Question[0].Name, Rrtype: dns.TypeA, Class: dns.ClassINET}, A: net.IPv4(127, 0, 0, 1)})
+			m.Answer = append(m.Answer,
+				&dns.A{Hdr: dns.RR_Header{Name: q.Question[0].Name, Rrtype: dns.TypeA, Class: dns.ClassINET},
+					A: net.IPv4(127, 0, 0, 1)})
 		}
 		_ = w.WriteMsg(m)
 	})}
@@ -120,7 +123,8 @@ func TestGatewayACME(t *testing.T) {
 		w.addHTTP(t, "app.web.0", says("hello"))
 		var routes []wire.Route
 		for i, h := range hosts {
-			routes = append(routes, publish("web"+strconv.Itoa(i), api.Ingress{Host: h, TLS: api.IngressTLS{Mode: "acme"}}, w.endpoint("app.web.0")))
+			routes = append(routes, publish("web"+strconv.Itoa(i),
+				api.Ingress{Host: h, TLS: api.IngressTLS{Mode: "acme"}}, w.endpoint("app.web.0")))
 		}
 		w.SetRoutes(routes)
 	}
@@ -134,7 +138,8 @@ func TestGatewayACME(t *testing.T) {
 			}
 			return false
 		})
-		if res, body := getURL(t, w.tlsClient(t, &tls.Config{RootCAs: server.roots}), "https://"+h+"/"); body != "hello" || res.ProtoMajor != 2 {
+		if res, body := getURL(t, w.tlsClient(t, &tls.Config{RootCAs: server.roots}),
+			"https://"+h+"/"); body != "hello" || res.ProtoMajor != 2 {
 			t.Errorf("%s: %d %q", h, res.StatusCode, body)
 		}
 	}
@@ -149,7 +154,8 @@ func TestGatewayACME(t *testing.T) {
 	serves(a, "second.example")
 	// A host that is not published any more is not shown any more.
 	publishAll(a, host)
-	if _, err := tls.Dial("tcp", a.GatewayTLSAddr(), &tls.Config{ServerName: "second.example", RootCAs: server.roots}); err == nil {
+	if _, err := tls.Dial("tcp", a.GatewayTLSAddr(),
+		&tls.Config{ServerName: "second.example", RootCAs: server.roots}); err == nil {
 		t.Error("the certificate of a host that is gone is shown")
 	}
 	a.Close()
@@ -186,7 +192,9 @@ func TestGatewayACMEFails(t *testing.T) {
 		c := a.Gateway().Certificates[0]
 		return c.Failed && strings.Contains(c.Problem, "no certificate by ACME: ")
 	})
-	if _, err := tls.DialWithDialer(&net.Dialer{Timeout: 20 * time.Second}, "tcp", a.GatewayTLSAddr(), &tls.Config{ServerName: host, InsecureSkipVerify: true}); err == nil || !strings.Contains(err.Error(), "unrecognized name") {
+	if _, err := tls.DialWithDialer(&net.Dialer{Timeout: 20 * time.Second}, "tcp", a.GatewayTLSAddr(),
+		&tls.Config{ServerName: host, InsecureSkipVerify: true}); err == nil ||
+		!strings.Contains(err.Error(), "unrecognized name") {
 		t.Errorf("%v", err)
 	}
 	b := gatewayWorker(t, nil)

@@ -21,7 +21,8 @@ import (
 
 func proxyV2(t testing.TB, from, to string) string {
 	t.Helper()
-	b, err := proxyproto.HeaderProxyFromAddrs(2, net.TCPAddrFromAddrPort(netip.MustParseAddrPort(from)), net.TCPAddrFromAddrPort(netip.MustParseAddrPort(to))).Format()
+	b, err := proxyproto.HeaderProxyFromAddrs(2, net.TCPAddrFromAddrPort(netip.MustParseAddrPort(from)),
+		net.TCPAddrFromAddrPort(netip.MustParseAddrPort(to))).Format()
 	must(t, err)
 	return string(b)
 }
@@ -49,7 +50,8 @@ func askRaw(t testing.TB, addr, head, host string, tlsTo *tls.Config) string {
 	if tlsTo != nil {
 		c = tls.Client(c, tlsTo)
 	}
-	_, _ = io.WriteString(c, "GET / HTTP/1.1\r\nHost: "+host+"\r\nConnection: close\r\n\r\n") // it may be closed already
+	_, _ = io.WriteString(c, "GET / HTTP/1.1\r\nHost: "+host+
+		"\r\nConnection: close\r\n\r\n") // it may be closed already
 	b, _ := io.ReadAll(c)
 	return string(b)
 }
@@ -60,25 +62,32 @@ func TestGatewayBehindABalancer(t *testing.T) {
 	t.Parallel()
 	local := "\r\n\r\n\x00\r\nQUIT\n\x20\x00\x00\x00"
 	for name, c := range map[string]struct{ from, head, want string }{
-		"v1":          {"127.0.0.0/8", "PROXY TCP4 192.0.2.9 198.51.100.1 40000 443\r\n", "192.0.2.9|for=192.0.2.9;"},
-		"v1, IPv6":    {"127.0.0.0/8", "PROXY TCP6 2001:db8::9 2001:db8::1 40000 443\r\n", `2001:db8::9|for="[2001:db8::9]";`},
+		"v1": {"127.0.0.0/8", "PROXY TCP4 192.0.2.9 198.51.100.1 40000 443\r\n", "192.0.2.9|for=192.0.2.9;"},
+		"v1, IPv6": {"127.0.0.0/8", "PROXY TCP6 2001:db8::9 2001:db8::1 40000 443\r\n",
+			`2001:db8::9|for="[2001:db8::9]";`},
 		"v1, unknown": {"127.0.0.0/8", "PROXY UNKNOWN\r\n", "127.0.0.1|for=127.0.0.1;"},
 		"v2":          {"127.0.0.1/32", proxyV2(t, "192.0.2.9:40000", "198.51.100.1:443"), "192.0.2.9|for=192.0.2.9;"},
-		"v2, IPv6":    {"127.0.0.1/32", proxyV2(t, "[2001:db8::9]:40000", "[2001:db8::1]:443"), `2001:db8::9|for="[2001:db8::9]";`},
-		"v2, local":   {"127.0.0.1/32", local, "127.0.0.1|for=127.0.0.1;"},
-		"none":        {"127.0.0.1/32", "", ""},
-		"strangers":   {"192.0.2.0/24", "", "127.0.0.1|for=127.0.0.1;"},
-		"a stranger who pretends to be a balancer": {"192.0.2.0/24", "PROXY TCP4 192.0.2.9 198.51.100.1 40000 443\r\n", "HTTP/1.1 400 Bad Request"},
+		"v2, IPv6": {"127.0.0.1/32", proxyV2(t, "[2001:db8::9]:40000", "[2001:db8::1]:443"),
+			`2001:db8::9|for="[2001:db8::9]";`},
+		"v2, local": {"127.0.0.1/32", local, "127.0.0.1|for=127.0.0.1;"},
+		"none":      {"127.0.0.1/32", "", ""},
+		"strangers": {"192.0.2.0/24", "", "127.0.0.1|for=127.0.0.1;"},
+		"a stranger who pretends to be a balancer": {"192.0.2.0/24", "PROXY TCP4 192.0.2.9 198.51.100.1 40000 443\r\n",
+			"HTTP/1.1 400 Bad Request"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			a := behindBalancer(t, c.from)
 			a.addHTTP(t, "app.web.0", saysWho)
-			a.SetRoutes([]wire.Route{publish("web", api.Ingress{Host: "app.test", TLS: api.IngressTLS{Mode: api.TLSSelfSigned}, Redirect: new(bool)}, a.endpoint("app.web.0"))})
+			a.SetRoutes([]wire.Route{publish("web",
+				api.Ingress{Host: "app.test", TLS: api.IngressTLS{Mode: api.TLSSelfSigned}, Redirect: new(bool)},
+				a.endpoint("app.web.0"))})
 			plain := askRaw(t, a.GatewayAddr(), c.head, "app.test", nil)
 			secure := plain
 			if !strings.Contains(c.want, "400") {
-				secure = askRaw(t, a.GatewayTLSAddr(), c.head, "app.test", &tls.Config{InsecureSkipVerify: true, ServerName: "app.test"}) //nolint:gosec // made by the gateway itself
+				secure = askRaw(t, a.GatewayTLSAddr(), c.head, "app.test",
+					&tls.Config{InsecureSkipVerify: true,
+						ServerName: "app.test"}) //nolint:gosec // made by the gateway itself
 			}
 			for _, got := range []string{plain, secure} {
 				if c.want == "" && got != "" || !strings.Contains(got, c.want) {
@@ -97,7 +106,8 @@ func TestGatewayLimitsBehindABalancer(t *testing.T) {
 	t.Parallel()
 	a := behindBalancer(t, "127.0.0.1/32")
 	a.addHTTP(t, "app.web.0", saysWho)
-	a.SetRoutes([]wire.Route{publish("web", api.Ingress{Host: "app.test", RateLimit: &api.RateLimit{Requests: 1}}, a.endpoint("app.web.0"))})
+	a.SetRoutes([]wire.Route{publish("web", api.Ingress{Host: "app.test", RateLimit: &api.RateLimit{Requests: 1}},
+		a.endpoint("app.web.0"))})
 	for n := range 20 {
 		head := fmt.Sprintf("PROXY TCP4 192.0.2.%d 198.51.100.1 40000 443\r\n", n)
 		if got := askRaw(t, a.GatewayAddr(), head, "app.test", nil); !strings.Contains(got, " 200 ") {
@@ -108,7 +118,8 @@ func TestGatewayLimitsBehindABalancer(t *testing.T) {
 		t.Errorf("%d were limited", a.Stats().Gateway.Limited)
 	}
 	eventually(t, "one client has had enough", func() bool {
-		return strings.Contains(askRaw(t, a.GatewayAddr(), "PROXY TCP4 192.0.2.1 198.51.100.1 40000 443\r\n", "app.test", nil), " 429 ")
+		return strings.Contains(askRaw(t, a.GatewayAddr(), "PROXY TCP4 192.0.2.1 198.51.100.1 40000 443\r\n",
+			"app.test", nil), " 429 ")
 	})
 }
 
@@ -152,7 +163,8 @@ func TestGatewayDoesNotWaitForBalancers(t *testing.T) {
 	a := behindBalancer(t, "127.0.0.1/32")
 	a.addHTTP(t, "app.web.0", saysWho)
 	a.SetRoutes([]wire.Route{publish("web", api.Ingress{Host: "app.test"}, a.endpoint("app.web.0"))})
-	for _, part := range []string{"", "P", "PROXY TCP4", gateway.ProxySignature, gateway.ProxySignature + "\x21\x11\x0f\xff"} {
+	for _, part := range []string{"", "P", "PROXY TCP4", gateway.ProxySignature,
+		gateway.ProxySignature + "\x21\x11\x0f\xff"} {
 		c, err := net.Dial("tcp", a.GatewayAddr())
 		must(t, err)
 		defer func() { _ = c.Close() }()
@@ -160,7 +172,8 @@ func TestGatewayDoesNotWaitForBalancers(t *testing.T) {
 		must(t, err)
 	}
 	eventually(t, "all are there", func() bool { return a.Stats().Gateway.Open == 5 })
-	if got := askRaw(t, a.GatewayAddr(), "PROXY TCP4 192.0.2.9 198.51.100.1 40000 443\r\n", "app.test", nil); !strings.Contains(got, "192.0.2.9") {
+	if got := askRaw(t, a.GatewayAddr(), "PROXY TCP4 192.0.2.9 198.51.100.1 40000 443\r\n", "app.test",
+		nil); !strings.Contains(got, "192.0.2.9") {
 		t.Errorf("behind five that say nothing: %q", got)
 	}
 	a.Close() // and waits for all goroutines

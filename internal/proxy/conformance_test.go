@@ -12,10 +12,12 @@ import (
 
 // Whatever the way from a client to an instance, requests fare alike on it.
 func TestConformance(t *testing.T) {
-	for name, way := range map[string]struct{ far, gate bool }{"Here": {}, "There": {far: true}, "Gateway": {gate: true}, "GatewayThere": {far: true, gate: true}} {
+	for name, way := range map[string]struct{ far, gate bool }{"Here": {}, "There": {far: true},
+		"Gateway": {gate: true}, "GatewayThere": {far: true, gate: true}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			proxytest.Run(t, func(t *testing.T, protocol string, rules wire.RequestRules, handle func(net.Conn)) string {
+			proxytest.Run(t, func(t *testing.T, protocol string, rules wire.RequestRules,
+				handle func(net.Conn)) string {
 				ca := newAuthority(t)
 				a := newWorker(t, ca, "a", nil)
 				home := a
@@ -42,7 +44,8 @@ func TestConformance(t *testing.T) {
 // publishedAs are ports that a gateway publishes under these names.
 func publishedAs(protocol string, hosts ...string) (ports []api.Port) {
 	for _, h := range hosts {
-		ports = append(ports, api.Port{Name: "p" + strings.ReplaceAll(h, ".", "-"), Protocol: protocol, Ingress: &api.Ingress{Host: h}})
+		ports = append(ports, api.Port{Name: "p" + strings.ReplaceAll(h, ".", "-"), Protocol: protocol,
+			Ingress: &api.Ingress{Host: h}})
 	}
 	return ports
 }

@@ -299,10 +299,12 @@ func (p *corpusProxy) sendH2(c *corpusH2Case, token string) *outcome {
 	var head bytes.Buffer
 	enc := hpack.NewEncoder(&head)
 	for i := 0; i < len(c.fields); i += 2 {
-		_ = enc.WriteField(hpack.HeaderField{Name: c.fields[i], Value: strings.ReplaceAll(c.fields[i+1], "{id}", token)}) // as above
+		_ = enc.WriteField(hpack.HeaderField{Name: c.fields[i],
+			Value: strings.ReplaceAll(c.fields[i+1], "{id}", token)}) // as above
 	}
 	_ = enc.WriteField(hpack.HeaderField{Name: "x-case", Value: token}) // as above
-	_ = fr.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: head.Bytes(), EndStream: c.body == nil, EndHeaders: true})
+	_ = fr.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: head.Bytes(), EndStream: c.body == nil,
+		EndHeaders: true})
 	if c.body != nil {
 		_ = fr.WriteData(1, true, c.body) // as above
 	}
@@ -330,7 +332,8 @@ func (p *corpusProxy) sendH2(c *corpusH2Case, token string) *outcome {
 			o.reset = len(o.statuses) == 0
 			return o
 		}
-		if h := f.Header(); h.StreamID == 1 && h.Flags.Has(http2.FlagDataEndStream) && (h.Type == http2.FrameData || h.Type == http2.FrameHeaders) {
+		if h := f.Header(); h.StreamID == 1 && h.Flags.Has(http2.FlagDataEndStream) &&
+			(h.Type == http2.FrameData || h.Type == http2.FrameHeaders) {
 			return o
 		}
 	}
@@ -462,7 +465,8 @@ func TestCorpus(t *testing.T) {
 	seen := map[string]bool{}
 	for i := range h2 {
 		c := &h2[i]
-		cases = append(cases, corpusCase{name: "HTTP/2: " + c.name, must: c.must, method: c.method, target: c.target, body: string(c.body)})
+		cases = append(cases, corpusCase{name: "HTTP/2: " + c.name, must: c.must, method: c.method, target: c.target,
+			body: string(c.body)})
 	}
 	outcomes := make([][]*outcome, len(cases))
 	var all sync.WaitGroup
@@ -503,7 +507,8 @@ func TestCorpus(t *testing.T) {
 		c, of := &cases[i], outcomes[i]
 		for k := range 2 {
 			if what := c.wrong(of[k]); what != "" {
-				t.Errorf("%s, %s: %s\n\t%.200q\n\t%v, closed %v\n\tthe backend got %v", c.name, proxies[k].name, what, c.text, of[k].statuses, of[k].closed, of[k].arrived)
+				t.Errorf("%s, %s: %s\n\t%.200q\n\t%v, closed %v\n\tthe backend got %v", c.name, proxies[k].name, what,
+					c.text, of[k].statuses, of[k].closed, of[k].arrived)
 			}
 		}
 		if of[0].String() != of[1].String() {
@@ -511,7 +516,8 @@ func TestCorpus(t *testing.T) {
 		}
 		if len(others) == 2 && of[0].accepted() && !of[2].accepted() && !of[3].accepted() {
 			if lenient[c.name] == "" {
-				t.Errorf("%s: accepted, and by neither nginx (%v) nor HAProxy (%v); list the reason, or refuse it", c.name, of[2].statuses, of[3].statuses)
+				t.Errorf("%s: accepted, and by neither nginx (%v) nor HAProxy (%v); list the reason, or refuse it",
+					c.name, of[2].statuses, of[3].statuses)
 			}
 			reasons++
 		}
@@ -575,7 +581,8 @@ func (c *corpusCase) wrong(o *outcome) string {
 		return "" // by the gateway itself
 	case status == http.StatusNotFound, status == http.StatusMethodNotAllowed, status == http.StatusExpectationFailed:
 		return "" // it is well-formed, and the connection goes on
-	case status < 400 || status > 499 && status != http.StatusNotImplemented && status != http.StatusHTTPVersionNotSupported:
+	case status < 400 || status > 499 && status != http.StatusNotImplemented &&
+		status != http.StatusHTTPVersionNotSupported:
 		return "it was not refused as a fault of the client"
 	case !h2 && (ends > 0 || len(statuses) > 1):
 		return "the connection goes on after a malformed request"

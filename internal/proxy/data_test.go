@@ -78,7 +78,8 @@ func TestDataPortRefusesWhoIsNoWorker(t *testing.T) {
 	}
 	conn, err := dialData(t, w, ca.identity(t, "worker/edge/b", "b"), ca)
 	must(t, err)
-	if st, _, err := askData(conn, data.Preamble{Instance: "app.web.0", Port: "tcp"}); err != nil || st != data.StatusOK {
+	if st, _, err := askData(conn, data.Preamble{Instance: "app.web.0", Port: "tcp"}); err != nil ||
+		st != data.StatusOK {
 		t.Errorf("a worker: %v, %v", st, err)
 	}
 }
@@ -94,7 +95,8 @@ func TestRouterChecksWhoAnswers(t *testing.T) {
 	foreign.addGreeter(t, "app.web.1")
 	impostor := b.endpoint("app.web.0")
 	impostor.Worker = "c"
-	for name, e := range map[string]wire.Endpoint{"other worker": impostor, "other authority": foreign.endpoint("app.web.1")} {
+	for name, e := range map[string]wire.Endpoint{"other worker": impostor,
+		"other authority": foreign.endpoint("app.web.1")} {
 		a.SetRoutes([]wire.Route{webRoute(e)})
 		if _, id, err := greetFrom(a.addr(t, "tcp")); err == nil {
 			t.Errorf("%s: greeted by %s", name, id)

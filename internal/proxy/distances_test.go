@@ -63,7 +63,8 @@ func (d *fixedDistances) set(worker string, rtt time.Duration) {
 func TestClosestFollowsTheDistances(t *testing.T) {
 	t.Parallel()
 	ca := newAuthority(t)
-	far := &fixedDistances{rtt: map[string]time.Duration{"b": 5 * time.Millisecond, "c": 9 * time.Millisecond}, version: 1}
+	far := &fixedDistances{rtt: map[string]time.Duration{"b": 5 * time.Millisecond, "c": 9 * time.Millisecond},
+		version: 1}
 	here := newWorker(t, ca, "here", func(o *Options) { o.Distances = far })
 	b, c := newWorker(t, ca, "b", nil), newWorker(t, ca, "c", nil)
 	b.addGreeter(t, "app.web.0")
@@ -86,7 +87,8 @@ func TestClosestFollowsTheDistances(t *testing.T) {
 	defer func() { _ = open.Close() }()
 
 	far.set("c", time.Millisecond)
-	eventually(t, "new connections go to what is nearest now", func() bool { return visit(t, addr, 1)["app.web.1"] == 1 })
+	eventually(t, "new connections go to what is nearest now",
+		func() bool { return visit(t, addr, 1)["app.web.1"] == 1 })
 	must(t, echoes(open))
 
 	got, ok := here.Route("app.web")

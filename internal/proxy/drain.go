@@ -9,10 +9,9 @@ import (
 // drainLook is how often is looked whether a connection is left.
 const drainLook = 100 * time.Millisecond
 
-// Drain takes no new connection from now on, lets the next request over each open one be
-// its last, and returns nil when none is left. A client that rests is not cut off before
-// its time. Datagrams are not passed on any more. If ctx is done before, its error is
-// returned; Close cuts what is left.
+// Drain accepts no new connection from now on, answers the next request on each open one as its
+// last, and returns nil when none is left. An idle client is not cut off early. Datagrams are no
+// longer forwarded. If ctx is done first, its error is returned; Close cuts what is left.
 func (r *Router) Drain(ctx context.Context) error {
 	r.draining.Store(true)
 	r.entries.Close()

@@ -173,7 +173,8 @@ func TestNewerStateFileIsRefused(t *testing.T) {
 	t.Parallel()
 	path, content := filepath.Join(t.TempDir(), "ports.json"), `{"v":9,"ports":[]}`
 	must(t, os.WriteFile(path, []byte(content), 0o600))
-	if _, err := New(Options{Worker: "w1", Cluster: "edge", Local: &fakeEngine{}, StateFile: path}); err == nil || !strings.Contains(err.Error(), path+" is of form 9") {
+	if _, err := New(Options{Worker: "w1", Cluster: "edge", Local: &fakeEngine{}, StateFile: path}); err == nil ||
+		!strings.Contains(err.Error(), path+" is of form 9") {
 		t.Error(err)
 	}
 	if now, err := os.ReadFile(path); err != nil || string(now) != content {

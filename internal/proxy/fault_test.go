@@ -28,7 +28,8 @@ func TestAFaultEndsOneConnection(t *testing.T) {
 		}
 		a.engine.set(id, addr, nil)
 		a.services.Local.SettleAll()
-		if res, body := fetch(t, c, a.request(t, "GET", host, "/", nil)); res.StatusCode != http.StatusOK || body != "fine" {
+		if res, body := fetch(t, c, a.request(t, "GET", host, "/", nil)); res.StatusCode != http.StatusOK ||
+			body != "fine" {
 			t.Errorf("the next: %s: %s", res.Status, body)
 		}
 	}

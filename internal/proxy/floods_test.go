@@ -30,12 +30,18 @@ func block(t testing.TB, fields ...string) []byte {
 // floods are frames that carry nothing, as a client may repeat them; they follow a request
 // on stream 1 whose body has not ended.
 var floods = map[string]func(fr *http2.Framer) error{
-	"empty data":              func(fr *http2.Framer) error { return fr.WriteData(1, false, nil) },
-	"padding alone":           func(fr *http2.Framer) error { return fr.WriteDataPadded(1, false, nil, make([]byte, 3)) },
-	"ping":                    func(fr *http2.Framer) error { return fr.WritePing(false, [8]byte{}) },
-	"answers to no ping":      func(fr *http2.Framer) error { return fr.WritePing(true, [8]byte{}) },
-	"settings":                func(fr *http2.Framer) error { return fr.WriteSettings() },
-	"priority":                func(fr *http2.Framer) error { return fr.WritePriority(1, http2.PriorityParam{Weight: 1}) },
+	"empty data": func(fr *http2.Framer) error { return fr.WriteData(1, false, nil) },
+	"padding alone": func(fr *http2.Framer) error {
+		return fr.WriteDataPadded(1, false, nil,
+			make([]byte, 3))
+	},
+	"ping":               func(fr *http2.Framer) error { return fr.WritePing(false, [8]byte{}) },
+	"answers to no ping": func(fr *http2.Framer) error { return fr.WritePing(true, [8]byte{}) },
+	"settings":           func(fr *http2.Framer) error { return fr.WriteSettings() },
+	"priority": func(fr *http2.Framer) error {
+		return fr.WritePriority(1,
+			http2.PriorityParam{Weight: 1})
+	},
 	"window of a stream":      func(fr *http2.Framer) error { return fr.WriteWindowUpdate(1, 1) },
 	"window of a connection":  func(fr *http2.Framer) error { return fr.WriteWindowUpdate(0, 1) },
 	"an unknown frame":        func(fr *http2.Framer) error { return fr.WriteRawFrame(0x77, 0, 1, nil) },
@@ -57,13 +63,16 @@ func TestHTTP2Floods(t *testing.T) {
 	}))
 	keep := false
 	rt := requestRoute("http", wire.RequestRules{Concurrency: -1}, a.endpoint("app.web.0"))
-	rt.Ports = append(rt.Ports, api.Port{Name: "gate", Protocol: "http", Ingress: &api.Ingress{Host: host, Redirect: &keep, TLS: api.IngressTLS{Mode: api.TLSSelfSigned}}})
+	rt.Ports = append(rt.Ports,
+		api.Port{Name: "gate", Protocol: "http",
+			Ingress: &api.Ingress{Host: host, Redirect: &keep, TLS: api.IngressTLS{Mode: api.TLSSelfSigned}}})
 	a.SetRoutes([]wire.Route{rt})
 	for way, dial := range map[string]func() (net.Conn, error){
 		"entry":   func() (net.Conn, error) { return net.Dial("tcp", a.addr(t, "http")) },
 		"gateway": func() (net.Conn, error) { return net.Dial("tcp", a.GatewayAddr()) },
 		"TLS": func() (net.Conn, error) {
-			return tls.Dial("tcp", a.GatewayTLSAddr(), &tls.Config{ServerName: host, InsecureSkipVerify: true, NextProtos: []string{"h2"}})
+			return tls.Dial("tcp", a.GatewayTLSAddr(),
+				&tls.Config{ServerName: host, InsecureSkipVerify: true, NextProtos: []string{"h2"}})
 		},
 	} {
 		for name, flood := range floods {
@@ -81,7 +90,8 @@ func TestHTTP2Floods(t *testing.T) {
 					BlockFragment: block(t, ":method", "POST", ":scheme", "http", ":authority", host, ":path", "/"),
 				}))
 				if name == "empty continuation" {
-					must(t, fr.WriteHeaders(http2.HeadersFrameParam{StreamID: 3, BlockFragment: block(t, ":method", "GET")}))
+					must(t, fr.WriteHeaders(http2.HeadersFrameParam{StreamID: 3,
+						BlockFragment: block(t, ":method", "GET")}))
 				}
 				ended := make(chan struct{})
 				go func() { // what is answered must not keep the server from going on

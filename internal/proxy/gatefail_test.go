@@ -41,7 +41,8 @@ func TestGatewaySlowClients(t *testing.T) {
 	a := gatewayWorker(t, func(o *Options) { o.HeaderTimeout = 200 * time.Millisecond })
 	a.addHTTP(t, "app.web.0", says("hello"))
 	no := false
-	a.SetRoutes([]wire.Route{publish("web", api.Ingress{Host: host, TLS: api.IngressTLS{Mode: "self-signed"}, Redirect: &no}, a.endpoint("app.web.0"))})
+	a.SetRoutes([]wire.Route{publish("web",
+		api.Ingress{Host: host, TLS: api.IngressTLS{Mode: "self-signed"}, Redirect: &no}, a.endpoint("app.web.0"))})
 	trusting := &tls.Config{ServerName: host, InsecureSkipVerify: true} //nolint:gosec // made by the gateway itself
 	part := "GET / HTTP/1.1\r\nHost: " + host + "\r\nX-Slow: "
 	for name, c := range map[string]net.Conn{
@@ -84,8 +85,9 @@ func TestGatewayHostileHeads(t *testing.T) {
 	a.SetRoutes([]wire.Route{hostRoute(host, a.endpoint("app.web.0"))})
 	large := strings.Repeat("a", 100<<10)
 	for name, head := range map[string]string{
-		"a header of 100 KiB":     "GET / HTTP/1.1\r\nHost: " + host + "\r\nX: " + large + "\r\n\r\n",
-		"100 KiB of headers":      "GET / HTTP/1.1\r\nHost: " + host + "\r\n" + strings.Repeat("X: a\r\n", 20_000) + "\r\n",
+		"a header of 100 KiB": "GET / HTTP/1.1\r\nHost: " + host + "\r\nX: " + large + "\r\n\r\n",
+		"100 KiB of headers": "GET / HTTP/1.1\r\nHost: " + host + "\r\n" + strings.Repeat("X: a\r\n", 20_000) +
+			"\r\n",
 		"a target of 100 KiB":     "GET /" + large + " HTTP/1.1\r\nHost: " + host + "\r\n\r\n",
 		"no host":                 "GET / HTTP/1.1\r\nX: 1\r\n\r\n",
 		"two hosts":               "GET / HTTP/1.1\r\nHost: " + host + "\r\nHost: other.example\r\n\r\n",
@@ -95,15 +97,18 @@ func TestGatewayHostileHeads(t *testing.T) {
 		"a bare carriage return":  "GET / HTTP/1.1\r\nHost: " + host + "\r\nX: a\rX-Injected: 1\r\n\r\n",
 		"a space before the name": "GET / HTTP/1.1\r\nHost: " + host + "\r\n X-Injected: 1\r\n\r\n",
 		"a space after the name":  "GET / HTTP/1.1\r\nHost: " + host + "\r\nContent-Length : 5\r\n\r\nhello",
-		"two lengths":             "POST / HTTP/1.1\r\nHost: " + host + "\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nhello",
-		"length and chunks twice": "POST / HTTP/1.1\r\nHost: " + host + "\r\nTransfer-Encoding: chunked, chunked\r\n\r\n0\r\n\r\n",
+		"two lengths": "POST / HTTP/1.1\r\nHost: " + host +
+			"\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nhello",
+		"length and chunks twice": "POST / HTTP/1.1\r\nHost: " + host +
+			"\r\nTransfer-Encoding: chunked, chunked\r\n\r\n0\r\n\r\n",
 	} {
 		c, err := net.Dial("tcp", a.GatewayAddr())
 		must(t, err)
 		must(t, c.SetDeadline(time.Now().Add(20*time.Second)))
 		_, _ = io.WriteString(c, head) // it may be cut off before all is sent
 		b, err := io.ReadAll(c)
-		if errors.Is(err, os.ErrDeadlineExceeded) || len(b) > 0 && !strings.HasPrefix(string(b), "HTTP/1.1 4") && !strings.HasPrefix(string(b), "HTTP/1.1 501") {
+		if errors.Is(err, os.ErrDeadlineExceeded) || len(b) > 0 && !strings.HasPrefix(string(b), "HTTP/1.1 4") &&
+			!strings.HasPrefix(string(b), "HTTP/1.1 501") {
 			t.Errorf("%s: %.80q, %v", name, b, err)
 		}
 		must(t, c.Close())
@@ -126,13 +131,15 @@ func TestGatewayUpstreamLies(t *testing.T) {
 				return
 			}
 			answer := map[string]string{
-				"/less":   "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf",
-				"/more":   "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ngoodHTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nstolen",
+				"/less": "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf",
+				"/more": "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ngoodHTTP/1.1 200 OK\r\nContent-Length: 6\r\n" +
+					"\r\nstolen",
 				"/chunk":  "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n",
 				"/inject": "HTTP/1.1 200 OK\r\nContent-Length: 4\r\nX-A: a\rX-Injected: 1\r\n\r\ngood",
 				"/good":   "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ngood",
 			}[req.URL.Path]
-			if _, err := io.WriteString(c, answer); err != nil || req.URL.Path == "/less" || req.URL.Path == "/chunk" || req.URL.Path == "/inject" {
+			if _, err := io.WriteString(c, answer); err != nil || req.URL.Path == "/less" || req.URL.Path == "/chunk" ||
+				req.URL.Path == "/inject" {
 				return
 			}
 		}
@@ -175,21 +182,25 @@ func TestGatewayUpgradedWhileDraining(t *testing.T) {
 		if _, err := http.ReadRequest(r); err != nil {
 			return
 		}
-		_, _ = io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+		_, _ = io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"+
+			"\r\n")
 		_, _ = io.Copy(c, r)
 	})
 	a.engine.set(i.id, i.addr, nil)
 	no := false
-	a.SetRoutes([]wire.Route{publish("web", api.Ingress{Host: host, TLS: api.IngressTLS{Mode: "self-signed"}, Redirect: &no}, a.endpoint(i.id))})
+	a.SetRoutes([]wire.Route{publish("web",
+		api.Ingress{Host: host, TLS: api.IngressTLS{Mode: "self-signed"}, Redirect: &no}, a.endpoint(i.id))})
 	upgrade := "GET / HTTP/1.1\r\nHost: " + host + "\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
 	open := map[string]net.Conn{
 		"plain": say(t, a.GatewayAddr(), nil, upgrade),
-		"TLS":   say(t, a.GatewayTLSAddr(), &tls.Config{ServerName: host, InsecureSkipVerify: true}, upgrade), //nolint:gosec // made by the gateway itself
+		"TLS": say(t, a.GatewayTLSAddr(), &tls.Config{ServerName: host, InsecureSkipVerify: true},
+			upgrade), //nolint:gosec // made by the gateway itself
 	}
 	from := map[string]*bufio.Reader{}
 	for name, c := range open {
 		from[name] = bufio.NewReader(c)
-		if res, err := http.ReadResponse(from[name], nil); err != nil || res.StatusCode != http.StatusSwitchingProtocols {
+		if res, err := http.ReadResponse(from[name], nil); err != nil ||
+			res.StatusCode != http.StatusSwitchingProtocols {
 			t.Fatal(name, res, err)
 		}
 	}
@@ -202,7 +213,9 @@ func TestGatewayUpgradedWhileDraining(t *testing.T) {
 			t.Errorf("%s: %q, %v", name, line, err)
 		}
 	}
-	if res, _ := fetch(t, client(t), a.request(t, "GET", host, "/", nil)); res.StatusCode != http.StatusServiceUnavailable || res.Header.Get("Retry-After") == "" {
+	if res, _ := fetch(t, client(t),
+		a.request(t, "GET", host, "/", nil)); res.StatusCode != http.StatusServiceUnavailable ||
+		res.Header.Get("Retry-After") == "" {
 		t.Errorf("a new request: %d %v", res.StatusCode, res.Header)
 	}
 	i.kill() // its grace is over
@@ -228,10 +241,14 @@ func TestGatewayHalfClosed(t *testing.T) {
 	}))
 	a.SetRoutes([]wire.Route{hostRoute(host, a.endpoint("app.web.0"))})
 	for text, want := range map[string]string{
-		"GET / HTTP/1.1\r\nHost: " + host + "\r\nConnection: close\r\n\r\n":                                                       "answer",
-		"POST / HTTP/1.1\r\nHost: " + host + "\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n5\r\nwhole\r\n0\r\n\r\n": "answer",
-		"POST / HTTP/1.1\r\nHost: " + host + "\r\nContent-Length: 10\r\n\r\nhalf":                                                 "",
-		"POST / HTTP/1.1\r\nHost: " + host + "\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n":                                "",
+		"GET / HTTP/1.1\r\nHost: " + host +
+			"\r\nConnection: close\r\n\r\n": "answer",
+		"POST / HTTP/1.1\r\nHost: " + host +
+			"\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n5\r\nwhole\r\n0\r\n\r\n": "answer",
+		"POST / HTTP/1.1\r\nHost: " + host +
+			"\r\nContent-Length: 10\r\n\r\nhalf": "",
+		"POST / HTTP/1.1\r\nHost: " + host +
+			"\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n": "",
 	} {
 		c := say(t, a.GatewayAddr(), nil, text)
 		must(t, c.(*net.TCPConn).CloseWrite())
@@ -239,7 +256,8 @@ func TestGatewayHalfClosed(t *testing.T) {
 		if errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Errorf("%.20q: the connection stays", text)
 		}
-		if ok := strings.HasPrefix(string(b), "HTTP/1.1 200"); ok != (want != "") || ok && !strings.HasSuffix(string(b), want) {
+		if ok := strings.HasPrefix(string(b), "HTTP/1.1 200"); ok != (want != "") || ok &&
+			!strings.HasSuffix(string(b), want) {
 			t.Errorf("%.20q: %q", text, b)
 		}
 	}

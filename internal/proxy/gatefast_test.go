@@ -33,10 +33,15 @@ func TestGatewayHandsOverTLS(t *testing.T) {
 			return
 		}
 		b, _ := io.ReadAll(req.Body)
-		_, _ = fmt.Fprintf(w, "%s %s %s %s %s", req.Header.Get("X-Forwarded-Proto"), req.Header.Get("X-Forwarded-For"), req.Header.Get("X-Forwarded-Prefix"), req.RequestURI, b)
+		_, _ = fmt.Fprintf(w, "%s %s %s %s %s", req.Header.Get("X-Forwarded-Proto"), req.Header.Get("X-Forwarded-For"),
+			req.Header.Get("X-Forwarded-Prefix"), req.RequestURI, b)
 	}))
-	a.SetRoutes([]wire.Route{publish("web", api.Ingress{Host: host, Paths: []string{"/api", "/"}, StripPrefix: true, TLS: api.IngressTLS{Mode: "self-signed"}}, a.endpoint("app.web.0"))})
-	raw, err := tls.Dial("tcp", a.GatewayTLSAddr(), &tls.Config{ServerName: host, InsecureSkipVerify: true, NextProtos: []string{"http/1.1"}}) //nolint:gosec // whose it is, is another test's
+	a.SetRoutes([]wire.Route{publish("web",
+		api.Ingress{Host: host, Paths: []string{"/api", "/"}, StripPrefix: true,
+			TLS: api.IngressTLS{Mode: "self-signed"}}, a.endpoint("app.web.0"))})
+	raw, err := tls.Dial("tcp", a.GatewayTLSAddr(),
+		&tls.Config{ServerName: host, InsecureSkipVerify: true,
+			NextProtos: []string{"http/1.1"}}) //nolint:gosec // whose it is, is another test's
 	must(t, err)
 	defer func() { _ = raw.Close() }()
 	must(t, raw.SetDeadline(time.Now().Add(20*time.Second)))
@@ -98,10 +103,12 @@ func TestGatewayCounts(t *testing.T) {
 	t.Parallel()
 	a := gatewayWorker(t, nil)
 	a.addHTTP(t, "app.web.0", says(strings.Repeat("x", 1000)))
-	a.SetRoutes([]wire.Route{hostRoute(host, a.endpoint("app.web.0")), publish("empty", api.Ingress{Host: "empty.example"})})
+	a.SetRoutes([]wire.Route{hostRoute(host, a.endpoint("app.web.0")),
+		publish("empty", api.Ingress{Host: "empty.example"})})
 	c := client(t)
 	fetch(t, c, a.request(t, "GET", host, "/", nil))
-	if res, body := fetch(t, c, a.request(t, "GET", "empty.example", "/", nil)); res.StatusCode != 503 || code(t, body) != "no-endpoint" {
+	if res, body := fetch(t, c, a.request(t, "GET", "empty.example", "/", nil)); res.StatusCode != 503 ||
+		code(t, body) != "no-endpoint" {
 		t.Errorf("%d %s", res.StatusCode, body)
 	}
 	if res, _ := fetch(t, c, a.request(t, "GET", "none.example", "/", nil)); res.StatusCode != 404 {
@@ -109,6 +116,7 @@ func TestGatewayCounts(t *testing.T) {
 	}
 	eventually(t, "all is counted", func() bool {
 		g := a.Stats().Gateway
-		return g.Requests == 3 && g.NoEndpoint == 1 && g.UnknownHost == 1 && g.Open == 1 && g.Traffic.Sent > 1000 && g.Traffic.Received > 100
+		return g.Requests == 3 && g.NoEndpoint == 1 && g.UnknownHost == 1 && g.Open == 1 && g.Traffic.Sent > 1000 &&
+			g.Traffic.Received > 100
 	})
 }

@@ -30,7 +30,7 @@ import (
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/proxy/certs"
 	"github.com/verge-edge/verge/internal/proxy/gateway"
-	"github.com/verge-edge/verge/internal/proxy/netconn"
+	"github.com/verge-edge/verge/internal/proxy/relay"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -133,11 +133,13 @@ func TestHTTP2WithinTLSThatWasNotNegotiated(t *testing.T) {
 	a.addHTTP(t, "app.web.0", http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		_, _ = fmt.Fprint(w, req.Header.Get("X-Forwarded-Proto"))
 	}))
-	a.SetRoutes([]wire.Route{publish("web", api.Ingress{Host: host, TLS: api.IngressTLS{Mode: "self-signed"}}, a.endpoint("app.web.0"))})
-	tr := &http.Transport{Protocols: new(http.Protocols), DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
-		d := tls.Dialer{Config: &tls.Config{ServerName: host, InsecureSkipVerify: true}} // without NextProtos
-		return d.DialContext(ctx, network, a.GatewayTLSAddr())
-	}}
+	a.SetRoutes([]wire.Route{publish("web", api.Ingress{Host: host, TLS: api.IngressTLS{Mode: "self-signed"}},
+		a.endpoint("app.web.0"))})
+	tr := &http.Transport{Protocols: new(http.Protocols),
+		DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
+			d := tls.Dialer{Config: &tls.Config{ServerName: host, InsecureSkipVerify: true}} // without NextProtos
+			return d.DialContext(ctx, network, a.GatewayTLSAddr())
+		}}
 	tr.Protocols.SetUnencryptedHTTP2(true)
 	t.Cleanup(tr.CloseIdleConnections)
 	res, body := getURL(t, &http.Client{Transport: tr, Timeout: 20 * time.Second}, "http://"+host+"/")
@@ -158,7 +160,8 @@ func TestGatewayPaths(t *testing.T) {
 		a.addHTTP(t, "app."+name+".0", show(name))
 	}
 	a.SetRoutes([]wire.Route{
-		publish("api", api.Ingress{Host: host, Paths: []string{"/api/", "/old"}, StripPrefix: true}, a.endpoint("app.api.0")),
+		publish("api", api.Ingress{Host: host, Paths: []string{"/api/", "/old"}, StripPrefix: true},
+			a.endpoint("app.api.0")),
 		publish("v2", api.Ingress{Host: host, Paths: []string{"/api/v2"}}, a.endpoint("app.v2.0")),
 		publish("rest", api.Ingress{Host: host}, a.endpoint("app.rest.0")),
 		publish("wild", api.Ingress{Host: "*.shop.example", Paths: []string{"/x"}}, a.endpoint("app.wild.0")),
@@ -200,7 +203,8 @@ func TestGatewaySelfSigned(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "gateway")
 	a := gatewayWorker(t, func(o *Options) { o.CertDir = dir })
 	a.addHTTP(t, "app.web.0", says("hello"))
-	a.SetRoutes([]wire.Route{publish("web", api.Ingress{Host: host, TLS: api.IngressTLS{Mode: "self-signed"}}, a.endpoint("app.web.0"))})
+	a.SetRoutes([]wire.Route{publish("web", api.Ingress{Host: host, TLS: api.IngressTLS{Mode: "self-signed"}},
+		a.endpoint("app.web.0"))})
 	if _, err := os.Stat(dir); err == nil {
 		t.Error("an authority was made before anybody asked")
 	}
@@ -230,7 +234,8 @@ func TestGatewaySelfSigned(t *testing.T) {
 	// A successor shows the same authority.
 	b := gatewayWorker(t, func(o *Options) { o.CertDir = dir })
 	b.addHTTP(t, "app.web.0", says("hello"))
-	b.SetRoutes([]wire.Route{publish("web", api.Ingress{Host: host, TLS: api.IngressTLS{Mode: "self-signed"}}, b.endpoint("app.web.0"))})
+	b.SetRoutes([]wire.Route{publish("web", api.Ingress{Host: host, TLS: api.IngressTLS{Mode: "self-signed"}},
+		b.endpoint("app.web.0"))})
 	if _, body := getURL(t, b.tlsClient(t, &tls.Config{RootCAs: pool}), "https://"+host+"/"); body != "hello" {
 		t.Errorf("successor: %q", body)
 	}
@@ -246,7 +251,8 @@ func TestGatewayGivenCertificate(t *testing.T) {
 	var changed atomic.Int32
 	a := gatewayWorker(t, func(o *Options) { o.Secrets, o.GatewayChanged = secrets, func() { changed.Add(1) } })
 	a.addHTTP(t, "app.web.0", says("hello"))
-	routes := []wire.Route{publish("web", api.Ingress{Host: host, TLS: api.IngressTLS{Secret: "tls"}}, a.endpoint("app.web.0"))}
+	routes := []wire.Route{publish("web", api.Ingress{Host: host, TLS: api.IngressTLS{Secret: "tls"}},
+		a.endpoint("app.web.0"))}
 	a.SetRoutes(routes)
 	c := a.tlsClient(t, &tls.Config{RootCAs: ca.pool})
 	first, body := getURL(t, c, "https://"+host+"/")
@@ -266,7 +272,7 @@ func TestGatewayGivenCertificate(t *testing.T) {
 		t.Error("the new certificate does not count from the next connection on")
 	}
 	report := func() certs.Report { return a.Gateway().Certificates[0] }
-	if r := report(); r.Problem != "" || r.Source != certs.Given || r.NotAfter.IsZero() {
+	if r := report(); r.Problem != "" || r.Source != certs.FromSecret || r.NotAfter.IsZero() {
 		t.Errorf("%+v", r)
 	}
 	// What cannot be used leaves what is there, and is said without a word of the key.
@@ -281,10 +287,12 @@ func TestGatewayGivenCertificate(t *testing.T) {
 	} {
 		secrets.set("shop.tls", value)
 		a.SecretsChanged()
-		if r := report(); !strings.Contains(r.Problem, want) || strings.Contains(r.Problem, "BEGIN PRIVATE KEY-----\n") {
+		if r := report(); !strings.Contains(r.Problem, want) ||
+			strings.Contains(r.Problem, "BEGIN PRIVATE KEY-----\n") {
 			t.Errorf("%+v, want %q", r, want)
 		}
-		if res, _ := getURL(t, a.tlsClient(t, &tls.Config{RootCAs: ca.pool}), "https://"+host+"/"); res.StatusCode != 200 {
+		if res, _ := getURL(t, a.tlsClient(t, &tls.Config{RootCAs: ca.pool}),
+			"https://"+host+"/"); res.StatusCode != 200 {
 			t.Errorf("%q: %d", want, res.StatusCode)
 		}
 	}
@@ -322,11 +330,13 @@ func TestGatewayExpiredCertificate(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "expired") {
 		t.Errorf("a client that looks: %v", err)
 	}
-	if res, body := getURL(t, a.tlsClient(t, &tls.Config{InsecureSkipVerify: true}), "https://"+host+"/"); res.StatusCode != 200 || body != "hello" {
+	if res, body := getURL(t, a.tlsClient(t, &tls.Config{InsecureSkipVerify: true}),
+		"https://"+host+"/"); res.StatusCode != 200 || body != "hello" {
 		t.Errorf("a client that does not mind: %d %q", res.StatusCode, body)
 	}
 	list := a.Gateway().Certificates
-	if list[0].Failed || list[1].Failed || !strings.Contains(list[0].Problem, "has expired at") || !strings.Contains(list[1].Problem, "its certificate expires at") {
+	if list[0].Failed || list[1].Failed || !strings.Contains(list[0].Problem, "has expired at") ||
+		!strings.Contains(list[1].Problem, "its certificate expires at") {
 		t.Errorf("%+v", list)
 	}
 }
@@ -360,7 +370,8 @@ func TestGatewayRedirects(t *testing.T) {
 	}
 	b := newWorker(t, newAuthority(t), "b", nil)
 	b.SetRoutes([]wire.Route{publish("web", api.Ingress{Host: host, TLS: withTLS})})
-	if res, body := fetch(t, c, b.request(t, "GET", host, "/", nil)); res.StatusCode != 503 || code(t, body) != "no-tls" {
+	if res, body := fetch(t, c, b.request(t, "GET", host, "/", nil)); res.StatusCode != 503 ||
+		code(t, body) != "no-tls" {
 		t.Errorf("a gateway without TLS: %d %q", res.StatusCode, body)
 	}
 }
@@ -372,7 +383,8 @@ func TestGatewayLimitsEachClient(t *testing.T) {
 	a := gatewayWorker(t, func(o *Options) { o.GatewayAddr = "0.0.0.0:0" })
 	a.addHTTP(t, "app.web.0", says("hello"))
 	routes := func() []wire.Route {
-		return []wire.Route{publish("web", api.Ingress{Host: host, RateLimit: &api.RateLimit{Requests: 1, Burst: 5}}, a.endpoint("app.web.0"))}
+		return []wire.Route{publish("web", api.Ingress{Host: host, RateLimit: &api.RateLimit{Requests: 1, Burst: 5}},
+			a.endpoint("app.web.0"))}
 	}
 	a.SetRoutes(routes())
 	_, port, err := net.SplitHostPort(a.GatewayAddr())
@@ -424,7 +436,8 @@ func TestGatewayBoundsBodies(t *testing.T) {
 	a.SetRoutes([]wire.Route{
 		publish("web", api.Ingress{Host: host, MaxBody: most}, a.endpoint("app.web.0")),
 		// Of its own: on a loaded machine a body that is sent at once may take that long.
-		publish("slow", api.Ingress{Host: slowHost, BodyTimeout: api.Duration(200 * time.Millisecond)}, a.endpoint("app.web.0")),
+		publish("slow", api.Ingress{Host: slowHost, BodyTimeout: api.Duration(200 * time.Millisecond)},
+			a.endpoint("app.web.0")),
 	})
 	c := client(t)
 	for _, k := range []struct {
@@ -594,7 +607,8 @@ func TestGatewayTellsTheClient(t *testing.T) {
 	a.engine.set("app.web.0", startInstance(t, "app.web.0", "", tell).addr, nil)
 	b.engine.set("app.web.1", startInstance(t, "app.web.1", "", tell).addr, nil)
 	port := free(t, "tcp")
-	a.SetRoutes([]wire.Route{portRoute("tcp", api.Ingress{Port: port, ProxyProtocol: true}, a.endpoint("app.web.0"), b.endpoint("app.web.1"))})
+	a.SetRoutes([]wire.Route{portRoute("tcp", api.Ingress{Port: port, ProxyProtocol: true}, a.endpoint("app.web.0"),
+		b.endpoint("app.web.1"))})
 	addr := a.listening(t, port)
 	for range 2 {
 		c, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP("127.0.0.9")}}).Dial("tcp", addr)
@@ -618,7 +632,7 @@ func (w *worker) startUDP(t testing.TB, id string) *net.UDPConn {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		buf := make([]byte, netconn.MaxDatagram)
+		buf := make([]byte, relay.MaxDatagram)
 		for {
 			n, from, err := pc.ReadFromUDPAddrPort(buf)
 			if err != nil {
@@ -652,7 +666,7 @@ func TestGatewayPublishesUDP(t *testing.T) {
 		_, err := io.WriteString(c, text)
 		must(t, err)
 		must(t, c.SetReadDeadline(time.Now().Add(20*time.Second)))
-		buf := make([]byte, netconn.MaxDatagram)
+		buf := make([]byte, relay.MaxDatagram)
 		n, err := c.Read(buf)
 		must(t, err)
 		return string(buf[:n])
@@ -703,10 +717,13 @@ func TestGatewayReloadsUnderLoad(t *testing.T) {
 	port := free(t, "tcp")
 	routes := func(n int) []wire.Route {
 		no := false
-		i := api.Ingress{Host: host, TLS: api.IngressTLS{Secret: "tls"}, Redirect: &no, RateLimit: &api.RateLimit{Requests: 1e6, Burst: 1e6 - n%2}}
-		list := []wire.Route{publish("api", i, a.endpoint("app.api.0")), portRoute("tcp", api.Ingress{Port: port}, a.endpoint("app.web.0"))}
+		i := api.Ingress{Host: host, TLS: api.IngressTLS{Secret: "tls"}, Redirect: &no,
+			RateLimit: &api.RateLimit{Requests: 1e6, Burst: 1e6 - n%2}}
+		list := []wire.Route{publish("api", i, a.endpoint("app.api.0")),
+			portRoute("tcp", api.Ingress{Port: port}, a.endpoint("app.web.0"))}
 		for k := range n % 3 {
-			list = append(list, publish("x"+strconv.Itoa(k), api.Ingress{Host: "x" + strconv.Itoa(k) + ".example", TLS: api.IngressTLS{Mode: "self-signed"}}))
+			list = append(list, publish("x"+strconv.Itoa(k),
+				api.Ingress{Host: "x" + strconv.Itoa(k) + ".example", TLS: api.IngressTLS{Mode: "self-signed"}}))
 		}
 		return list
 	}
@@ -733,7 +750,8 @@ func TestGatewayReloadsUnderLoad(t *testing.T) {
 	for _, k := range []struct {
 		c   *http.Client
 		url string
-	}{{count(client(t)), "http://" + a.GatewayAddr() + "/"}, {count(a.tlsClient(t, &tls.Config{RootCAs: ca.pool})), "https://" + host + "/"}} {
+	}{{count(client(t)), "http://" + a.GatewayAddr() + "/"},
+		{count(a.tlsClient(t, &tls.Config{RootCAs: ca.pool})), "https://" + host + "/"}} {
 		wg.Go(func() {
 			for ctx.Err() == nil {
 				req, err := http.NewRequestWithContext(t.Context(), "POST", k.url, strings.NewReader("x"))

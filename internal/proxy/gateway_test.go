@@ -117,7 +117,8 @@ func TestGatewayProblems(t *testing.T) {
 		if err := json.Unmarshal([]byte(body), &p); err != nil {
 			t.Errorf("%s: %q: %v", name, body, err)
 		}
-		if res.StatusCode != k.status || p.Code != k.code || p.Remedy == "" || res.Header.Get("Retry-After") != k.retry ||
+		if res.StatusCode != k.status || p.Code != k.code || p.Remedy == "" ||
+			res.Header.Get("Retry-After") != k.retry ||
 			res.Header.Get("Content-Type") != "application/problem+json" {
 			t.Errorf("%s: %d %v %+v", name, res.StatusCode, res.Header, p)
 		}
@@ -145,12 +146,14 @@ func TestGatewayLosesNoRequestToADeadEndpoint(t *testing.T) {
 	})
 	dies, diesToo := a.addHTTP(t, "app.web.0", echo), b.addHTTP(t, "app.web.1", echo)
 	a.addHTTP(t, "app.web.2", echo)
-	a.SetRoutes([]wire.Route{hostRoute(host, a.endpoint("app.web.0"), b.endpoint("app.web.1"), a.endpoint("app.web.2"))})
+	a.SetRoutes([]wire.Route{hostRoute(host, a.endpoint("app.web.0"), b.endpoint("app.web.1"),
+		a.endpoint("app.web.2"))})
 	c := client(t)
 	post := func() {
 		t.Helper()
 		body := strings.Repeat("body", 1000)
-		if res, got := fetch(t, c, a.request(t, "POST", host, "/", strings.NewReader(body))); res.StatusCode != 200 || got != body {
+		if res, got := fetch(t, c, a.request(t, "POST", host, "/", strings.NewReader(body))); res.StatusCode != 200 ||
+			got != body {
 			t.Fatalf("status %d, %d bytes", res.StatusCode, len(got))
 		}
 	}
@@ -190,7 +193,8 @@ func TestGatewayRepeatsOnlyWhatMayBeRepeated(t *testing.T) {
 		}
 		res, got := fetch(t, c, a.request(t, k.method, host, "/", body))
 		if res.StatusCode != k.status || broken.Load() != 1 {
-			t.Errorf("%s %q: status %d %s, asked the broken one %d times", k.method, k.body, res.StatusCode, got, broken.Load())
+			t.Errorf("%s %q: status %d %s, asked the broken one %d times", k.method, k.body, res.StatusCode, got,
+				broken.Load())
 		}
 		// Not its state: it accepts connections, so a probe lets it in again soon.
 		if st := a.Stats().Services[0].Endpoints[0]; st.Instance != i.id || st.Failures != 1 {
@@ -215,7 +219,8 @@ func TestGatewayHeaders(t *testing.T) {
 	up := <-got
 	want := map[string]string{
 		"X-Forwarded-For": "127.0.0.1", "X-Forwarded-Proto": "http", "X-Forwarded-Host": host,
-		"X-Forwarded-Prefix": "", "Forwarded": "for=127.0.0.1;host=" + host + ";proto=http", "X-Real-Ip": "", "X-Hop": "",
+		"X-Forwarded-Prefix": "", "Forwarded": "for=127.0.0.1;host=" + host + ";proto=http", "X-Real-Ip": "",
+		"X-Hop": "",
 	}
 	for h, v := range want {
 		if up.Header.Get(h) != v {

@@ -26,7 +26,8 @@ func TestH2RequestWithoutBody(t *testing.T) {
 	})
 	a.addHTTP(t, "app.web.0", answers)
 	a.addHTTP(t, "app.web.1", answers)
-	a.SetRoutes([]wire.Route{requestRoute("http", wire.RequestRules{}, a.endpoint("app.web.0"), a.endpoint("app.web.1"))})
+	a.SetRoutes([]wire.Route{requestRoute("http", wire.RequestRules{}, a.endpoint("app.web.0"),
+		a.endpoint("app.web.1"))})
 	res, err := h2Client(t).Get(a.entryURL(t, "http", "/"))
 	must(t, err)
 	must(t, res.Body.Close())
@@ -56,7 +57,8 @@ func TestBothProtocolsAtOnePort(t *testing.T) {
 		b.SetRoutes([]wire.Route{rt})
 		for range 3 {
 			for kind, proto := range map[string]string{"text/plain": "HTTP/1.1", "application/grpc": "HTTP/2.0"} {
-				req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, a.entryURL(t, "http", "/"), io.NopCloser(strings.NewReader("body")))
+				req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, a.entryURL(t, "http", "/"),
+					io.NopCloser(strings.NewReader("body")))
 				must(t, err)
 				req.Header.Set("Content-Type", kind)
 				res, err := h2Client(t).Do(req)
@@ -64,8 +66,10 @@ func TestBothProtocolsAtOnePort(t *testing.T) {
 				got, err := io.ReadAll(res.Body)
 				must(t, err)
 				must(t, res.Body.Close())
-				if res.StatusCode != http.StatusOK || string(got) != "body" || res.Header.Get("Proto") != proto || res.Trailer.Get("After") != "all" {
-					t.Errorf("%s at %s: %s %v %q, trailers %v", kind, home.name, res.Status, res.Header, got, res.Trailer)
+				if res.StatusCode != http.StatusOK || string(got) != "body" || res.Header.Get("Proto") != proto ||
+					res.Trailer.Get("After") != "all" {
+					t.Errorf("%s at %s: %s %v %q, trailers %v", kind, home.name, res.Status, res.Header, got,
+						res.Trailer)
 				}
 				if _, err := http.ParseTime(res.Header.Get("Date")); err != nil {
 					t.Errorf("%s: %v", kind, err)

@@ -148,7 +148,8 @@ func TestSlowWorkersAreWaitedFor(t *testing.T) {
 	eventually(t, "it is late", late)
 	release()
 	must(t, <-greeted)
-	if e := a.endpointOf("app.web.1"); e.HedgeAfter() <= router.MinHedgeAfter || a.state("app.web.1") != router.EndpointOK {
+	if e := a.endpointOf("app.web.1"); e.HedgeAfter() <= router.MinHedgeAfter ||
+		a.state("app.web.1") != router.EndpointOK {
 		t.Errorf("after a slow one there is a timeout of %s, and it is %s", e.HedgeAfter(), a.state("app.web.1"))
 	}
 
@@ -223,7 +224,8 @@ func TestWhatWasSentEndsWithTheRoute(t *testing.T) {
 			<-arrived
 			l.silent.Store(true)
 			if known { // the router has found out by itself
-				eventually(t, "it is out of the rotation", func() bool { return a.state("app.web.1") == router.EndpointEjected })
+				eventually(t, "it is out of the rotation",
+					func() bool { return a.state("app.web.1") == router.EndpointEjected })
 			}
 			select {
 			case s := <-status:

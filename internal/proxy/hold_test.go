@@ -53,7 +53,8 @@ func TestLargeBodiesLeaveADrainingReplica(t *testing.T) {
 			}
 			post := func() {
 				t.Helper()
-				req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, a.entryURL(t, "http", "/"), io.NopCloser(bytes.NewReader(large)))
+				req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, a.entryURL(t, "http", "/"),
+					io.NopCloser(bytes.NewReader(large)))
 				must(t, err)
 				req.ContentLength = c.length
 				res, err := c.client.Do(req)

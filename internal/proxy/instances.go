@@ -17,11 +17,10 @@ func (r *Router) LocalChanged() { r.services.LocalChanged() }
 // including those that a gateway keeps open between requests.
 func (r *Router) InFlight(id wire.InstanceID) int { return r.services.Local.InFlight(id) }
 
-// LastRequest returns when an instance of this worker was used last: now while it
-// is, zero if it never was or if that is not known any more. Where requests are looked
-// at, they are what uses it, and what a request opened that has no end (an upgraded
-// connection, a stream); a connection that is kept for the next request does not.
-// Elsewhere it is connections.
+// LastRequest returns when an instance of this worker was last used: now if it is in use, zero if
+// it never was or that is unknown. On ports that are routed by request, requests count, and
+// whatever they opened without an end (an upgraded connection, a stream); kept connections do
+// not. On other ports connections count.
 func (r *Router) LastRequest(id wire.InstanceID) time.Time { return r.services.Local.LastRequest(id) }
 
 // Drained returns a channel that is closed once no proxied connection to the

@@ -64,7 +64,8 @@ func thinLine(t *testing.T, addr string, there, back int) string {
 func lineScene(t *testing.T, there, back int) (here *worker, thin *router.Endpoint) {
 	t.Helper()
 	ca := newAuthority(t)
-	far := &fixedDistances{rtt: map[string]time.Duration{"thin": time.Millisecond, "wide": 50 * time.Millisecond}, version: 1}
+	far := &fixedDistances{rtt: map[string]time.Duration{"thin": time.Millisecond, "wide": 50 * time.Millisecond},
+		version: 1}
 	here = newWorker(t, ca, "here", func(o *Options) { o.Distances = far })
 	a, b := newWorker(t, ca, "thin", nil), newWorker(t, ca, "wide", nil)
 	for w, id := range map[*worker]string{a: "app.web.0", b: "app.web.1"} {
@@ -89,7 +90,8 @@ func lineScene(t *testing.T, there, back int) (here *worker, thin *router.Endpoi
 // ask sends a body and asks for so many bytes, and says who answered.
 func askFor(t *testing.T, c *http.Client, w *worker, size, more int) string {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, w.entryURL(t, "http", "/?more="+strconv.Itoa(more)), bytes.NewReader(make([]byte, size)))
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost,
+		w.entryURL(t, "http", "/?more="+strconv.Itoa(more)), bytes.NewReader(make([]byte, size)))
 	must(t, err)
 	_, body := fetch(t, c, req)
 	return body[:min(4, len(body))]

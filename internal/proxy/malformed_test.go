@@ -68,7 +68,8 @@ func (s *seenBy) take() []string {
 // ways from a client to an instance: here or there, at the entry of a service or a gateway.
 func ways(t *testing.T, run func(t *testing.T, addr string, seen *seenBy)) {
 	t.Helper()
-	for name, way := range map[string]struct{ far, gate bool }{"Here": {}, "There": {far: true}, "Gateway": {gate: true}, "GatewayThere": {far: true, gate: true}} {
+	for name, way := range map[string]struct{ far, gate bool }{"Here": {}, "There": {far: true},
+		"Gateway": {gate: true}, "GatewayThere": {far: true, gate: true}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			ca := newAuthority(t)
@@ -108,7 +109,8 @@ func overH2(t testing.TB, addr string, body []byte, fields ...string) (status st
 	fr := http2.NewFramer(c, c)
 	fr.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
 	must(t, fr.WriteSettings())
-	must(t, fr.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: block(t, fields...), EndStream: body == nil, EndHeaders: true}))
+	must(t, fr.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: block(t, fields...),
+		EndStream: body == nil, EndHeaders: true}))
 	if body != nil {
 		_ = fr.WriteData(1, true, body) // the server may have had enough
 	}
@@ -154,17 +156,18 @@ func TestMalformedHTTP2(t *testing.T) {
 	}
 	ways(t, func(t *testing.T, addr string, seen *seenBy) {
 		for name, fields := range map[string][]string{
-			"a space in the path":      get("/x HTTP/1.1"),
-			"a space in the query":     get("/x?a b"),
-			"a fragment":               get("/x#y"),
-			"a fragment in the query":  get("/x?a#y"),
-			"beyond ASCII":             get("/\xc3\xa9"),
-			"beyond ASCII in a query":  get("/?\xc3\xa9"),
-			"two slashes and a space":  get("//x y"),
-			"an absolute URI":          get("http://a/"),
-			"asterisk":                 get("*"),
-			"POST *":                   {":method", "POST", ":scheme", "http", ":authority", "a", ":path", "*"},
-			"a space in the method":    {":method", "GET /y HTTP/1.1", ":scheme", "http", ":authority", "a", ":path", "/"},
+			"a space in the path":     get("/x HTTP/1.1"),
+			"a space in the query":    get("/x?a b"),
+			"a fragment":              get("/x#y"),
+			"a fragment in the query": get("/x?a#y"),
+			"beyond ASCII":            get("/\xc3\xa9"),
+			"beyond ASCII in a query": get("/?\xc3\xa9"),
+			"two slashes and a space": get("//x y"),
+			"an absolute URI":         get("http://a/"),
+			"asterisk":                get("*"),
+			"POST *":                  {":method", "POST", ":scheme", "http", ":authority", "a", ":path", "*"},
+			"a space in the method": {":method", "GET /y HTTP/1.1", ":scheme", "http", ":authority", "a", ":path",
+				"/"},
 			"a space in the authority": {":method", "GET", ":scheme", "http", ":authority", "a b", ":path", "/"},
 			"a path in the authority":  {":method", "GET", ":scheme", "http", ":authority", "a/b", ":path", "/"},
 			"a user in the authority":  {":method", "GET", ":scheme", "http", ":authority", "b@a", ":path", "/"},
@@ -189,7 +192,8 @@ func TestMalformedHTTP2(t *testing.T) {
 			if status, _ := overH2(t, addr, nil, fields...); status != "200" {
 				t.Errorf("%s: status %q", name, status)
 			}
-			if heads := seen.take(); len(heads) != 1 || !strings.HasPrefix(heads[0], fields[1]+" "+fields[7]+" HTTP/1.1\r\n") {
+			if heads := seen.take(); len(heads) != 1 || !strings.HasPrefix(heads[0],
+				fields[1]+" "+fields[7]+" HTTP/1.1\r\n") {
 				t.Errorf("%s: the instance got %q", name, heads)
 			}
 		}
@@ -201,18 +205,23 @@ func TestMalformedHTTP1(t *testing.T) {
 	t.Parallel()
 	ways(t, func(t *testing.T, addr string, seen *seenBy) {
 		for name, text := range map[string]string{
-			"a fragment":               "GET /x#y HTTP/1.1\r\nHost: a\r\n\r\n",
-			"beyond ASCII":             "GET /\xc3\xa9 HTTP/1.1\r\nHost: a\r\n\r\n",
-			"POST *":                   "POST * HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n",
-			"a user in the host":       "GET / HTTP/1.1\r\nHost: b@a\r\n\r\n",
-			"TRACE":                    "TRACE / HTTP/1.1\r\nHost: a\r\n\r\n",
-			"a coding in HTTP/1.0":     "POST / HTTP/1.0\r\nHost: a\r\nConnection: keep-alive\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-			"a size that is none":      "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nx\r\n",
-			"a size of minus":          "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n-1\r\n\r\n",
-			"a size too large":         "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nfffffffffffffffff\r\n",
-			"a chunk that is too long": "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nabc\r\n0\r\n\r\n",
-			"a bare line feed":         "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1\na\r\n0\r\n\r\n",
-			"a trailer without colon":  "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nwhat\r\n\r\n",
+			"a fragment":         "GET /x#y HTTP/1.1\r\nHost: a\r\n\r\n",
+			"beyond ASCII":       "GET /\xc3\xa9 HTTP/1.1\r\nHost: a\r\n\r\n",
+			"POST *":             "POST * HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n",
+			"a user in the host": "GET / HTTP/1.1\r\nHost: b@a\r\n\r\n",
+			"TRACE":              "TRACE / HTTP/1.1\r\nHost: a\r\n\r\n",
+			"a coding in HTTP/1.0": "POST / HTTP/1.0\r\nHost: a\r\nConnection: keep-alive\r\n" +
+				"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+			"a size that is none": "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nx\r\n",
+			"a size of minus":     "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n-1\r\n\r\n",
+			"a size too large": "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n" +
+				"fffffffffffffffff\r\n",
+			"a chunk that is too long": "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nabc\r\n" +
+				"0\r\n\r\n",
+			"a bare line feed": "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1\na\r\n" +
+				"0\r\n\r\n",
+			"a trailer without colon": "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n" +
+				"what\r\n\r\n",
 		} {
 			got := raw(t, addr, text+"GET /smuggled HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
 			if !strings.HasPrefix(got, "HTTP/1.1 4") || strings.Count(got, "HTTP/1.1 ") != 1 && name != "TRACE" {
@@ -235,7 +244,8 @@ func TestNoUpgradeToHTTP2(t *testing.T) {
 	t.Parallel()
 	ways(t, func(t *testing.T, addr string, seen *seenBy) {
 		for _, to := range []string{"h2c", "websocket, h2c", "H2C"} {
-			raw(t, addr, "GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade, HTTP2-Settings, close\r\nUpgrade: "+to+"\r\nHTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA\r\n\r\n")
+			raw(t, addr, "GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade, HTTP2-Settings, close\r\nUpgrade: "+to+
+				"\r\nHTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA\r\n\r\n")
 			if heads := seen.take(); len(heads) != 1 || strings.Contains(heads[0], "Upgrade") {
 				t.Errorf("the instance got %q", heads)
 			}
@@ -248,10 +258,13 @@ func TestDisguisedNames(t *testing.T) {
 	t.Parallel()
 	ways(t, func(t *testing.T, addr string, seen *seenBy) {
 		gate := strings.HasPrefix(t.Name(), "TestDisguisedNames/Gateway")
-		for _, name := range []string{"X_Forwarded_For", "x-forwarded_for", "X.Forwarded.Host", "X_Real_IP", "Transfer_Encoding", "Content_Length", "Verge_Timeout"} {
-			raw(t, addr, fmt.Sprintf("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n%s: 192.0.2.99\r\nApi_Key: k\r\n\r\n", name))
+		for _, name := range []string{"X_Forwarded_For", "x-forwarded_for", "X.Forwarded.Host", "X_Real_IP",
+			"Transfer_Encoding", "Content_Length", "Verge_Timeout"} {
+			raw(t, addr, fmt.Sprintf("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n%s: 192.0.2.99\r\n"+
+				"Api_Key: k\r\n\r\n", name))
 			one := seen.take()
-			overH2(t, addr, nil, ":method", "GET", ":scheme", "http", ":authority", "a", ":path", "/", strings.ToLower(name), "192.0.2.99", "api_key", "k")
+			overH2(t, addr, nil, ":method", "GET", ":scheme", "http", ":authority", "a", ":path", "/",
+				strings.ToLower(name), "192.0.2.99", "api_key", "k")
 			for _, heads := range [][]string{one, seen.take()} {
 				if len(heads) != 1 || !strings.Contains(strings.ToLower(heads[0]), "api_key: k") {
 					t.Errorf("%s: the instance got %q", name, heads)
@@ -297,7 +310,8 @@ func TestMalformedAnswersAlike(t *testing.T) {
 			a.SetRoutes([]wire.Route{rt})
 			b.SetRoutes([]wire.Route{rt})
 			for driver, more := range map[string]string{"fast": "", "full": "Expect: 100-continue\r\n"} {
-				got := raw(t, a.addr(t, "http"), "POST / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n"+more+"Content-Length: 0\r\n\r\n")
+				got := raw(t, a.addr(t, "http"), "POST / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n"+more+
+					"Content-Length: 0\r\n\r\n")
 				if !strings.HasPrefix(got, "HTTP/1.1 502 ") {
 					t.Errorf("%s, instance of %s, driver %s: %.100q", name, home.name, driver, got)
 				}
@@ -321,12 +335,15 @@ func TestTrailersOfStrangers(t *testing.T) {
 	rt := requestRoute("http", wire.RequestRules{}, a.endpoint("app.web.0"))
 	rt.Ports = append(rt.Ports, publishedAs("http", "a")...)
 	a.SetRoutes([]wire.Route{rt})
-	const text = "POST / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nTrailer: Sum, X-Forwarded-For\r\nTransfer-Encoding: chunked\r\n\r\n" +
-		"5\r\nhello\r\n0\r\nSum: 1\r\nX-Forwarded-For: 192.0.2.99\r\nX_Real_Ip: 192.0.2.99\r\nForwarded: for=192.0.2.99\r\n\r\n"
+	const text = "POST / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nTrailer: Sum, X-Forwarded-For\r\n" +
+		"Transfer-Encoding: chunked\r\n\r\n" +
+		"5\r\nhello\r\n0\r\nSum: 1\r\nX-Forwarded-For: 192.0.2.99\r\nX_Real_Ip: 192.0.2.99\r\n" +
+		"Forwarded: for=192.0.2.99\r\n\r\n"
 	for name, addr := range map[string]string{"gateway": a.GatewayAddr(), "entry": a.addr(t, "http")} {
 		raw(t, addr, text)
 		trailers := <-got
-		if said := trailers["X-Forwarded-For"] != nil; trailers.Get("Sum") != "1" || said != (name == "entry") || name == "gateway" && len(trailers) != 1 {
+		if said := trailers["X-Forwarded-For"] != nil; trailers.Get("Sum") != "1" || said != (name == "entry") ||
+			name == "gateway" && len(trailers) != 1 {
 			t.Errorf("%s: the instance got %v", name, trailers)
 		}
 	}

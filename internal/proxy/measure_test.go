@@ -36,7 +36,8 @@ func TestTrafficIsCounted(t *testing.T) {
 		st, far := a.Stats(), b.Stats()
 		return st.Services[0].Traffic == want && far.Data.Traffic == want
 	})
-	if h := a.Stats().Services[0].Connects; h.Counts[0]+h.Counts[1]+h.Counts[2]+h.Counts[3]+h.Counts[4]+h.Counts[5]+h.Counts[6]+h.Counts[7]+h.Counts[8]+h.Counts[9] != 1 || h.Sum <= 0 {
+	if h := a.Stats().Services[0].Connects; h.Counts[0]+h.Counts[1]+h.Counts[2]+h.Counts[3]+h.Counts[4]+h.Counts[5]+
+		h.Counts[6]+h.Counts[7]+h.Counts[8]+h.Counts[9] != 1 || h.Sum <= 0 {
 		t.Errorf("one connection took %+v", h)
 	}
 }

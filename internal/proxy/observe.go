@@ -7,6 +7,7 @@ import (
 	"github.com/verge-edge/verge/internal/proxy/data"
 	"github.com/verge-edge/verge/internal/proxy/gateway"
 	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 // Asked receives when there is a demand again after there was none.
@@ -22,7 +23,7 @@ func (r *Router) Demand() []wire.ServiceDemand { return r.services.Demand() }
 func (r *Router) LastUse(key string) time.Time { return r.services.LastUse(key) }
 
 // Route is how a service is routed here, false where it is not.
-func (r *Router) Route(key string) (wire.RouteReport, bool) { return r.services.Route(key) }
+func (r *Router) Route(key string) (rpc.RouteReport, bool) { return r.services.Route(key) }
 
 // Workers are the other workers behind a service, or behind all where key is "".
 func (r *Router) Workers(key string) []data.Worker { return r.services.Workers(key) }

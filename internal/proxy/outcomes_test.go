@@ -37,13 +37,15 @@ func TestAnswersAreCountedWhereTheInstanceIs(t *testing.T) {
 			for _, path := range []string{"/", "/", "/no", "/never", "/bad"} {
 				get(t, c, from.entryURL(t, "http", path))
 			}
-			if got := b.Answers(); len(got) != 1 || got[0] != (wire.InstanceAnswers{Instance: "app.web.0", Answered: 5, Failed: 1}) {
+			if got := b.Answers(); len(got) != 1 ||
+				got[0] != (wire.InstanceAnswers{Instance: "app.web.0", Answered: 5, Failed: 1}) {
 				t.Errorf("over %s from %s: %+v", name, from.name, got)
 			}
 		}
 	}
 	res, _ := get(t, client(t), b.entryURL(t, "http", "/break"))
-	if got := b.Answers(); res.StatusCode != http.StatusBadGateway || len(got) != 1 || got[0].Failed == 0 || got[0].Failed != got[0].Answered {
+	if got := b.Answers(); res.StatusCode != http.StatusBadGateway || len(got) != 1 || got[0].Failed == 0 ||
+		got[0].Failed != got[0].Answered {
 		t.Errorf("a connection that breaks: %d, %+v", res.StatusCode, got)
 	}
 	if got := a.Answers(); len(got) != 0 {
@@ -132,7 +134,8 @@ func TestARevisionIsTriedOnAShare(t *testing.T) {
 	fresh.Trial = true
 	route := func(share api.Percent) []wire.Route {
 		fresh.TrialShare = share
-		return []wire.Route{requestRoute("http", wire.RequestRules{}, a.endpoint("app.web.0"), b.endpoint("app.web.1"), fresh)}
+		return []wire.Route{requestRoute("http", wire.RequestRules{}, a.endpoint("app.web.0"), b.endpoint("app.web.1"),
+			fresh)}
 	}
 	c := client(t)
 	for _, share := range []api.Percent{1000, 0, 5000} {

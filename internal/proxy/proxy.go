@@ -13,8 +13,8 @@ import (
 	"github.com/verge-edge/verge/internal/proxy/entries"
 	"github.com/verge-edge/verge/internal/proxy/gateway"
 	"github.com/verge-edge/verge/internal/proxy/local"
-	"github.com/verge-edge/verge/internal/proxy/netconn"
 	"github.com/verge-edge/verge/internal/proxy/router"
+	"github.com/verge-edge/verge/internal/proxy/sockets"
 )
 
 // Options of a Router.
@@ -81,10 +81,10 @@ type Options struct {
 	Ask func(ctx context.Context, service string) error
 	// Sockets opens what the Router listens at and connects to; nil is the network of
 	// this process. A test bed gives each of its routers that of a host of its own.
-	Sockets netconn.Sockets
+	Sockets sockets.Sockets
 	// Listeners opens what the Router listens at, in place of Sockets, and may know it from
 	// a process before; nil: it is opened anew.
-	Listeners netconn.Listeners
+	Listeners sockets.Listeners
 	// Public runs the function that opens a socket of the gateway where its users are, for
 	// example in another network namespace; nil: here.
 	Public func(open func() error) error
@@ -146,7 +146,7 @@ type GatewayState = gateway.State
 type GatewayPortState = gateway.PortState
 
 // Sockets opens the sockets of a Router.
-type Sockets = netconn.Sockets
+type Sockets = sockets.Sockets
 
 // Histogram is a distribution of durations.
 type Histogram = counters.Histogram

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/verge-edge/verge/internal/policy/route"
+	"github.com/verge-edge/verge/internal/policy/eject"
 	"github.com/verge-edge/verge/internal/proxy/local"
 	"github.com/verge-edge/verge/internal/proxy/router"
 	"github.com/verge-edge/verge/internal/wire"
@@ -60,7 +60,8 @@ func TestDrainLosesNothing(t *testing.T) {
 			home.SetRoutes([]wire.Route{rt})
 			url := a.entryURL(t, "http", "/")
 			first := ask(t, client(t), url, 5)
-			eventually(t, "two run and three wait", func() bool { return home.InFlight("app.web.0") == 5 && old.Load() == 2 })
+			eventually(t, "two run and three wait",
+				func() bool { return home.InFlight("app.web.0") == 5 && old.Load() == 2 })
 
 			home.addHTTP(t, "app.web.1", says("new"))
 			rt.Endpoints = append([]wire.Endpoint(nil), home.endpoint("app.web.1"), home.endpoint("app.web.0"))
@@ -94,7 +95,8 @@ func TestDrainLosesNothing(t *testing.T) {
 }
 
 // slow adds an instance whose requests end when leave is closed; it counts them.
-func (w *worker) slow(t testing.TB, home *worker, id wire.InstanceID, says string, leave <-chan struct{}) *atomic.Int32 {
+func (w *worker) slow(t testing.TB, home *worker, id wire.InstanceID, says string,
+	leave <-chan struct{}) *atomic.Int32 {
 	t.Helper()
 	n := new(atomic.Int32)
 	home.addHTTP(t, id, http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
@@ -131,7 +133,8 @@ func TestUpgradedWhileDraining(t *testing.T) {
 				if _, err := http.ReadRequest(r); err != nil {
 					return
 				}
-				_, _ = io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
+				_, _ = io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\n"+
+					"Upgrade: echo\r\n\r\n")
 				_, _ = io.Copy(c, r)
 			})
 			home.engine.set(i.id, i.addr, nil)
@@ -231,14 +234,15 @@ func TestRetries(t *testing.T) {
 		w.WriteHeader(http.StatusServiceUnavailable)
 	}))
 	a.addHTTP(t, "app.web.1", says("good"))
-	a.SetRoutes([]wire.Route{requestRoute("http", wire.RequestRules{}, a.endpoint("app.web.0"), a.endpoint("app.web.1"))})
+	a.SetRoutes([]wire.Route{requestRoute("http", wire.RequestRules{}, a.endpoint("app.web.0"),
+		a.endpoint("app.web.1"))})
 	c, url := client(t), a.entryURL(t, "http", "/")
-	for bad.Load() < route.OutlierAfter-1 {
+	for bad.Load() < eject.OutlierAfter-1 {
 		if res, body := get(t, c, url); res.StatusCode != 200 || body != "good" {
 			t.Fatalf("%d %s", res.StatusCode, body)
 		}
 	}
-	if st := a.Stats().Services[0]; st.Retries != route.OutlierAfter-1 {
+	if st := a.Stats().Services[0]; st.Retries != eject.OutlierAfter-1 {
 		t.Fatalf("%d retries, %d bad answers", st.Retries, bad.Load())
 	}
 	refused := 0
@@ -257,7 +261,8 @@ func TestRetries(t *testing.T) {
 	for range 10 {
 		get(t, c, url)
 	}
-	if st := a.Stats().Services[0]; st.Outliers != 1 || bad.Load() != 5 || a.state("app.web.0") != router.EndpointEjected {
+	if st := a.Stats().Services[0]; st.Outliers != 1 || bad.Load() != 5 ||
+		a.state("app.web.0") != router.EndpointEjected {
 		t.Errorf("%d outliers, %d bad answers, %s", st.Outliers, bad.Load(), a.state("app.web.0"))
 	}
 }
@@ -321,7 +326,8 @@ func TestDemand(t *testing.T) {
 	for _, x := range append(d, a.Demand()...) {
 		n, refused = n+x.Requests, refused+x.Refused
 	}
-	if n != 8 || refused != 1 || d[0].Key() != "app.web" || len(d[0].Replicas) != 1 || d[0].Replicas[0].Exec <= 0 || d[0].Replicas[0].RPS <= 0 {
+	if n != 8 || refused != 1 || d[0].Key() != "app.web" || len(d[0].Replicas) != 1 || d[0].Replicas[0].Exec <= 0 ||
+		d[0].Replicas[0].RPS <= 0 {
 		t.Fatalf("%d came, %d were refused: %+v", n, refused, d)
 	}
 	if d := a.Demand(); len(d) != 0 {
@@ -409,7 +415,8 @@ func TestSlowloris(t *testing.T) {
 	must(t, c.SetDeadline(time.Now().Add(20*time.Second)))
 	_, err = io.WriteString(c, "GET / HTTP/1.1\r\nHost: a\r\nX-Slow: ")
 	must(t, err)
-	if b, err := io.ReadAll(c); len(b) > 0 && !strings.HasPrefix(string(b), "HTTP/1.1 4") || err != nil && !errors.Is(err, net.ErrClosed) && strings.Contains(err.Error(), "timeout") {
+	if b, err := io.ReadAll(c); len(b) > 0 && !strings.HasPrefix(string(b), "HTTP/1.1 4") || err != nil &&
+		!errors.Is(err, net.ErrClosed) && strings.Contains(err.Error(), "timeout") {
 		t.Errorf("%q, %v", b, err)
 	}
 }

@@ -124,7 +124,8 @@ func TestGRPCLoadReport(t *testing.T) {
 				r, _ := (<-grpcLoads).(*orcapb.OrcaLoadReport)
 				return r
 			}
-			for service, cpu := range map[string]float64{"": c.cpu, "unknown": c.cpu} { // the second one has trailers only
+			for service, cpu := range map[string]float64{"": c.cpu,
+				"unknown": c.cpu} { // the second one has trailers only
 				r := call(service)
 				if c.gateway && !c.asked {
 					if r != nil {
@@ -135,7 +136,8 @@ func TestGRPCLoadReport(t *testing.T) {
 				if r.GetCpuUtilization() != cpu {
 					t.Errorf("%q: the client was told %v", service, r)
 				}
-				for _, name := range []string{httpmsg.MetricQueue, httpmsg.MetricInFlight, httpmsg.MetricRate, httpmsg.MetricConfidence, httpmsg.MetricExec} {
+				for _, name := range []string{httpmsg.MetricQueue, httpmsg.MetricInFlight, httpmsg.MetricRate,
+					httpmsg.MetricConfidence, httpmsg.MetricExec} {
 					if _, ok := r.GetNamedMetrics()[name]; !ok {
 						t.Errorf("%q: no %s in %v", service, name, r)
 					}
@@ -158,7 +160,8 @@ func TestInvalidGRPCReports(t *testing.T) {
 	t.Parallel()
 	a := newWorker(t, newAuthority(t), "a", nil)
 	long := strings.Repeat("A", 8<<10)
-	trailers := map[string][]string{"/damaged": {"%%%"}, "/long": {long}, "/twice": {"", ""}, "/negative": {"CQAAAAAAAPC/"}}
+	trailers := map[string][]string{"/damaged": {"%%%"}, "/long": {long}, "/twice": {"", ""},
+		"/negative": {"CQAAAAAAAPC/"}}
 	a.addHTTP(t, "app.web.0", http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		w.Header().Set("Content-Type", "application/grpc")
 		_, _ = w.Write(make([]byte, 5))
@@ -177,7 +180,8 @@ func TestInvalidGRPCReports(t *testing.T) {
 			t.Errorf("%s: %d are counted, want %d", path, a.Stats().InvalidReports, n)
 		}
 		r, err := orca.ParseTrailer(res.Trailer.Get(orca.Trailer))
-		if _, ok := httpmsg.QueueMetrics(&r); err != nil || !ok || len(body) != 5 || res.Trailer.Get("Grpc-Status") != "0" {
+		if _, ok := httpmsg.QueueMetrics(&r); err != nil || !ok || len(body) != 5 ||
+			res.Trailer.Get("Grpc-Status") != "0" {
 			t.Errorf("%s: %v, %v, %q", path, err, res.Trailer, body)
 		}
 	}
@@ -190,13 +194,16 @@ func TestAskGRPC(t *testing.T) {
 	a.engine.set("app.web.0", orcaServer(t, 0.5), nil)
 	rt := requestRoute("grpc", wire.RequestRules{}, a.endpoint("app.web.0"))
 	a.SetRoutes([]wire.Route{rt})
-	for path, want := range map[string]string{"/grpc.health.v1.Health/Check": "", "/grpc.health.v1.Health/None": "gRPC status 12"} {
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://app.web"+path, bytes.NewReader(make([]byte, 5)))
+	for path, want := range map[string]string{"/grpc.health.v1.Health/Check": "",
+		"/grpc.health.v1.Health/None": "gRPC status 12"} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://app.web"+path,
+			bytes.NewReader(make([]byte, 5)))
 		must(t, err)
 		req.Header.Set("Content-Type", "application/grpc")
 		req.Header.Set("Te", "trailers")
 		status, err := a.Ask("app.web.0", "grpc", req)
-		if status != http.StatusOK || want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+		if status != http.StatusOK || want == "" && err != nil || want != "" &&
+			(err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%s: %d %v", path, status, err)
 		}
 	}
@@ -235,7 +242,8 @@ func init() {
 // orcaClient is a client of gRPC whose balancer tells grpcLoads.
 func orcaClient(t *testing.T, addr string) *grpc.ClientConn {
 	t.Helper()
-	conn, err := grpc.NewClient("passthrough:///"+addr, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithAuthority("app.test"),
+	conn, err := grpc.NewClient("passthrough:///"+addr, grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithAuthority("app.test"),
 		grpc.WithDefaultServiceConfig(`{"loadBalancingConfig": [{"verge-loads": {}}]}`))
 	must(t, err)
 	t.Cleanup(func() { _ = conn.Close() })

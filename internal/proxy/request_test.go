@@ -90,7 +90,8 @@ func TestFullQueues(t *testing.T) {
 	}
 	a.addHTTP(t, "app.web.0", slow("zero"))
 	b.addHTTP(t, "app.web.1", slow("one"))
-	rt := requestRoute("http", wire.RequestRules{Concurrency: 1, QueueMax: -1}, a.endpoint("app.web.0"), b.endpoint("app.web.1"))
+	rt := requestRoute("http", wire.RequestRules{Concurrency: 1, QueueMax: -1}, a.endpoint("app.web.0"),
+		b.endpoint("app.web.1"))
 	a.SetRoutes([]wire.Route{rt})
 	b.SetRoutes([]wire.Route{rt})
 	c := client(t)
@@ -158,7 +159,8 @@ func TestGRPCStreamsBothWays(t *testing.T) {
 			a.SetRoutes([]wire.Route{rt})
 			home.SetRoutes([]wire.Route{rt})
 			r, w := io.Pipe()
-			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, a.entryURL(t, "grpc", "/svc/Method"), r)
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, a.entryURL(t, "grpc", "/svc/Method"),
+				r)
 			must(t, err)
 			req.Header.Set("Content-Type", "application/grpc")
 			req.Header.Set("Te", "trailers")

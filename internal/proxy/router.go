@@ -19,8 +19,8 @@ import (
 	"github.com/verge-edge/verge/internal/proxy/forward"
 	"github.com/verge-edge/verge/internal/proxy/gateway"
 	"github.com/verge-edge/verge/internal/proxy/httpmsg"
-	"github.com/verge-edge/verge/internal/proxy/netconn"
 	"github.com/verge-edge/verge/internal/proxy/router"
+	"github.com/verge-edge/verge/internal/proxy/sockets"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -31,7 +31,7 @@ const defaultMaxConns = 10_000
 type Router struct {
 	opts     Options
 	log      *slog.Logger
-	opener   netconn.Opener
+	opener   sockets.Opener
 	paths    data.Paths
 	streams  *data.Dialer
 	services *router.Services
@@ -95,7 +95,8 @@ func New(opts Options) (*Router, error) {
 	if err != nil {
 		opts.Log.Error("loopback addresses may change", "why", err)
 	}
-	r := &Router{opts: opts, log: opts.Log, opener: netconn.Opener{Sockets: opts.Sockets, Listeners: opts.Listeners, Public: opts.Public}}
+	r := &Router{opts: opts, log: opts.Log,
+		opener: sockets.Opener{Sockets: opts.Sockets, Listeners: opts.Listeners, Public: opts.Public}}
 	r.compose(book)
 	return r, nil
 }
@@ -103,14 +104,15 @@ func New(opts Options) (*Router, error) {
 // compose makes the parts of the router and connects them, those first that others use.
 func (r *Router) compose(book *entries.Ports) {
 	opts, draining := &r.opts, r.draining.Load
-	var local, remote netconn.Dialer = &net.Dialer{KeepAlive: -1}, &net.Dialer{Timeout: data.DialTimeout}
+	var local, remote sockets.Dialer = &net.Dialer{KeepAlive: -1}, &net.Dialer{Timeout: data.DialTimeout}
 	if opts.Sockets != nil {
-		local, remote = opts.Sockets, netconn.DialWithin(opts.Sockets, data.DialTimeout)
+		local, remote = opts.Sockets, sockets.DialWithin(opts.Sockets, data.DialTimeout)
 	}
 	id := data.NewIdentity(opts.TLS, opts.Away, opts.PeerAllowed)
 	r.streams = data.NewDialer(opts.Cluster, id, remote, opts.PeerName, &r.paths)
 	r.services = router.New(router.Options{
-		Worker: opts.Worker, Cluster: opts.Cluster, Log: r.log, Distances: opts.Distances, Ask: opts.Ask, Spawn: r.spawn,
+		Worker: opts.Worker, Cluster: opts.Cluster, Log: r.log, Distances: opts.Distances, Ask: opts.Ask,
+		Spawn: r.spawn,
 		Local: opts.Local, LocalDialer: local, HeaderTimeout: opts.HeaderTimeout, Dialer: r.streams,
 	})
 	r.front = forward.New(forward.Options{
@@ -129,12 +131,15 @@ func (r *Router) compose(book *entries.Ports) {
 		Requests: fastPath.ServeStream, Echo: opts.Echo, Draining: draining, MaxConns: opts.MaxConns,
 	})
 	r.gateway = gateway.New(gateway.Options{
-		Services: r.services, Front: r.front, Fast: fastPath, Opener: &r.opener, Log: r.log, Spawn: r.spawn, Draining: draining,
-		Flooded: &r.flooded, Addr: opts.GatewayAddr, TLSAddr: opts.GatewayTLSAddr,
+		Services: r.services, Front: r.front, Fast: fastPath, Opener: &r.opener, Log: r.log, Spawn: r.spawn,
+		Draining: draining,
+		Flooded:  &r.flooded, Addr: opts.GatewayAddr, TLSAddr: opts.GatewayTLSAddr,
 		Listens: func() (plain, secure string) { return r.GatewayAddr(), r.GatewayTLSAddr() },
-		Ports:   opts.GatewayPorts, ProxyFrom: opts.GatewayProxyFrom, SelfSigned: opts.SelfSigned, Changed: opts.GatewayChanged,
+		Ports:   opts.GatewayPorts, ProxyFrom: opts.GatewayProxyFrom, SelfSigned: opts.SelfSigned,
+		Changed: opts.GatewayChanged,
 		Certs: certs.Options{
-			Dir: opts.CertDir, Secrets: opts.Secrets, ACME: opts.ACME, Above: opts.CertsAbove, Log: r.log, Changed: opts.GatewayChanged,
+			Dir: opts.CertDir, Secrets: opts.Secrets, ACME: opts.ACME, Above: opts.CertsAbove, Log: r.log,
+			Changed: opts.GatewayChanged,
 		},
 		HeaderTimeout: opts.HeaderTimeout, MaxConns: opts.MaxConns,
 	})
@@ -206,7 +211,8 @@ func (r *Router) Open(ctx context.Context) []*PortError {
 }
 
 // listen opens one port into ln, unless it is open, and serves it.
-func (r *Router) listen(ctx context.Context, name, addr string, ln *net.Listener, serve func(context.Context, net.Listener)) error {
+func (r *Router) listen(ctx context.Context, name, addr string, ln *net.Listener,
+	serve func(context.Context, net.Listener)) error {
 	if addr == "" || r.listenAddr(ln) != "" {
 		return nil
 	}
@@ -303,10 +309,9 @@ func (r *Router) Reserve(app, service string, ports []api.Port) (map[string]stri
 	return r.entries.Reserve(app, service, names)
 }
 
-// SetRoutes replaces all routes, of which nobody changes anything any more. Entries of
-// services that are new are opened, those of services that were routed and are no
-// longer are closed; established connections go on. Health and rotation of what stays
-// are kept.
+// SetRoutes replaces all routes, which must not change afterwards. Entries of new services are
+// opened, entries of removed ones closed; established connections continue. Health and rotation
+// of the others are kept.
 func (r *Router) SetRoutes(routes []wire.Route) {
 	r.setting.Lock()
 	defer r.setting.Unlock()

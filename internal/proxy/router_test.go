@@ -30,7 +30,8 @@ func TestRotationIsExactOverLocalAndRemote(t *testing.T) {
 	b.addGreeter(t, "app.web.1")
 	c.addGreeter(t, "app.web.2")
 	c.addGreeter(t, "app.web.3")
-	a.SetRoutes([]wire.Route{webRoute(a.endpoint("app.web.0"), b.endpoint("app.web.1"), c.endpoint("app.web.2"), c.endpoint("app.web.3"))})
+	a.SetRoutes([]wire.Route{webRoute(a.endpoint("app.web.0"), b.endpoint("app.web.1"), c.endpoint("app.web.2"),
+		c.endpoint("app.web.3"))})
 	a.patient()
 	want := map[string]int{"app.web.0": 5, "app.web.1": 5, "app.web.2": 5, "app.web.3": 5}
 	if got := visit(t, a.addr(t, "tcp"), 20); !maps.Equal(got, want) {
@@ -62,7 +63,8 @@ func TestDeadEndpointIsDroppedAtOnceAndReturnsAfterAProbe(t *testing.T) {
 	if got := visit(t, addr, 12); got["app.web.1"] != 12 {
 		t.Fatalf("got %v", got)
 	}
-	if s1, s2 := a.state("app.web.0"), a.state("app.web.2"); s1 != router.EndpointEjected || s2 != router.EndpointEjected {
+	if s1, s2 := a.state("app.web.0"), a.state("app.web.2"); s1 != router.EndpointEjected ||
+		s2 != router.EndpointEjected {
 		t.Fatalf("states %s and %s", s1, s2)
 	}
 	startInstance(t, local.id, local.addr, greeter(local.id))
@@ -398,12 +400,14 @@ func TestAPortIsTaken(t *testing.T) {
 	})
 	must(t, err)
 	defer r.Close()
-	if failed := r.Open(t.Context()); len(failed) != 2 || !errors.Is(failed[0], failure.ErrClosed) || r.DataAddr() != "" {
+	if failed := r.Open(t.Context()); len(failed) != 2 || !errors.Is(failed[0], failure.ErrClosed) ||
+		r.DataAddr() != "" {
 		t.Fatalf("Open before Start: %v, data port at %q", failed, r.DataAddr())
 	}
 	must(t, r.Start(t.Context()))
 	failed := r.Open(t.Context())
-	if len(failed) != 1 || failed[0].Port != GatewayPort || failed[0].Addr != addr || !errors.Is(failed[0], syscall.EADDRINUSE) {
+	if len(failed) != 1 || failed[0].Port != GatewayPort || failed[0].Addr != addr ||
+		!errors.Is(failed[0], syscall.EADDRINUSE) {
 		t.Fatalf("Open: %v", failed)
 	}
 	data := r.DataAddr()

@@ -12,7 +12,8 @@ import (
 // silentRoute is app.web whose owner says nothing but its ports, as a cluster tells it.
 func silentRoute(ports []api.Port, endpoints ...wire.Endpoint) wire.Route {
 	s := api.Service{Ports: ports}
-	rt := wire.Route{V: 1, App: "app", Service: "web", Endpoints: endpoints, Ports: ports, Requests: wire.RequestsOf(&s)}
+	rt := wire.Route{V: 1, App: "app", Service: "web", Endpoints: endpoints, Ports: ports,
+		Requests: wire.RequestsOf(&s)}
 	rt.SetPolicy(s.Policy)
 	return rt
 }
@@ -57,7 +58,8 @@ func TestSilentServicesRotateOtherPorts(t *testing.T) {
 	a, b := newWorker(t, ca, "a", nil), newWorker(t, ca, "b", nil)
 	a.addGreeter(t, "app.web.0")
 	b.addGreeter(t, "app.web.1")
-	rt := silentRoute([]api.Port{{Name: "http", Protocol: "http"}, {Name: "feed", Protocol: "tcp"}}, a.endpoint("app.web.0"), b.endpoint("app.web.1"))
+	rt := silentRoute([]api.Port{{Name: "http", Protocol: "http"}, {Name: "feed", Protocol: "tcp"}},
+		a.endpoint("app.web.0"), b.endpoint("app.web.1"))
 	a.SetRoutes([]wire.Route{rt})
 	b.SetRoutes([]wire.Route{rt})
 	a.patient()
@@ -70,7 +72,8 @@ func TestSilentServicesRotateOtherPorts(t *testing.T) {
 // and nobody gets everything.
 func TestConnectionsByLoadPolicies(t *testing.T) {
 	t.Parallel()
-	for _, policy := range []string{api.PolicyFastest, api.PolicyLeastConnections, api.PolicyLeastResponse, api.PolicyTwoChoices} {
+	for _, policy := range []string{api.PolicyFastest, api.PolicyLeastConnections, api.PolicyLeastResponse,
+		api.PolicyTwoChoices} {
 		ca := newAuthority(t)
 		a, b := newWorker(t, ca, "a", nil), newWorker(t, ca, "b", nil)
 		a.addGreeter(t, "app.web.0")

@@ -66,17 +66,20 @@ func TestTheFirstUseWaitsForEndpoints(t *testing.T) {
 	refuse()
 	c := client(t)
 	res, body := fetch(t, c, a.request(t, "GET", host, "/", nil))
-	if res.StatusCode != http.StatusServiceUnavailable || !strings.Contains(body, "the cluster is away") || res.Header.Get("Retry-After") == "" {
+	if res.StatusCode != http.StatusServiceUnavailable || !strings.Contains(body, "the cluster is away") ||
+		res.Header.Get("Retry-After") == "" {
 		t.Errorf("%s: %s", res.Status, body)
 	}
 	tell(hostRoute(host, a.endpoint("app.web.1")))
-	if res, body := fetch(t, c, a.request(t, "POST", host, "/", strings.NewReader("x"))); res.StatusCode != http.StatusOK || body != "one" {
+	if res, body := fetch(t, c,
+		a.request(t, "POST", host, "/", strings.NewReader("x"))); res.StatusCode != http.StatusOK || body != "one" {
 		t.Errorf("%s: %s", res.Status, body)
 	}
 	// What has none is another matter.
 	tell(hostRoute(host))
 	a.SetRoutes([]wire.Route{gone})
-	if res, body := fetch(t, c, a.request(t, "GET", host, "/", nil)); res.StatusCode != http.StatusServiceUnavailable || !strings.Contains(body, "no-endpoint") {
+	if res, body := fetch(t, c, a.request(t, "GET", host, "/", nil)); res.StatusCode != http.StatusServiceUnavailable ||
+		!strings.Contains(body, "no-endpoint") {
 		t.Errorf("%s: %s", res.Status, body)
 	}
 }

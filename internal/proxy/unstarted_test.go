@@ -44,15 +44,18 @@ func TestAnInstanceThatDoesNotStart(t *testing.T) {
 			url := a.entryURL(t, "http", "/")
 			waits := ask(t, client(t), url, 3)
 			eventually(t, "they wait", func() bool { return home.InFlight("app.web.0") == 3 })
-			home.engine.set("app.web.0", "", &local.StartError{Why: "its program ended with exit code 3", Again: 7 * time.Second})
+			home.engine.set("app.web.0", "",
+				&local.StartError{Why: "its program ended with exit code 3", Again: 7 * time.Second})
 			home.LocalChanged()
 			for range 3 {
-				if s := <-waits; !strings.HasPrefix(s, "503") || !strings.Contains(s, "not-started") || !strings.Contains(s, "exit code 3") {
+				if s := <-waits; !strings.HasPrefix(s, "503") || !strings.Contains(s, "not-started") ||
+					!strings.Contains(s, "exit code 3") {
 					t.Error(s)
 				}
 			}
 			chunked := func() (*http.Response, string) { // which the fast path leaves to the other driver
-				req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, io.MultiReader(strings.NewReader("x")))
+				req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url,
+					io.MultiReader(strings.NewReader("x")))
 				must(t, err)
 				return fetch(t, client(t), req)
 			}
@@ -60,15 +63,18 @@ func TestAnInstanceThatDoesNotStart(t *testing.T) {
 				"fast": func() (*http.Response, string) { return get(t, client(t), url) }, "all of HTTP": chunked,
 			} {
 				res, body := do()
-				if res.StatusCode != 503 || res.Header.Get("Retry-After") != "7" || !strings.Contains(body, "not-started") || !strings.Contains(body, "exit code 3") {
+				if res.StatusCode != 503 || res.Header.Get("Retry-After") != "7" ||
+					!strings.Contains(body, "not-started") || !strings.Contains(body, "exit code 3") {
 					t.Errorf("%s: %d, Retry-After %q: %s", driver, res.StatusCode, res.Header.Get("Retry-After"), body)
 				}
 			}
 			home.engine.set("app.web.0", "", &local.StartError{Why: "its worker has no room for it now", Full: true})
-			if res, body := get(t, client(t), url); res.StatusCode != 503 || res.Header.Get("Retry-After") != "1" || !strings.Contains(body, "no-room") {
+			if res, body := get(t, client(t), url); res.StatusCode != 503 || res.Header.Get("Retry-After") != "1" ||
+				!strings.Contains(body, "no-room") {
 				t.Errorf("%d, Retry-After %q: %s", res.StatusCode, res.Header.Get("Retry-After"), body)
 			}
-			if st := a.Stats().Services[0]; st.Unstarted != 6 || st.Failures != 6 || st.Retries != 0 || st.Outliers != 0 {
+			if st := a.Stats().Services[0]; st.Unstarted != 6 || st.Failures != 6 || st.Retries != 0 ||
+				st.Outliers != 0 {
 				t.Errorf("counted %+v", st)
 			}
 
@@ -110,7 +116,8 @@ func TestAStartThatTakesTooLong(t *testing.T) {
 			home.engine.set("app.web.0", "", local.ErrAsleep)
 			home.LocalChanged()
 			res, body := get(t, client(t), url)
-			if res.StatusCode != 503 || res.Header.Get("Retry-After") == "" || !strings.Contains(body, "not-started") || !strings.Contains(body, "did not become ready within 1.") {
+			if res.StatusCode != 503 || res.Header.Get("Retry-After") == "" || !strings.Contains(body, "not-started") ||
+				!strings.Contains(body, "did not become ready within 1.") {
 				t.Errorf("%d, Retry-After %q: %s", res.StatusCode, res.Header.Get("Retry-After"), body)
 			}
 			if st := a.Stats().Services[0]; st.Unstarted != 1 || st.Late != 0 || st.Outliers != 0 {
@@ -144,7 +151,8 @@ func TestOverflowWhileItWakes(t *testing.T) {
 					switch {
 					case res.StatusCode == 200 && body == "awake":
 						answered++
-					case res.StatusCode == 503 && res.Header.Get("Retry-After") != "" && strings.Contains(body, "queue-full"):
+					case res.StatusCode == 503 && res.Header.Get("Retry-After") != "" &&
+						strings.Contains(body, "queue-full"):
 						full++
 					default:
 						t.Errorf("%d: %s", res.StatusCode, body)
@@ -164,7 +172,8 @@ func TestOverflowWhileItWakes(t *testing.T) {
 				t.Errorf("%d answered, %d told that it is full, of %d", answered, full, come)
 			}
 			st := a.Stats().Services[0]
-			if st.Requests != come || st.Full != come-waiting || st.Failures != st.Full || st.Late+st.Unstarted+st.Hopeless != 0 {
+			if st.Requests != come || st.Full != come-waiting || st.Failures != st.Full || st.Late+st.Unstarted+
+				st.Hopeless != 0 {
 				t.Errorf("counted %+v", st)
 			}
 			// A place is given back a moment after the answer has gone.

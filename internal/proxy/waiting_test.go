@@ -135,9 +135,9 @@ func TestGatewayTakesBackWhatWaitsForASilentWorker(t *testing.T) {
 	both.Wait()
 	before := posts.Load()
 	l.cutSilently(t)
-	ask := func(method string, patience time.Duration) (string, error) {
+	ask := func(method string, timeout time.Duration) (string, error) {
 		impatient := client(t)
-		impatient.Timeout = patience
+		impatient.Timeout = timeout
 		res, err := impatient.Do(a.request(t, method, host, "/", nil))
 		if err != nil {
 			return "", err

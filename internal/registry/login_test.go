@@ -30,7 +30,8 @@ func TestLogins(t *testing.T) {
 			t.Errorf("%s at %s: %+v", x.image, x.host, got)
 		}
 	}
-	for _, bad := range []string{"", "hunter2", `{"auths": {}}`, `{"auths": {"x": {"auth": "hunter2!"}}}`, `{"auths": {"x": {"auth": "aHVudGVyMg=="}}}`} {
+	for _, bad := range []string{"", "hunter2", `{"auths": {}}`, `{"auths": {"x": {"auth": "hunter2!"}}}`,
+		`{"auths": {"x": {"auth": "aHVudGVyMg=="}}}`} {
 		if _, err := Parse([]byte(bad)); err == nil || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%s: %v", bad, err)
 		}

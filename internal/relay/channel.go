@@ -73,7 +73,8 @@ func (s *Server) channel(a, b *member) (*channel, error) {
 			return nil, err
 		}
 		m := s.members[who]
-		c.sides[i] = &side{who: who, conn: conn, mac1: blake2s.Sum256(append([]byte("mac1----"), m.key[:]...)), outside: func() netip.Addr { return s.tun.outside(m.key).Addr() }}
+		c.sides[i] = &side{who: who, conn: conn, mac1: blake2s.Sum256(append([]byte("mac1----"), m.key[:]...)),
+			outside: func() netip.Addr { return s.tun.outside(m.key).Addr() }}
 	}
 	c.touch()
 	s.channels[pair] = c
@@ -147,7 +148,9 @@ func (c *channel) forward(from, to *side) {
 		pkt := buf[:n]
 		ours := from.accepts(pkt, src, to)
 		if ours {
-			if held := from.takeHeld(); held != nil {
+			held := from.takeHeld()
+			// Two handshakes that cross end each other: of two first ones the newer goes on.
+			if held != nil && (held[0] != msgInitiation || pkt[0] != msgInitiation) {
 				_, _ = from.conn.WriteToUDPAddrPort(held, src)
 			}
 		}

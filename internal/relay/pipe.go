@@ -35,7 +35,8 @@ func (s *Server) pipe(conn net.Conn, m *member, r request) {
 	case other := <-p.other:
 		s.join(conn, other)
 	case <-timeout.C:
-		refuse(conn, fmt.Errorf("worker %.63s of cluster %.63s does not come: it may be away, or keeps no tunnel with this relay", r.Worker, r.Cluster))
+		refuse(conn, fmt.Errorf("worker %.63s of cluster %.63s does not come: it may be away, or keeps no tunnel "+
+			"with this relay", r.Worker, r.Cluster))
 	case <-s.ctx.Done():
 	}
 }
@@ -75,7 +76,7 @@ func (s *Server) take(conn net.Conn, m *member, name string) {
 	}
 	s.mu.Unlock()
 	if p == nil {
-		refuse(conn, errors.New("nobody waits for this any more"))
+		refuse(conn, errors.New("nobody waits for this connection"))
 		return
 	}
 	end := &taken{Conn: conn, done: make(chan struct{})}

@@ -108,7 +108,8 @@ func (r *realm) identity(s pki.Subject) *pki.Identity {
 func (r *realm) worker(n uint32) *Client {
 	r.Helper()
 	name := fmt.Sprintf("w%d", n)
-	l, err := r.cluster.SignLease(wire.Lease{V: 1, Cluster: "edge", Worker: name, Prefix: netip.MustParsePrefix("fd00:1:2::/48"), Number: n})
+	l, err := r.cluster.SignLease(wire.Lease{V: 1, Cluster: "edge", Worker: name,
+		Prefix: netip.MustParsePrefix("fd00:1:2::/48"), Number: n})
 	if err != nil {
 		r.Fatal(err)
 	}
@@ -117,8 +118,10 @@ func (r *realm) worker(n uint32) *Client {
 		r.Fatal(err)
 	}
 	return &Client{
-		Relay: r.srv.Describe([]string{"127.0.0.1"}), ServerName: pki.RootName, TLS: conf(r.identity(pki.Subject{Role: pki.RoleWorker, Cluster: "edge", Name: name})),
-		Lease: l, Key: keyText([32]byte(k.PublicKey().Bytes())), Inner: netip.MustParseAddr(fmt.Sprintf("fd00:1:2:0:%x::1", n)),
+		Relay: r.srv.Describe([]string{"127.0.0.1"}), ServerName: pki.RootName,
+		TLS:   conf(r.identity(pki.Subject{Role: pki.RoleWorker, Cluster: "edge", Name: name})),
+		Lease: l, Key: keyText([32]byte(k.PublicKey().Bytes())),
+		Inner: netip.MustParseAddr(fmt.Sprintf("fd00:1:2:0:%x::1", n)),
 	}
 }
 
@@ -243,16 +246,40 @@ func (r *realm) sender(c *Client, other *Client) *sender {
 }
 
 func (s *sender) handshake(mark byte) []byte {
-	p := make([]byte, initiationSize)
-	p[0], p[4] = msgInitiation, mark
+	return s.proven(msgInitiation, initiationSize, initiationMAC, mark)
+}
+
+func (s *sender) proven(kind byte, size, mac int, mark byte) []byte {
+	p := make([]byte, size)
+	p[0], p[4] = kind, mark
 	key := blake2s.Sum256(append([]byte("mac1----"), s.to[:]...))
 	h, err := blake2s.New128(key[:])
 	if err != nil {
 		s.Fatal(err)
 	}
-	_, _ = h.Write(p[:initiationMAC])
-	copy(p[initiationMAC:], h.Sum(nil))
+	_, _ = h.Write(p[:mac])
+	copy(p[mac:], h.Sum(nil))
 	return p
+}
+
+// holds sends a handshake that waits for the other side.
+func (r *realm) holds(s *sender, mark byte) {
+	r.Helper()
+	before := r.srv.Stats().Dropped
+	s.send(s.handshake(mark))
+	for r.srv.Stats().Dropped == before {
+		if r.Context().Err() != nil {
+			r.Fatal("it is not held")
+		}
+	}
+}
+
+// meet makes both sides known.
+func (r *realm) meet(a, b *sender) {
+	r.Helper()
+	r.holds(a, 1)
+	b.send(b.handshake(2))
+	a.receive()
 }
 
 func (s *sender) send(p []byte) {
@@ -279,23 +306,43 @@ func data(mark byte) []byte {
 	return p
 }
 
-// Only WireGuard's packets between both pass; the first handshake waits until it
-// is known where it has to go.
+// A first handshake waits until it is known where it has to go. Where that is known by another
+// handshake, only this one goes on: two that cross would end each other.
+func TestAFirstHandshakeWaits(t *testing.T) {
+	r := newRealm(t, nil)
+	wa, wb, wc := r.worker(1), r.worker(2), r.worker(3)
+	r.known(wa, wb, wc)
+	a, b := r.sender(wa, wb), r.sender(wb, wa)
+	r.holds(a, 1)
+	b.send(b.proven(msgResponse, responseSize, responseMAC, 2))
+	if p := b.receive(); p[0] != msgInitiation || p[4] != 1 {
+		t.Fatalf("the first handshake did not wait: %x", p[:8])
+	}
+	a, c := r.sender(wa, wc), r.sender(wc, wa)
+	r.holds(a, 3)
+	c.send(c.handshake(4))
+	if p := a.receive(); p[0] != msgInitiation || p[4] != 4 {
+		t.Fatalf("the second handshake did not arrive: %x", p[:8])
+	}
+	a.send(data(5))
+	if p := c.receive(); p[4] != 5 {
+		t.Fatalf("the handshakes cross: %x", p[:8])
+	}
+}
+
+// Only WireGuard's packets between both pass.
 func TestChannelForwardsBetweenItsTwoWorkersAlone(t *testing.T) {
 	r := newRealm(t, nil)
 	wa, wb := r.worker(1), r.worker(2)
 	r.known(wa, wb)
 	a, b := r.sender(wa, wb), r.sender(wb, wa)
-	a.send(a.handshake(1))
+	r.holds(a, 1)
 	b.send([]byte("anything"))
 	forged := b.handshake(2)
 	forged[50]++
 	b.send(forged)
 	b.send(data(3)) // from where nobody is known
 	b.send(b.handshake(4))
-	if p := b.receive(); p[0] != msgInitiation || p[4] != 1 {
-		t.Fatalf("the first handshake did not wait: %x", p[:8])
-	}
 	if p := a.receive(); p[4] != 4 {
 		t.Fatalf("what is no proof passes: %x", p[:8])
 	}
@@ -342,9 +389,7 @@ func TestRateIsBound(t *testing.T) {
 	wa, wb := r.worker(1), r.worker(2)
 	r.known(wa, wb)
 	a, b := r.sender(wa, wb), r.sender(wb, wa)
-	a.send(a.handshake(1))
-	b.send(b.handshake(2))
-	a.receive()
+	r.meet(a, b)
 	big := make([]byte, 1400)
 	big[0] = msgData
 	for range 200 {
@@ -403,9 +448,7 @@ func TestWhoIsRevokedIsDropped(t *testing.T) {
 	wa, wb, wc := r.worker(1), r.worker(2), r.worker(3)
 	r.known(wa, wb, wc)
 	a, b := r.sender(wa, wb), r.sender(wb, wa)
-	a.send(a.handshake(1))
-	b.send(b.handshake(2))
-	a.receive()
+	r.meet(a, b)
 	if _, err := wc.Channel(t.Context(), To{Cluster: "edge", Worker: "w2"}); err != nil {
 		t.Fatal(err)
 	}
@@ -438,7 +481,8 @@ func TestWorkersAreFoundByNumber(t *testing.T) {
 	if _, err := wa.Channel(t.Context(), To{Cluster: "edge", Worker: "its-own-name", Number: 2}); err != nil {
 		t.Error(err)
 	}
-	for _, to := range []To{{Cluster: "edge", Worker: "x"}, {Cluster: "edge", Worker: "x", Number: 3}, {Cluster: "fog", Worker: "x", Number: 2}} {
+	for _, to := range []To{{Cluster: "edge", Worker: "x"}, {Cluster: "edge", Worker: "x", Number: 3},
+		{Cluster: "fog", Worker: "x", Number: 2}} {
 		if _, err := wa.Channel(t.Context(), to); !errors.Is(err, ErrRefused) {
 			t.Errorf("%+v: %v", to, err)
 		}
@@ -449,7 +493,8 @@ func TestWorkersAreFoundByNumber(t *testing.T) {
 	}
 	// The same worker under its other name: another certificate and lease, its number
 	// and its key.
-	l, err := r.cluster.SignLease(wire.Lease{V: 1, Cluster: "edge", Worker: "w-ab12", Prefix: netip.MustParsePrefix("fd00:1:2::/48"), Number: 2})
+	l, err := r.cluster.SignLease(wire.Lease{V: 1, Cluster: "edge", Worker: "w-ab12",
+		Prefix: netip.MustParsePrefix("fd00:1:2::/48"), Number: 2})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -357,7 +357,8 @@ func (s *Server) PeersChanged() {
 	defer s.mu.Unlock()
 	for _, m := range s.members {
 		if err := s.opts.Refused(m.chain); err != nil {
-			s.log.Warn("a worker counts no more at this relay", "cluster", m.id.cluster, "worker", m.id.worker, "why", err)
+			s.log.Warn("a worker counts no more at this relay", "cluster", m.id.cluster, "worker", m.id.worker, "why",
+				err)
 			s.remove(m)
 		}
 	}
@@ -434,7 +435,8 @@ func within(l wire.Lease, a netip.Addr) bool {
 func (s *Server) answer(m *member, r request) (Answer, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	a := Answer{V: version, Key: keyText(s.tun.public), Port: s.Addr().Port(), Inner: s.tun.inner(m.inner), Outside: s.tun.outside(m.key)}
+	a := Answer{V: version, Key: keyText(s.tun.public), Port: s.Addr().Port(), Inner: s.tun.inner(m.inner),
+		Outside: s.tun.outside(m.key)}
 	switch r.Op {
 	case opMail:
 		a.Mail, m.mail = m.mail, nil
@@ -458,7 +460,8 @@ func (s *Server) answer(m *member, r request) (Answer, error) {
 		return a, err
 	}
 	a.Channel = c.portOf(m.id)
-	s.tell(other, Mail{Cluster: m.id.cluster, Worker: m.id.worker, Number: m.number, Key: keyText(m.key), Channel: c.portOf(other.id)})
+	s.tell(other, Mail{Cluster: m.id.cluster, Worker: m.id.worker, Number: m.number, Key: keyText(m.key),
+		Channel: c.portOf(other.id)})
 	return a, nil
 }
 

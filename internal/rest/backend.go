@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/internal/access"
-	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/apiv1"
 )
 
 // Backend is what a server needs of a role. What it offers over HTTP are the groups that the
@@ -26,7 +26,7 @@ type Backend interface {
 	Ready() error
 	// Record appends to the audit log; durable when it returns. Number and time of
 	// the entry are its own.
-	Record(ctx context.Context, e wire.AuditEntry) error
+	Record(ctx context.Context, e apiv1.AuditEntry) error
 	// Changes returns what is closed when what the lists show may have changed.
 	Changes() <-chan struct{}
 }

@@ -4,13 +4,14 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 // What a root and a cluster do alike with a cordon.
 
 // NextCordon is what a request makes of a cordon (nil: there is none yet). Asked
 // for again without anything new it stays as it is, and a drain goes on.
-func NextCordon(old *wire.Cordon, q wire.CordonRequest, by string, now time.Time) *wire.Cordon {
+func NextCordon(old *wire.Cordon, q rpc.CordonRequest, by string, now time.Time) *wire.Cordon {
 	if old != nil && (old.Drain || !q.Drain) && (q.Reason == "" || q.Reason == old.Why) {
 		return old
 	}

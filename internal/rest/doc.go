@@ -11,5 +11,9 @@
 //  3. A tier implements the groups that it serves, and says of all other operations where
 //     they are served (Referrals).
 //
+// To add an operation: its endpoint and group here, the method in internal/root or
+// internal/cluster, a line in the referrals of the other, and the fake in package resttest; then
+// client and internal/cli.
+//
 // It has 2,600 lines and is one thing, a list: the endpoints with their types, by groups.
 package rest

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/verge-edge/verge/internal/access"
+	"github.com/verge-edge/verge/internal/apiv1"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -17,18 +18,18 @@ import (
 // A hook of namespace "" is told of all of them.
 type Hooks interface {
 	// SetHook makes a hook or changes it; durable when it returns.
-	SetHook(ctx context.Context, namespace, name string, r wire.HookRequest) (wire.HookView, error)
+	SetHook(ctx context.Context, namespace, name string, r apiv1.HookRequest) (apiv1.HookView, error)
 	// RotateHook gives it another secret; the one before signs too for a while.
-	RotateHook(ctx context.Context, namespace, name, secret string, overlapSeconds int) (wire.HookView, error)
-	RemoveHook(ctx context.Context, namespace, name string) (wire.HookView, error)
+	RotateHook(ctx context.Context, namespace, name, secret string, overlapSeconds int) (apiv1.HookView, error)
+	RemoveHook(ctx context.Context, namespace, name string) (apiv1.HookView, error)
 	// PauseHook keeps it from being told and asked anything, ResumeHook ends that and
 	// tries again at once.
-	PauseHook(ctx context.Context, namespace, name string) (wire.HookView, error)
-	ResumeHook(ctx context.Context, namespace, name string) (wire.HookView, error)
+	PauseHook(ctx context.Context, namespace, name string) (apiv1.HookView, error)
+	ResumeHook(ctx context.Context, namespace, name string) (apiv1.HookView, error)
 	// TestHook tells or asks it something at once, and says what came of it.
-	TestHook(ctx context.Context, namespace, name string) (wire.HookTested, error)
+	TestHook(ctx context.Context, namespace, name string) (apiv1.HookTested, error)
 	// Hooks of all namespaces.
-	Hooks(ctx context.Context) ([]wire.HookView, error)
+	Hooks(ctx context.Context) ([]apiv1.HookView, error)
 }
 
 // What the operations take.
@@ -97,40 +98,40 @@ func ofHook(namespace string) access.Object {
 // Operations on hooks.
 var (
 	SetHook = define("set-hook", "PUT /v1/hooks/{hook}", "Make a hook, or change it", may(access.Hook, hookOf),
-		func(ctx context.Context, b Hooks, in *SetHookIn) (wire.HookView, error) {
+		func(ctx context.Context, b Hooks, in *SetHookIn) (apiv1.HookView, error) {
 			r, err := decodeHook(in.RawBody)
 			if err != nil {
-				return wire.HookView{}, err
+				return apiv1.HookView{}, err
 			}
 			return b.SetHook(ctx, in.Namespace, in.Hook, r)
 		}, maxBody(wire.MaxHookBytes), described("The body is a HookRequest in JSON: url, on, before, on_failure, wait_seconds, "+
 			"keep_seconds, plain, ca, secret, overlap_seconds. It is not described further, so that no message quotes the secret."))
 	RotateHook = define("rotate-hook", "PUT /v1/hooks/{hook}/secret", "Give a hook another secret to sign with", may(access.Hook, hookOf),
-		func(ctx context.Context, b Hooks, in *RotateHookIn) (wire.HookView, error) {
+		func(ctx context.Context, b Hooks, in *RotateHookIn) (apiv1.HookView, error) {
 			return b.RotateHook(ctx, in.Namespace, in.Hook, string(in.RawBody), in.Overlap)
 		}, maxBody(wire.MaxHookBytes))
 	DeleteHook = define("delete-hook", "DELETE /v1/hooks/{hook}", "Remove a hook and what waits for it", may(access.Hook, hookOf),
-		func(ctx context.Context, b Hooks, in *HookIn) (wire.HookView, error) {
+		func(ctx context.Context, b Hooks, in *HookIn) (apiv1.HookView, error) {
 			return b.RemoveHook(ctx, in.Namespace, in.Hook)
 		})
-	PauseHook = define("pause-hook", "POST /v1/hooks/{hook}/pause", "Tell and ask a hook nothing; what it is told of waits",
+	PauseHook = define("pause-hook", "POST /v1/hooks/{hook}/pause", "Pause a hook: it is not asked, and its notices wait",
 		may(access.Hook, hookOf),
-		func(ctx context.Context, b Hooks, in *HookIn) (wire.HookView, error) {
+		func(ctx context.Context, b Hooks, in *HookIn) (apiv1.HookView, error) {
 			return b.PauseHook(ctx, in.Namespace, in.Hook)
 		})
 	ResumeHook = define("resume-hook", "POST /v1/hooks/{hook}/resume", "End the pause of a hook, and try again at once",
 		may(access.Hook, hookOf),
-		func(ctx context.Context, b Hooks, in *HookIn) (wire.HookView, error) {
+		func(ctx context.Context, b Hooks, in *HookIn) (apiv1.HookView, error) {
 			return b.ResumeHook(ctx, in.Namespace, in.Hook)
 		})
 	TestHook = define("test-hook", "POST /v1/hooks/{hook}/test", "Send a hook a test, and say what came of it", may(access.Hook, hookOf),
-		func(ctx context.Context, b Hooks, in *HookIn) (wire.HookTested, error) {
+		func(ctx context.Context, b Hooks, in *HookIn) (apiv1.HookTested, error) {
 			return b.TestHook(ctx, in.Namespace, in.Hook)
 		})
 	// Where hooks lead is the business alone of those who may change them.
 	ListHooks = define("list-hooks", "GET /v1/hooks", "List hooks, without their secrets",
-		eachTo(access.Hook, func(v wire.HookView) access.Object { return ofHook(v.Namespace) }),
-		func(ctx context.Context, b Hooks, in *OfNamespaceIn) (Items[wire.HookView], error) {
+		eachTo(access.Hook, func(v apiv1.HookView) access.Object { return ofHook(v.Namespace) }),
+		func(ctx context.Context, b Hooks, in *OfNamespaceIn) (Items[apiv1.HookView], error) {
 			all, err := b.Hooks(ctx)
 			kept := all[:0:0]
 			for _, v := range all {
@@ -143,7 +144,7 @@ var (
 )
 
 // decodeHook reads what is asked of a hook. No error has a part of the secret.
-func decodeHook(body []byte) (r wire.HookRequest, err error) {
+func decodeHook(body []byte) (r apiv1.HookRequest, err error) {
 	d := json.NewDecoder(strings.NewReader(string(body)))
 	d.DisallowUnknownFields()
 	if err = d.Decode(&r); err == nil {
@@ -152,7 +153,7 @@ func decodeHook(body []byte) (r wire.HookRequest, err error) {
 		}
 	}
 	if err != nil {
-		return wire.HookRequest{}, wire.Problemf(http.StatusUnprocessableEntity, "bad-hook", "see verge hook set --help", "the hook cannot be like that", "the body: %v", err)
+		return apiv1.HookRequest{}, wire.Problemf(http.StatusUnprocessableEntity, "bad-hook", "see verge hook set --help", "the hook cannot be like that", "the body: %v", err)
 	}
 	return r, nil
 }

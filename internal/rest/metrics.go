@@ -4,16 +4,17 @@ import (
 	"context"
 
 	"github.com/verge-edge/verge/internal/access"
-	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/apiv1"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 // Metrics is the part of a backend that measures what instances use, when it is asked.
 // What cannot be measured is listed all the same, with the reason.
 type Metrics interface {
 	// TopInstances, of one application where that is not "".
-	TopInstances(ctx context.Context, app string) ([]wire.InstanceTop, error)
-	TopWorkers(ctx context.Context) ([]wire.WorkerTopView, error)
-	TopClusters(ctx context.Context) ([]wire.ClusterTop, error)
+	TopInstances(ctx context.Context, app string) ([]rpc.InstanceTop, error)
+	TopWorkers(ctx context.Context) ([]rpc.WorkerTopView, error)
+	TopClusters(ctx context.Context) ([]apiv1.ClusterTop, error)
 	// WorkerMetrics are a worker's figures of this moment, in the text format of
 	// Prometheus. Workers have no port of their own to be scraped at.
 	WorkerMetrics(ctx context.Context, cluster, worker string) ([]byte, error)
@@ -27,24 +28,24 @@ type TopIn struct {
 // What is measured.
 var (
 	TopInstances = define("top-instances", "GET /v1/top/instances", "What instances use",
-		each(func(v wire.InstanceTop) access.Object {
+		each(func(v rpc.InstanceTop) access.Object {
 			return access.Object{Kind: access.Instance, Name: v.ID, Namespace: v.Namespace, Cluster: v.Cluster}
 		}),
-		func(ctx context.Context, b Metrics, in *TopIn) (Items[wire.InstanceTop], error) {
+		func(ctx context.Context, b Metrics, in *TopIn) (Items[rpc.InstanceTop], error) {
 			return list(b.TopInstances(ctx, in.App))
 		})
 	TopWorkers = define("top-workers", "GET /v1/top/workers", "What the instances on workers use",
-		each(func(v wire.WorkerTopView) access.Object {
+		each(func(v rpc.WorkerTopView) access.Object {
 			return access.Object{Kind: access.Worker, Name: v.Cluster + "/" + v.Name, Cluster: v.Cluster}
 		}),
-		func(ctx context.Context, b Metrics, _ *None) (Items[wire.WorkerTopView], error) {
+		func(ctx context.Context, b Metrics, _ *None) (Items[rpc.WorkerTopView], error) {
 			return list(b.TopWorkers(ctx))
 		})
 	TopClusters = define("top-clusters", "GET /v1/top/clusters", "What the instances in clusters use",
-		each(func(v wire.ClusterTop) access.Object {
+		each(func(v apiv1.ClusterTop) access.Object {
 			return access.Object{Kind: access.Cluster, Name: v.Name, Cluster: v.Name}
 		}),
-		func(ctx context.Context, b Metrics, _ *None) (Items[wire.ClusterTop], error) {
+		func(ctx context.Context, b Metrics, _ *None) (Items[apiv1.ClusterTop], error) {
 			return list(b.TopClusters(ctx))
 		})
 

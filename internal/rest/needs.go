@@ -20,7 +20,7 @@ import (
 //	may(access.Secret, namespace("ns"))  a namespace
 //	may(access.Manage, system)           the root or cluster itself
 //	may(access.Admit, about(func(in *TokenIn) access.Object { … }))  from the body
-//	each(func(v wire.AppView) access.Object { … })  a list: who asks gets what it may see of it
+//	each(func(v apiv1.AppView) access.Object { … })  a list: who asks gets what it may see of it
 //	part(func(s Site, who access.Who, out T) T { … })  anyone; of the answer what may be seen
 //	may(…).silent()                      not in the audit log: a part of what was recorded when it began
 //	anyone                               whoever is authenticated

@@ -6,20 +6,21 @@ import (
 	"strings"
 
 	"github.com/verge-edge/verge/internal/access"
+	"github.com/verge-edge/verge/internal/apiv1"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
 // Objects is the part of a backend that is about objects.
 type Objects interface {
 	// GetObject returns an object and its content, to be closed.
-	GetObject(ctx context.Context, namespace, name string) (wire.ObjectView, io.ReadSeekCloser, error)
+	GetObject(ctx context.Context, namespace, name string) (apiv1.ObjectView, io.ReadSeekCloser, error)
 	// PutObject stores an object; durable when it returns, and nothing has changed
 	// unless it returns nil.
-	PutObject(ctx context.Context, in ObjectUpload) (wire.ObjectView, error)
+	PutObject(ctx context.Context, in ObjectUpload) (apiv1.ObjectView, error)
 	// RemoveObject returns what was removed.
-	RemoveObject(ctx context.Context, namespace, name string) (wire.ObjectView, error)
+	RemoveObject(ctx context.Context, namespace, name string) (apiv1.ObjectView, error)
 	// Objects that are here, of a namespace, of all where it is "".
-	Objects(ctx context.Context, namespace string) ([]wire.ObjectView, error)
+	Objects(ctx context.Context, namespace string) ([]apiv1.ObjectView, error)
 }
 
 // ObjectUpload is an object that is to be put.
@@ -32,7 +33,7 @@ type ObjectUpload struct {
 }
 
 const (
-	// ObjectHeader has the wire.ObjectView of an object beside its content.
+	// ObjectHeader has the apiv1.ObjectView of an object beside its content.
 	ObjectHeader = "Verge-Object"
 	// DigestHeader has the digest of an object that is put.
 	DigestHeader  = "Content-Digest"
@@ -42,8 +43,8 @@ const (
 // Operations on objects.
 var (
 	ListObjects = define("list-objects", "GET "+strings.TrimSuffix(wire.ObjectsPath, "/"), "List the objects that are here",
-		eachTo(access.Fetch, func(v wire.ObjectView) access.Object { return ofNamespaceNamed(v.Namespace) }),
-		func(ctx context.Context, b Objects, in *OfNamespaceIn) (Items[wire.ObjectView], error) {
+		eachTo(access.Fetch, func(v apiv1.ObjectView) access.Object { return ofNamespaceNamed(v.Namespace) }),
+		func(ctx context.Context, b Objects, in *OfNamespaceIn) (Items[apiv1.ObjectView], error) {
 			return list(b.Objects(ctx, in.Namespace))
 		})
 

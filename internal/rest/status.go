@@ -7,23 +7,25 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/internal/access"
+	"github.com/verge-edge/verge/internal/apiv1"
 	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 // Status is the part of a backend that says how it is and what happened.
 type Status interface {
 	// Events after a sequence number; waits up to wait for the first.
-	Events(ctx context.Context, after uint64, wait time.Duration) (wire.EventPage, error)
-	Status(ctx context.Context) (wire.StatusView, error)
+	Events(ctx context.Context, after uint64, wait time.Duration) (apiv1.EventPage, error)
+	Status(ctx context.Context) (apiv1.StatusView, error)
 	// CA is who trusts what, and until when.
-	CA(ctx context.Context) (wire.CAView, error)
+	CA(ctx context.Context) (apiv1.CAView, error)
 }
 
 // Authority is the part of a backend that changes the root's authority.
 type Authority interface {
 	// RotateCA begins to replace the authority, or ends that; durable when it
 	// returns.
-	RotateCA(ctx context.Context, r wire.CARotateRequest) (wire.CAView, error)
+	RotateCA(ctx context.Context, r apiv1.CARotateRequest) (apiv1.CAView, error)
 }
 
 // Backups is the part of a backend that copies all that it is, and knows how far what was
@@ -33,7 +35,7 @@ type Backups interface {
 	// of objects or without. It holds the role's keys.
 	Backup(ctx context.Context, w io.Writer, objects bool) error
 	// Recovery says how far it is.
-	Recovery(ctx context.Context) (wire.RecoveryView, error)
+	Recovery(ctx context.Context) (apiv1.RecoveryView, error)
 	// FinishRecovery gives one of those up that are still to be asked, or ("") ends
 	// the recovery as a whole.
 	FinishRecovery(ctx context.Context, peer string) error
@@ -42,7 +44,7 @@ type Backups interface {
 // Sites is the part of a backend that is about changes which operators make at a
 // site while its root is away. A root shows what it was told of them.
 type Sites interface {
-	LocalChanges(ctx context.Context) (wire.LocalView, error)
+	LocalChanges(ctx context.Context) (apiv1.LocalView, error)
 	// AckConflict forgets a conflict that somebody has looked at.
 	AckConflict(ctx context.Context, id string) error
 }
@@ -76,7 +78,7 @@ type (
 		Wait  string `query:"wait" maxLength:"16" example:"20s" doc:"wait this long for the first, at most 30s"`
 	}
 	// CAIn is what RotateCA takes.
-	CAIn struct{ Body wire.CARotateRequest }
+	CAIn struct{ Body apiv1.CARotateRequest }
 	// RecoveryIn is what FinishRecovery takes.
 	RecoveryIn struct {
 		Peer string `query:"peer" maxLength:"63" doc:"only of this one; none: as a whole"`
@@ -122,17 +124,19 @@ func (in *ConflictIn) Subject() (on, detail string) { return "conflict/" + in.ID
 
 // Operations on the role itself, and on changes at sites.
 var (
-	ListEvents = define[Status, EventsIn, wire.EventPage]("list-events", "GET /v1/events", "What happened", part(VisibleEvents), nil)
+	ListEvents = define[Status, EventsIn, apiv1.EventPage]("list-events", "GET /v1/events", "What happened", part(VisibleEvents), nil)
 	GetStatus  = define("get-status", "GET /v1/status", "The state of this tier and of what is below it", part(visibleStatus),
-		func(ctx context.Context, b Status, _ *None) (wire.StatusView, error) { return b.Status(ctx) })
+		func(ctx context.Context, b Status, _ *None) (apiv1.StatusView, error) { return b.Status(ctx) })
 	GetCA = define("get-ca", "GET /v1/ca", "Who trusts which authority, and until when", may(access.Manage, system),
-		func(ctx context.Context, b Status, _ *None) (wire.CAView, error) { return b.CA(ctx) })
+		func(ctx context.Context, b Status, _ *None) (apiv1.CAView, error) { return b.CA(ctx) })
 	RotateCA = define("rotate-ca", "POST /v1/ca/rotate", "Replace the root's authority, step by step", may(access.Manage, system),
-		func(ctx context.Context, b Authority, in *CAIn) (wire.CAView, error) { return b.RotateCA(ctx, in.Body) })
-	GetVersion = define[any, None, wire.VersionView]("get-version", "GET /v1/version", "Versions of this process", anyone, nil)
+		func(ctx context.Context, b Authority, in *CAIn) (apiv1.CAView, error) {
+			return b.RotateCA(ctx, in.Body)
+		})
+	GetVersion = define[any, None, apiv1.VersionView]("get-version", "GET /v1/version", "Versions of this process", anyone, nil)
 
 	GetRecovery = define("get-recovery", "GET /v1/recovery", "How far what was restored from a backup is", may(access.Manage, system),
-		func(ctx context.Context, b Backups, _ *None) (wire.RecoveryView, error) { return b.Recovery(ctx) })
+		func(ctx context.Context, b Backups, _ *None) (apiv1.RecoveryView, error) { return b.Recovery(ctx) })
 	FinishRecovery = define("finish-recovery", "DELETE /v1/recovery", "Go on without asking what happened since the backup",
 		may(access.Manage, system),
 		func(ctx context.Context, b Backups, in *RecoveryIn) (None, error) {
@@ -144,7 +148,7 @@ var (
 
 	ListLocalChanges = define("list-local-changes", "GET /v1/local", "What was changed at sites, and what of it gave way to the root",
 		part(visibleLocal),
-		func(ctx context.Context, b Sites, _ *None) (wire.LocalView, error) { return b.LocalChanges(ctx) })
+		func(ctx context.Context, b Sites, _ *None) (apiv1.LocalView, error) { return b.LocalChanges(ctx) })
 	AcknowledgeConflict = define("acknowledge-conflict", "DELETE /v1/local/conflicts/{id}", "Forget a conflict that was looked at",
 		may(access.Operate, system),
 		func(ctx context.Context, b Sites, in *ConflictIn) (None, error) {
@@ -185,7 +189,7 @@ func OfLocal(l wire.LocalChange, site bool) access.Object {
 }
 
 // visibleLocal leaves of the local changes what who may see.
-func visibleLocal(s Site, who access.Who, v wire.LocalView) wire.LocalView {
+func visibleLocal(s Site, who access.Who, v apiv1.LocalView) apiv1.LocalView {
 	v.Changes = access.Visible(who, v.Changes, func(l wire.LocalChange) access.Object { return s.Here(OfLocal(l, false)) })
 	v.Conflicts = access.Visible(who, v.Conflicts, func(c wire.Conflict) access.Object { return s.Here(OfLocal(c.LocalChange, false)) })
 	return v
@@ -193,18 +197,18 @@ func visibleLocal(s Site, who access.Who, v wire.LocalView) wire.LocalView {
 
 // visibleStatus leaves of a status what who may see. The problems in it the
 // backend makes of that alone.
-func visibleStatus(s Site, who access.Who, v wire.StatusView) wire.StatusView {
-	v.Clusters = access.Visible(who, v.Clusters, func(c wire.ClusterView) access.Object { return s.Here(OfCluster(c)) })
-	v.Workers = access.Visible(who, v.Workers, func(w wire.WorkerView) access.Object { return s.Here(OfWorker(w)) })
-	v.Apps = access.Visible(who, v.Apps, func(a wire.AppView) access.Object { return s.Here(OfApp(a)) })
-	local := visibleLocal(s, who, wire.LocalView{Changes: v.Local, Conflicts: v.Conflicts})
+func visibleStatus(s Site, who access.Who, v apiv1.StatusView) apiv1.StatusView {
+	v.Clusters = access.Visible(who, v.Clusters, func(c apiv1.ClusterView) access.Object { return s.Here(OfCluster(c)) })
+	v.Workers = access.Visible(who, v.Workers, func(w rpc.WorkerView) access.Object { return s.Here(OfWorker(w)) })
+	v.Apps = access.Visible(who, v.Apps, func(a apiv1.AppView) access.Object { return s.Here(OfApp(a)) })
+	local := visibleLocal(s, who, apiv1.LocalView{Changes: v.Local, Conflicts: v.Conflicts})
 	v.Local, v.Conflicts = local.Changes, local.Conflicts
 	return v
 }
 
 // VisibleEvents leaves of a page what who may see.
-func VisibleEvents(s Site, who access.Who, page wire.EventPage) wire.EventPage {
-	kept := []wire.Event{}
+func VisibleEvents(s Site, who access.Who, page apiv1.EventPage) apiv1.EventPage {
+	kept := []apiv1.Event{}
 	for _, e := range page.Events {
 		if s.SeesEvent(who, e) {
 			kept = append(kept, e)
@@ -217,7 +221,7 @@ func VisibleEvents(s Site, who access.Who, page wire.EventPage) wire.EventPage {
 // SeesEvent says whether who may see an event. It belongs to the namespace that its
 // application was in then; and at the root an operator sees what its own cluster
 // says, not what was thought of others before.
-func (s Site) SeesEvent(who access.Who, e wire.Event) bool {
+func (s Site) SeesEvent(who access.Who, e apiv1.Event) bool {
 	if who.Admin {
 		return true
 	}

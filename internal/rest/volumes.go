@@ -4,13 +4,15 @@ import (
 	"context"
 
 	"github.com/verge-edge/verge/internal/access"
+	"github.com/verge-edge/verge/internal/apiv1"
 	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 // Volumes is the part of a backend that is about what instances have stored.
 type Volumes interface {
 	// Volumes are the named volumes of a worker.
-	Volumes(ctx context.Context, cluster, worker string) ([]wire.VolumeView, error)
+	Volumes(ctx context.Context, cluster, worker string) ([]rpc.VolumeView, error)
 }
 
 // VolumeChanges is the part of a backend that removes, moves and keeps what instances have
@@ -20,18 +22,18 @@ type VolumeChanges interface {
 	RemoveVolume(ctx context.Context, cluster, worker string, r wire.VolumeRef) error
 	// MoveVolumes begins to move the volumes of the instance that has this one to another
 	// worker of the cluster; CancelVolumes lets it go on where it was.
-	MoveVolumes(ctx context.Context, cluster, worker string, r wire.VolumeRef, q wire.VolumeMoveRequest) error
+	MoveVolumes(ctx context.Context, cluster, worker string, r wire.VolumeRef, q apiv1.VolumeMoveRequest) error
 	CancelVolumes(ctx context.Context, cluster, worker string, r wire.VolumeRef) error
 	// ForgetVolumes lets the instance that has this one begin elsewhere with empty ones,
 	// while its worker is away.
-	ForgetVolumes(ctx context.Context, cluster, worker string, r wire.VolumeRef, q wire.VolumeForgetRequest) error
+	ForgetVolumes(ctx context.Context, cluster, worker string, r wire.VolumeRef, q apiv1.VolumeForgetRequest) error
 	// SnapshotVolume puts what is in a volume into an object, RestoreVolume makes it what
 	// was in one. Its instance is stopped meanwhile; CancelVolumes counts for them, too.
-	SnapshotVolume(ctx context.Context, cluster, worker string, r wire.VolumeRef, q wire.VolumeSnapshotRequest) error
-	RestoreVolume(ctx context.Context, cluster, worker string, r wire.VolumeRef, q wire.VolumeSnapshotRequest) error
+	SnapshotVolume(ctx context.Context, cluster, worker string, r wire.VolumeRef, q apiv1.VolumeSnapshotRequest) error
+	RestoreVolume(ctx context.Context, cluster, worker string, r wire.VolumeRef, q apiv1.VolumeSnapshotRequest) error
 	// Snapshots are those that this cluster has taken, by volume and time. They are removed
 	// with their objects.
-	Snapshots(ctx context.Context) ([]wire.SnapshotView, error)
+	Snapshots(ctx context.Context) ([]apiv1.SnapshotView, error)
 }
 
 // VolumeIn is where a volume is in the paths of this interface.
@@ -62,17 +64,17 @@ type (
 	// VolumeMoveIn is what MoveVolume takes.
 	VolumeMoveIn struct {
 		VolumeIn
-		Body wire.VolumeMoveRequest
+		Body apiv1.VolumeMoveRequest
 	}
 	// VolumeForgetIn is what ForgetVolume takes.
 	VolumeForgetIn struct {
 		VolumeIn
-		Body wire.VolumeForgetRequest
+		Body apiv1.VolumeForgetRequest
 	}
 	// VolumeObjectIn is what SnapshotVolume and RestoreVolume take.
 	VolumeObjectIn struct {
 		VolumeIn
-		Body wire.VolumeSnapshotRequest
+		Body apiv1.VolumeSnapshotRequest
 	}
 )
 
@@ -100,7 +102,7 @@ const volumePath = " /v1/workers/{cluster}/{worker}/volumes/{namespace}/{id}/{na
 var (
 	ListVolumes = define("list-volumes", "GET /v1/workers/{cluster}/{worker}/volumes", "The named volumes of a worker",
 		may(access.See, worker("cluster", "worker")),
-		func(ctx context.Context, b Volumes, in *WorkerIn) (Items[wire.VolumeView], error) {
+		func(ctx context.Context, b Volumes, in *WorkerIn) (Items[rpc.VolumeView], error) {
 			return list(b.Volumes(ctx, in.Cluster, in.Worker))
 		})
 
@@ -116,7 +118,7 @@ var (
 			return None{}, b.MoveVolumes(ctx, in.Cluster, in.Worker, in.ref(), in.Body)
 		})
 	CancelVolumeMove = define("cancel-volume-move", "DELETE"+volumePath+"/move",
-		"Let an instance whose volumes are being moved go on where it was", may(access.Operate, worker("cluster", "worker")),
+		"Let an instance whose volumes are being moved continue where it was", may(access.Operate, worker("cluster", "worker")),
 		func(ctx context.Context, b VolumeChanges, in *VolumeIn) (None, error) {
 			return None{}, b.CancelVolumes(ctx, in.Cluster, in.Worker, in.ref())
 		})
@@ -138,8 +140,8 @@ var (
 			return None{}, b.RestoreVolume(ctx, in.Cluster, in.Worker, in.ref(), in.Body)
 		})
 	ListSnapshots = define("list-snapshots", "GET /v1/snapshots", "The snapshots of volumes that this cluster has taken",
-		each(func(v wire.SnapshotView) access.Object { return ofNamespaceNamed(v.Namespace) }),
-		func(ctx context.Context, b VolumeChanges, _ *None) (Items[wire.SnapshotView], error) {
+		each(func(v apiv1.SnapshotView) access.Object { return ofNamespaceNamed(v.Namespace) }),
+		func(ctx context.Context, b VolumeChanges, _ *None) (Items[apiv1.SnapshotView], error) {
 			return list(b.Snapshots(ctx))
 		})
 )

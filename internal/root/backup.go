@@ -6,21 +6,21 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/internal/backup"
+	"github.com/verge-edge/verge/internal/event"
 	"github.com/verge-edge/verge/internal/obs"
 	"github.com/verge-edge/verge/internal/rest"
 )
 
-// Backup implements rest.Backend.
-func (b backend) Backup(ctx context.Context, w io.Writer, objects bool) error {
-	now := b.clock.Now()
-	b.events.Add(time.Now(), tier, "system/root", "a backup is taken by "+rest.Caller(ctx))
-	b.log.Info("a backup is taken", "by", rest.Caller(ctx))
+// Backup implements backend.Node.
+func (r *Root) Backup(ctx context.Context, w io.Writer, objects bool) error {
+	now := r.clock.Now()
+	r.EventRing.Note(time.Now(), event.RootBackup, "root", "a backup is taken by "+rest.Caller(ctx))
 	src := backup.Source{
-		Manifest: backup.Manifest{Role: "root", Name: "root", Root: b.ca.ID(), Version: obs.Version(), Made: now},
-		Dir:      b.opts.Dir, Store: b.store,
+		Manifest: backup.Manifest{Role: "root", Name: "root", Root: r.ca.ID(), Version: obs.Version(), Made: now},
+		Dir:      r.opts.Dir, Store: r.RecordStore,
 	}
 	if objects {
-		src.Contents = b.shelf
+		src.Contents = r.objects
 	}
 	return backup.Write(ctx, w, src)
 }

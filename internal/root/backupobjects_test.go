@@ -13,13 +13,14 @@ import (
 
 	"github.com/verge-edge/verge/internal/backup"
 	"github.com/verge-edge/verge/internal/bus"
+	"github.com/verge-edge/verge/internal/bus/bustest"
 	"github.com/verge-edge/verge/internal/objects"
 )
 
 // TestBackupHasObjects: what objects hold is in a backup, each content once, and in what
 // is made of it; nothing of it is believed that has another digest than it was put with.
 func TestBackupHasObjects(t *testing.T) {
-	store, blobs := bus.NewMemStore(), bus.NewMemBlobs()
+	store, blobs := bustest.NewMemStore(), bustest.NewMemBlobs()
 	shelf, err := objects.Open(t.Context(), objects.Options{Store: store, Blobs: blobs})
 	if err != nil {
 		t.Fatal(err)
@@ -27,7 +28,8 @@ func TestBackupHasObjects(t *testing.T) {
 	defer shelf.Close()
 	large := strings.Repeat("0123456789abcdef", 50_000)
 	for name, content := range map[string]string{"a": large, "b": large, "c": "other", "empty": "", "lost": "lost"} {
-		if _, err := shelf.Put(t.Context(), objects.Upload{Namespace: "shop", Name: name, Size: -1, Body: strings.NewReader(content)}); err != nil {
+		if _, err := shelf.Put(t.Context(),
+			objects.Upload{Namespace: "shop", Name: name, Size: -1, Body: strings.NewReader(content)}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -46,7 +48,8 @@ func TestBackupHasObjects(t *testing.T) {
 	write := func(c backup.Contents) []byte {
 		var b bytes.Buffer
 		if err := backup.Write(t.Context(), &b, backup.Source{
-			Manifest: backup.Manifest{Role: "root", Name: "root", Made: time.Now()}, Dir: t.TempDir(), Store: store, Contents: c,
+			Manifest: backup.Manifest{Role: "root", Name: "root", Made: time.Now()}, Dir: t.TempDir(), Store: store,
+			Contents: c,
 		}); err != nil {
 			t.Fatal(err)
 		}
@@ -87,7 +90,7 @@ func TestBackupHasObjects(t *testing.T) {
 		return string(b), errors.Join(err, r.Close())
 	}
 	// The store is that of the backup, and its blobs are gone.
-	blobs = bus.NewMemBlobs()
+	blobs = bustest.NewMemBlobs()
 	s := open()
 	for name, want := range map[string]string{"a": large, "b": large, "c": "other", "empty": ""} {
 		if got, err := get(s, name); err != nil || got != want {
@@ -101,7 +104,7 @@ func TestBackupHasObjects(t *testing.T) {
 		t.Errorf("what was taken over is there still: %v", err)
 	}
 	// Damaged on the disk after it was read: a name without content, and no start that fails.
-	blobs = bus.NewMemBlobs()
+	blobs = bustest.NewMemBlobs()
 	read()
 	damaged := 0
 	files, err := os.ReadDir(dir)
@@ -131,7 +134,8 @@ func TestBackupHasObjects(t *testing.T) {
 		bad := bytes.Clone(file)
 		bad[at] ^= 0x40
 		// Bits that only fill a byte up, where the compressor began a new one, mean nothing.
-		if _, err := backup.Read(bytes.NewReader(bad)); err == nil && !bytes.Equal(unpacked(t, bad), unpacked(t, file)) {
+		if _, err := backup.Read(bytes.NewReader(bad)); err == nil &&
+			!bytes.Equal(unpacked(t, bad), unpacked(t, file)) {
 			t.Errorf("byte %d of %d was changed, and it was taken", at, len(file))
 		}
 	}

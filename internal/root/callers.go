@@ -1,50 +1,51 @@
 package root
 
 import (
+	"crypto/tls"
 	"fmt"
-	"sync"
-	"time"
+	"strings"
 
-	"github.com/verge-edge/verge/internal/bus/records"
+	"github.com/verge-edge/verge/internal/access"
+	"github.com/verge-edge/verge/internal/pki"
+	"github.com/verge-edge/verge/internal/rest"
+	"github.com/verge-edge/verge/internal/root/core"
+	"github.com/verge-edge/verge/internal/root/state"
+	"github.com/verge-edge/verge/internal/wire"
 )
 
-const (
-	// maxCallers bounds the names that are remembered; they are of certificates that
-	// this root or one that it is a copy of has signed.
-	maxCallers = 256
-	// callerFor is how long one that has not called again is spoken of.
-	callerFor = 10 * time.Minute
-)
-
-// callers are the clusters that have shown a certificate on the link, known or not:
-// one that is not is turned away without a word that its operator could read, so
-// that it must be said here.
-type callers struct {
-	mu   sync.Mutex
-	seen map[string]time.Time // guarded by mu
+// callerOf says who a client certificate is here: an administrator of this root
+// may everything, an administrator of one of its clusters is its operator, and a
+// cluster may read the objects of those namespaces of which it has a share.
+func (r *Root) callerOf(cs tls.ConnectionState) (rest.Principal, error) {
+	s, err := pki.PeerSubject(cs)
+	if err != nil {
+		return rest.Principal{}, err
+	}
+	if s.Role == pki.RoleCluster {
+		return r.clusterCaller(cs, s)
+	}
+	if s.Role != pki.RoleAdmin {
+		return rest.Principal{}, fmt.Errorf("%s is not a person", s)
+	}
+	who := access.Who{Name: s.String(), Admin: s.Cluster == ""}
+	if s.Cluster != "" {
+		who.Clusters = map[string]access.Role{s.Cluster: access.Operator}
+	}
+	return rest.Principal{Who: who}, nil
 }
 
-func (c *callers) note(cluster string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.seen == nil {
-		c.seen = map[string]time.Time{}
+// clusterCaller says what a cluster may ask for by HTTP.
+func (r *Root) clusterCaller(cs tls.ConnectionState, s pki.Subject) (rest.Principal, error) {
+	if err := r.Revoked.RefusesPeer(cs); err != nil {
+		return rest.Principal{}, err
 	}
-	if _, again := c.seen[cluster]; again || len(c.seen) < maxCallers {
-		c.seen[cluster] = time.Now()
-	}
-}
-
-// strangers are the problems of clusters that call and are not known here.
-func (c *callers) strangers(known map[string]bool, now time.Time) (out []string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, name := range records.SortedKeys(c.seen) {
-		if known[name] || now.Sub(c.seen[name]) > callerFor {
-			continue
+	who := access.Who{Name: s.String(), Node: true, Reads: map[string]bool{}}
+	core.Do(r.Core, func(m *state.Model) {
+		for key, share := range m.Shares {
+			if strings.HasPrefix(key, s.Cluster+".") {
+				who.Reads[wire.ShareNamespace(share)] = true
+			}
 		}
-		out = append(out, fmt.Sprintf("cluster %s asks to be let in and is not known here: it was removed, or joined after the backup that this root was restored from; "+
-			"what runs there goes on. To let it join again: verge token create --cluster %s", name, name))
-	}
-	return out
+	})
+	return rest.Principal{Who: who}, nil
 }

@@ -12,7 +12,11 @@ import (
 	"github.com/verge-edge/verge/client"
 	"github.com/verge-edge/verge/internal/enroll"
 	"github.com/verge-edge/verge/internal/pki"
+	"github.com/verge-edge/verge/internal/root/clusters"
+	"github.com/verge-edge/verge/internal/root/core"
+	"github.com/verge-edge/verge/internal/root/state"
 	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 const (
@@ -22,16 +26,14 @@ const (
 	lookAtMost  = time.Minute // the shortest, after something that failed
 )
 
-// againCluster says how a cluster joins again.
-func againCluster(name string) string { return "at the root: verge token create --cluster " + name }
-
 // ownRequest is what the certificate of the root's server is to be for.
 func (r *Root) ownRequest() (pki.LeafRequest, error) {
 	public, err := pki.EnsureKey(r.opts.Dir)
 	if err != nil {
 		return pki.LeafRequest{}, err
 	}
-	req := pki.LeafRequest{Subject: pki.Subject{Role: pki.RoleRoot}, PublicKey: public, DNSNames: []string{"localhost"}, IPs: []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback}}
+	req := pki.LeafRequest{Subject: pki.Subject{Role: pki.RoleRoot}, PublicKey: public,
+		DNSNames: []string{"localhost"}, IPs: []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback}}
 	for _, h := range r.opts.Advertise {
 		if ip := net.ParseIP(h); ip != nil {
 			req.IPs = append(req.IPs, ip)
@@ -61,7 +63,8 @@ func (r *Root) ownCert() error {
 			r.id = id
 		}
 	}
-	if r.id != nil && now.Before(r.id.RenewAt()) && now.After(r.id.Leaf().NotBefore) && r.id.TrustID() == r.ca.TrustID() && covers(r.id, req) {
+	if r.id != nil && now.Before(r.id.RenewAt()) && now.After(r.id.Leaf().NotBefore) &&
+		r.id.TrustID() == r.ca.TrustID() && covers(r.id, req) {
 		return nil
 	}
 	chain, err := r.ca.Issue(req, now)
@@ -108,7 +111,7 @@ func (r *Root) keepOwn(ctx context.Context) {
 		}
 		pause := lookAtMost
 		if err := r.own(); err != nil {
-			r.log.Error("renewing what the root certifies for itself, it is tried again", "error", err)
+			r.Logger.Error("renewing what the root certifies for itself, it is tried again", "error", err)
 		} else {
 			pause = min(max(r.id.RenewAt().Sub(r.clock.Now()), lookAtMost), lookAtLeast)
 			due := r.id.RenewAt()
@@ -141,95 +144,93 @@ func (r *Root) own() error {
 }
 
 func (r *Root) writeContext() error {
-	return enroll.EnsureContext(r.ContextFile(), "https://"+r.apiAddrs()[0], r.ca.PEM(), r.clock.Now(), func() (client.Context, error) {
-		chain, key, err := r.ca.NewAdmin("admin", r.clock.Now())
-		return client.Context{Name: "root", CA: r.ca.PEM(), Cert: chain, Key: key, ServerName: pki.RootName}, err
-	})
+	return enroll.EnsureContext(r.ContextFile(), "https://"+r.apiAddrs()[0], r.ca.PEM(), r.clock.Now(),
+		func() (client.Context, error) {
+			chain, key, err := r.ca.NewAdmin("admin", r.clock.Now())
+			return client.Context{Name: "root", CA: r.ca.PEM(), Cert: chain, Key: key, ServerName: pki.RootName}, err
+		})
 }
 
-// Challenge implements rest.Backend.
-func (b backend) Challenge(context.Context) (wire.Challenge, error) { return b.desk.Challenge(), nil }
+// Challenge implements backend.Node.
+func (r *Root) Challenge(context.Context) (rpc.Challenge, error) {
+	return r.enroller.Challenge(), nil
+}
 
-// Renew implements rest.Backend: a cluster that can no longer use the link.
-func (b backend) Renew(ctx context.Context, q wire.RenewRequest) (wire.JoinReply, error) {
-	err := b.desk.Check(q)
-	var reply wire.JoinReply
+// Renew implements backend.Node: a cluster that can no longer use the link.
+func (r *Root) Renew(ctx context.Context, q rpc.RenewRequest) (rpc.JoinReply, error) {
+	err := r.enroller.Check(q)
+	var reply rpc.JoinReply
 	if err == nil {
-		reply, err = b.renewCluster(ctx, q.Name, q)
+		reply, err = r.renewCluster(ctx, q.Name, q)
 	}
 	if err != nil {
-		b.log.Warn("a cluster's renewal was refused", "name", q.Name, "error", err)
+		r.Logger.Warn("a cluster's renewal was refused", "name", q.Name, "error", err)
 	}
 	return reply, err
 }
 
 // renewCluster certifies the registered key of a cluster again. name is proven.
-func (r *Root) renewCluster(ctx context.Context, name string, q wire.RenewRequest) (wire.JoinReply, error) {
+func (r *Root) renewCluster(ctx context.Context, name string, q rpc.RenewRequest) (rpc.JoinReply, error) {
 	now := r.clock.Now()
 	what := fmt.Sprintf("cluster %.63s", name)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if q.Name != name {
-		return wire.JoinReply{}, wire.Problemf(403, "another-name", "ask for the own name", "the renewal is refused", "%s asks for the certificate of %.63q", what, q.Name)
-	}
-	if g := r.m.gone[pki.KeyHash(q.PublicKey)]; g != nil {
-		return wire.JoinReply{}, g.Problem(what, againCluster(name))
-	}
-	cl := r.m.clusters[name]
-	if cl == nil {
-		return wire.JoinReply{}, enroll.Unknown(what, againCluster(name))
-	}
-	jwt, err := r.server.ClusterToken(name, q.NatsKey)
-	nats := q.NatsKey
-	if err != nil {
-		nats = "" // its key for the bus is another one: see MayRenew
-	}
-	reg := enroll.Registered{What: what, Again: againCluster(name), KeyHash: cl.KeyHash, NatsKey: nats, Expires: cl.expires(), Renewed: cl.renewed}
-	if err := reg.MayRenew(q, now); err != nil {
-		return wire.JoinReply{}, err
-	}
-	if reg.Keeps(q, now, r.ca.TrustID()) {
-		return r.joined(name, "", jwt), nil
-	}
-	chain, err := r.ca.SignCluster(q.PublicKey, name, now)
-	if err != nil {
-		return wire.JoinReply{}, err
-	}
-	rec := cl.clusterRecord
-	rec.Expires, rec.Version = pki.ExpiresOf(chain), q.Version
-	// Before it is given: a certificate of which nobody knows could outlive its
-	// revocation.
-	t := r.m.begin()
-	clusterTable.Put(t.rows, name, &rec)
-	if err := r.keeper.Whole(ctx, t); err != nil {
-		return wire.JoinReply{}, unstored(err)
-	}
-	cl.clusterRecord, cl.renewed = rec, time.Now()
-	r.log.Info("a cluster's certificate is renewed", "cluster", name, "until", rec.Expires.UTC().Format(time.DateOnly))
-	return r.joined(name, chain, jwt), nil
+	return core.View2(r.Core, func(m *state.Model) (rpc.JoinReply, error) {
+		if q.Name != name {
+			return rpc.JoinReply{}, wire.Problemf(403, "another-name", "ask for the own name", "the renewal is refused",
+				"%s asks for the certificate of %.63q", what, q.Name)
+		}
+		if g := m.Gone[pki.KeyHash(q.PublicKey)]; g != nil {
+			return rpc.JoinReply{}, g.Problem(what, clusters.AgainCluster(name))
+		}
+		cl := m.Clusters[name]
+		if cl == nil {
+			return rpc.JoinReply{}, enroll.Unknown(what, clusters.AgainCluster(name))
+		}
+		jwt, err := r.server.ClusterToken(name, q.NatsKey)
+		nats := q.NatsKey
+		if err != nil {
+			nats = "" // its key for the bus is another one: see MayRenew
+		}
+		reg := enroll.Registered{What: what, Again: clusters.AgainCluster(name), KeyHash: cl.KeyHash, NatsKey: nats,
+			Expires: cl.ExpiresAt(), Renewed: cl.Renewed}
+		if err := reg.MayRenew(q, now); err != nil {
+			return rpc.JoinReply{}, err
+		}
+		if reg.Keeps(q, now, r.ca.TrustID()) {
+			return r.joined(name, "", jwt), nil
+		}
+		chain, err := r.ca.SignCluster(q.PublicKey, name, now)
+		if err != nil {
+			return rpc.JoinReply{}, err
+		}
+		rec := cl.ClusterRecord
+		rec.Expires, rec.Version = pki.ExpiresOf(chain), q.Version
+		// Before it is given: a certificate of which nobody knows could outlive its
+		// revocation.
+		t := m.Begin()
+		state.ClusterTable.Put(t.Rows, name, &rec)
+		if err := r.Keeper.Whole(ctx, t); err != nil {
+			return rpc.JoinReply{}, core.Unstored(err)
+		}
+		cl.Renewed = time.Now()
+		r.Logger.Info("a cluster's certificate is renewed", "cluster", name, "until",
+			rec.Expires.UTC().Format(time.DateOnly))
+		return r.joined(name, chain, jwt), nil
+	})
 }
 
 // joined is all that a cluster needs to be one.
-func (r *Root) joined(name, chain, jwt string) wire.JoinReply {
-	return wire.JoinReply{
+func (r *Root) joined(name, chain, jwt string) rpc.JoinReply {
+	return rpc.JoinReply{
 		V: wire.Version, Chain: chain, CA: r.ca.PEM(), BusJWT: jwt, Link: r.linkAddrs(), LinkName: pki.RootName,
 		Cluster: name, Root: r.ca.ID(), API: r.apiAddrs(),
 	}
-}
-
-// expires is when the last certificate that the cluster was given does.
-func (r *clusterRecord) expires() time.Time {
-	if r.Expires.IsZero() {
-		return r.Joined.Add(pki.ClusterTTL) // of before that was noted
-	}
-	return r.Expires
 }
 
 // admitCluster lets only clusters in to the link.
 func (r *Root) admitCluster(cs tls.ConnectionState) error {
 	name, err := linkPeer(cs)
 	if err == nil {
-		r.callers.note(name)
+		r.callers.Note(name)
 	}
 	return err
 }

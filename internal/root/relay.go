@@ -6,7 +6,11 @@ import (
 	"path/filepath"
 
 	"github.com/verge-edge/verge/internal/enroll"
+	"github.com/verge-edge/verge/internal/loop"
 	"github.com/verge-edge/verge/internal/relay"
+	"github.com/verge-edge/verge/internal/root/core"
+	"github.com/verge-edge/verge/internal/root/netlease"
+	"github.com/verge-edge/verge/internal/root/state"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -29,18 +33,25 @@ func (r *Root) serveRelay() error {
 		Worker: func(cs tls.ConnectionState, l wire.SignedLease) (wire.Lease, error) {
 			return r.id.VerifyLease(cs.PeerCertificates, l)
 		},
-		Refused: r.barred.Refuses,
-		Log:     r.log.With("part", "relay"),
+		Refused: r.Barred.Refuses,
+		Log:     r.Logger.With("part", "relay"),
 	})
 	if err != nil {
 		return fmt.Errorf("--relay: %w", err)
 	}
 	r.relay = s
-	r.mu.Lock()
-	r.relayed = s.PeersChanged
-	s.PeersChanged() // what changed before nobody told it
-	r.mu.Unlock()
+	core.Do(r.Core, func(*state.Model) {
+		r.Relayed = s.PeersChanged
+		s.PeersChanged() // what changed before nobody told it
+	})
 	said := s.Describe(enroll.Reachable(r.opts.Advertise, s.Addr().String()))
 	r.SetRelay(&said)
 	return nil
+}
+
+// SetRelay says that the root's host runs a relay, which all clusters are told of;
+// nil: it runs none.
+func (r *Root) SetRelay(relay *wire.Relay) {
+	core.Do(r.Core, func(m *state.Model) { netlease.Memory(m).Relay = relay })
+	loop.Poke(r.Wake)
 }

@@ -5,6 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/verge-edge/verge/internal/root/core"
+	"github.com/verge-edge/verge/internal/root/netlease"
+	"github.com/verge-edge/verge/internal/root/state"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -23,13 +26,14 @@ func TestRootRunsARelay(t *testing.T) {
 		return r
 	}
 	said := func(r *Root) string {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		re := r.m.net.relay
-		if re == nil || re.Name != RelayName || len(re.Addresses) != 1 || !strings.HasPrefix(re.Addresses[0], "root.example.org:") {
-			t.Fatalf("the relay is %+v", re)
-		}
-		return re.Key
+		return core.View(r.Core, func(m *state.Model) string {
+			re := netlease.Memory(m).Relay
+			if re == nil || re.Name != RelayName || len(re.Addresses) != 1 ||
+				!strings.HasPrefix(re.Addresses[0], "root.example.org:") {
+				t.Fatalf("the relay is %+v", re)
+			}
+			return re.Key
+		})
 	}
 	r := start()
 	key := said(r)

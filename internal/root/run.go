@@ -14,9 +14,10 @@ import (
 
 	"github.com/verge-edge/verge/internal/atomicfile"
 	"github.com/verge-edge/verge/internal/backup"
-	"github.com/verge-edge/verge/internal/bus"
+	"github.com/verge-edge/verge/internal/bus/busserver"
 	"github.com/verge-edge/verge/internal/bus/records"
 	"github.com/verge-edge/verge/internal/enroll"
+	"github.com/verge-edge/verge/internal/hooks"
 	"github.com/verge-edge/verge/internal/loop"
 	"github.com/verge-edge/verge/internal/objects"
 	"github.com/verge-edge/verge/internal/obs"
@@ -24,6 +25,14 @@ import (
 	"github.com/verge-edge/verge/internal/pki"
 	"github.com/verge-edge/verge/internal/relay"
 	"github.com/verge-edge/verge/internal/rest/server"
+	"github.com/verge-edge/verge/internal/root/backend"
+	"github.com/verge-edge/verge/internal/root/clusters"
+	"github.com/verge-edge/verge/internal/root/controller"
+	"github.com/verge-edge/verge/internal/root/core"
+	"github.com/verge-edge/verge/internal/root/metrics"
+	"github.com/verge-edge/verge/internal/root/notify"
+	"github.com/verge-edge/verge/internal/root/state"
+	"github.com/verge-edge/verge/internal/root/views"
 	"github.com/verge-edge/verge/internal/seal"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -57,27 +66,25 @@ type Options struct {
 
 // Root is a running root.
 type Root struct {
-	*core
-	*people.Book
-	*people.Log
-	opts   Options
-	ca     *pki.Authority
-	id     *pki.Identity
-	server *bus.RootServer
-	shelf  *objects.Store
-	api    *server.Server
-	relay  *relay.Server // nil: none
-	ledger *enroll.Ledger
-	clock  *pki.Clock
+	*core.Core
+	http    backend.Backend
+	opts    Options
+	ca      *pki.Authority
+	id      *pki.Identity
+	server  *busserver.RootServer
+	objects *objects.Store
+	api     *server.Server
+	relay   *relay.Server // nil: none
+	clock   *pki.Clock
 
-	callers   callers
-	desk      *enroll.Desk
+	callers   core.Callers
+	enroller  *enroll.Enroller
 	ownDue    atomic.Pointer[time.Time] // when lookAtOwn is due by the clock; nil: not known yet
 	lookAtOwn chan struct{}             // the own certificate may have to be renewed
 
-	joining  sync.Mutex // taken before core.mu
+	joining  sync.Mutex // taken before the lock of the model
 	rotating sync.Mutex // a step of a rotation at a time; taken before owning
-	owning   sync.Mutex // taken before core.mu
+	owning   sync.Mutex // taken before the lock of the model
 	cancel   context.CancelFunc
 	work     sync.WaitGroup
 }
@@ -100,7 +107,7 @@ func Start(ctx context.Context, o Options) (_ *Root, err error) {
 	if o.Clock == nil {
 		o.Clock = pki.OpenClock(o.Dir)
 	}
-	r := &Root{opts: o, clock: o.Clock, desk: enroll.NewDesk(pki.RootName), lookAtOwn: make(chan struct{}, 1)}
+	r := &Root{opts: o, clock: o.Clock, enroller: enroll.NewEnroller(pki.RootName), lookAtOwn: make(chan struct{}, 1)}
 	if r.ca, err = pki.OpenAuthority(o.Dir, r.clock.Now()); err != nil {
 		return nil, err
 	}
@@ -112,45 +119,53 @@ func Start(ctx context.Context, o Options) (_ *Root, err error) {
 	if err != nil {
 		return nil, err
 	}
-	r.server, err = bus.StartRoot(ctx, bus.RootOptions{
-		Dir: filepath.Join(o.Dir, "bus"), Listen: o.LinkAddr, Log: o.Log, TLS: r.id.LiveServerTLS(tls.RequireAndVerifyClientCert, r.admitCluster),
+	r.server, err = busserver.StartRoot(ctx, busserver.RootOptions{
+		Dir: filepath.Join(o.Dir, "bus"), Listen: o.LinkAddr, Log: o.Log,
+		TLS:  r.id.LiveServerTLS(tls.RequireAndVerifyClientCert, r.admitCluster),
 		Peer: linkPeer,
 	})
 	if err != nil {
 		return nil, err
 	}
-	r.core = &core{
-		log: o.Log, events: obs.NewEvents(time.Now(), 0), store: r.server.Store(), key: key, link: r.server.Cluster,
-		renew: r.renewCluster, heard: r.lookIfDue, trusts: r.ca.TrustID(),
+	r.Core = &core.Core{
+		Logger: o.Log, EventRing: obs.NewEvents(time.Now(), 0, state.Tier), RecordStore: r.server.Store(), Key: key,
+		LinkTo:       r.server.Cluster,
+		RenewCluster: r.renewCluster, Heard: r.lookIfDue, Trusts: r.ca.TrustID(),
 	}
-	r.id.Revoked = &r.revoked
+	r.EventRing.Log(o.Log)
+	r.id.Revoked = &r.Revoked
 	defer func() {
 		if err != nil {
 			r.Close()
 		}
 	}()
-	if err := r.init(ctx, o.DeadAfter, time.Now()); err != nil {
+	if err := controller.Init(ctx, r.Core, o.DeadAfter, time.Now()); err != nil {
 		return nil, err
 	}
-	if err := r.openNetwork(ctx, o.NetworkPrefix, o.NetworkPool, o.ServicePool); err != nil {
+	if err := core.OpenNetwork(ctx, r.Core, o.NetworkPrefix, o.NetworkPool, o.ServicePool); err != nil {
 		return nil, err
 	}
-	if r.shelf, err = objects.Open(ctx, objects.Options{Store: r.store, Blobs: r.server.Blobs(), Quota: r.objectQuota, Restored: filepath.Join(o.Dir, backup.ObjectsDir), Log: o.Log}); err != nil {
+	if r.objects, err = objects.Open(ctx, objects.Options{Store: r.RecordStore, Blobs: r.server.Blobs(),
+		Quota:    func(namespace string) int64 { return backend.ObjectQuota(r.Core, namespace) },
+		Restored: filepath.Join(o.Dir, backup.ObjectsDir), Log: o.Log}); err != nil {
 		return nil, err
 	}
-	r.Book = &people.Book{Store: r.store, Now: r.clock.Now, Log: o.Log}
-	r.Log = &people.Log{Store: r.store, Now: r.clock.Now}
-	r.ledger = &enroll.Ledger{Store: r.store, ServerName: pki.RootName, Pin: r.ca.Pin, NextPin: r.ca.NextPin, Administers: r.Book.Administers}
-	r.Book.Less = func(user string) { r.ledger.CutOff(context.WithoutCancel(ctx), "user/"+user) }
+	book := &people.Book{Store: r.RecordStore, Now: r.clock.Now, Log: o.Log}
+	ledger := &enroll.Ledger{Store: r.RecordStore, ServerName: pki.RootName, Pin: r.ca.Pin, NextPin: r.ca.NextPin,
+		Administers: book.Administers}
+	book.Less = func(user string) { ledger.CutOff(context.WithoutCancel(ctx), "user/"+user) }
+	r.http = backend.Backend{Core: r.Core, Book: book, Log: &people.Log{Store: r.RecordStore, Now: r.clock.Now},
+		Node: r, Ledger: ledger, ObjectStore: r.objects, Clock: r.clock}
 	if err := r.reconcileGone(ctx); err != nil {
 		return nil, err
 	}
-	if err := r.openHooks(ctx); err != nil {
+	if err := notify.Open(ctx, r.Core, hooks.Options{Now: r.clock.Now, Allow: o.HooksAllow,
+		Advertised: o.Advertise}); err != nil {
 		return nil, err
 	}
-	r.server.OnLink(r.onLink)
-	for _, name := range records.SortedKeys(r.m.clusters) {
-		if err := r.serve(name); err != nil {
+	r.server.OnLink(func(name string, up bool) { clusters.OnLink(r.Core, name, up) })
+	for _, name := range records.SortedKeys(r.M.Clusters) {
+		if err := clusters.Serve(r.Core, name); err != nil {
 			return nil, err
 		}
 	}
@@ -162,17 +177,20 @@ func Start(ctx context.Context, o Options) (_ *Root, err error) {
 	}
 	run, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	r.cancel = cancel
-	passes := loop.Loop{Wake: r.wake, Pass: r.pass, Pause: r.pause, Log: r.log}
+	passes := loop.Loop{Wake: r.Wake, Pass: func(ctx context.Context, now time.Time, changed bool) (bool, error) {
+		return controller.Pass(ctx, r.Core, now, changed)
+	}, Pause: func(settled bool) time.Duration { return controller.Pause(r.Core, settled) }, Log: r.Logger}
 	r.work.Go(func() { passes.Run(run) })
 	r.work.Go(func() { r.keepOwn(run) })
-	r.work.Go(func() { r.askClusters(run) })
+	r.work.Go(func() { clusters.AskClusters(run, r.Core) })
 	return r, nil
 }
 
 func (r *Root) serveAPI() (err error) {
 	r.api, err = server.New(server.Options{
-		Addr: r.opts.APIAddr, TLS: r.id.LiveServerTLS(tls.VerifyClientCertIfGiven, nil), Backend: backend{r}, Referrals: referrals,
-		Log: r.log, Version: obs.Version(), Metrics: obs.NewMetrics("root", r.allSamples),
+		Addr: r.opts.APIAddr, TLS: r.id.LiveServerTLS(tls.VerifyClientCertIfGiven, nil), Backend: r.http,
+		Referrals: backend.Referrals,
+		Log:       r.Logger, Version: obs.Version(), Metrics: obs.NewMetrics("root", r.allSamples),
 		Notice: func(cs tls.ConnectionState) string {
 			return enroll.Notice(cs, r.ca.NextPin(), r.ContextFile()+" of the root", r.clock.Now())
 		},
@@ -194,128 +212,6 @@ func (r *Root) ContextFile() string { return filepath.Join(r.opts.Dir, "context.
 func (r *Root) apiAddrs() []string  { return enroll.Reachable(r.opts.Advertise, r.api.Addr().String()) }
 func (r *Root) linkAddrs() []string { return enroll.Reachable(r.opts.Advertise, r.server.Addr()) }
 
-func (r *Root) clusterToken(ctx context.Context, name string, ttl time.Duration) (wire.TokenReply, error) {
-	if !enroll.IsName(name) {
-		return wire.TokenReply{}, wire.Problemf(400, "bad-name", "letters a-z, digits and -, at most 63", "this cannot be the name of a cluster", "%q", name)
-	}
-	r.mu.Lock()
-	taken := r.m.clusters[name]
-	r.mu.Unlock()
-	if taken != nil && taken.Revoked.IsZero() {
-		return wire.TokenReply{}, wire.Problemf(409, "name-taken", "choose another name; or, if that one is gone for good: verge remove cluster/"+name, "the name is taken", "a cluster %s joined at %s", name, taken.Joined.Format(time.RFC3339))
-	}
-	return r.ledger.NewJoin(ctx, pki.KindCluster, name, r.apiAddrs(), ttl, r.clock.Now())
-}
-
-// Join implements rest.Backend: a cluster wants in.
-func (b backend) Join(ctx context.Context, q wire.JoinRequest) (wire.JoinReply, error) {
-	now := b.clock.Now()
-	tok, used, err := b.ledger.Check(ctx, q, pki.KindCluster, now)
-	if err != nil {
-		b.log.Warn("a cluster's join was refused", "name", q.Name, "id", tok.ID, "error", err)
-		return wire.JoinReply{}, err
-	}
-	name := tok.Cluster
-	hash := pki.KeyHash(q.PublicKey)
-	// One join at a time, from the look at who is there to the note of who came.
-	b.joining.Lock()
-	defer b.joining.Unlock()
-	b.mu.Lock()
-	old, gone, other := b.m.clusters[name], b.m.gone[hash], b.m.holder(hash)
-	b.mu.Unlock()
-	if other != "" && other != name {
-		return wire.JoinReply{}, wire.Problemf(409, "key-taken", "start it with an empty data directory, so that it makes keys of its own",
-			"the key is another cluster's", "cluster %s joined with it", other)
-	}
-	if gone != nil {
-		return wire.JoinReply{}, gone.Problem("cluster "+gone.Name, againCluster(name)+", and start it with an empty data directory, so that it makes another key")
-	}
-	if old != nil && old.KeyHash != hash && old.Revoked.IsZero() {
-		return wire.JoinReply{}, wire.Problemf(409, "name-taken", "make a token for another name: verge token create --cluster NAME", "the name is taken", "a cluster %s joined at %s, with another key", name, old.Joined.Format(time.RFC3339))
-	}
-	chain, err := b.ca.SignCluster(q.PublicKey, name, now)
-	if err != nil {
-		return wire.JoinReply{}, wire.Problemf(400, "bad-key", "remove the cluster's identity and join again", "the cluster's key cannot be certified", "%v", err)
-	}
-	jwt, err := b.server.AddCluster(name, q.NatsKey)
-	if err != nil {
-		return wire.JoinReply{}, fmt.Errorf("making the cluster's credentials: %w", err)
-	}
-	rec := clusterRecord{V: wire.Version, Name: name, Areas: q.Areas, Joined: now, Version: q.Version, KeyHash: hash, Expires: pki.ExpiresOf(chain)}
-	b.mu.Lock()
-	if old != nil {
-		rec.Cordon, rec.Joined = old.Cordon, old.Joined // it has joined again: what runs there is its own
-	}
-	t := b.m.begin()
-	clusterTable.Put(t.rows, name, &rec)
-	err = b.keeper.Whole(ctx, t, used)
-	b.mu.Unlock()
-	if err != nil {
-		if errors.Is(err, bus.ErrConflict) {
-			return wire.JoinReply{}, wire.Problemf(409, "token-used", "make a new one: verge token create --cluster "+name, "the join token was used by another node just now", "token %s", tok.ID)
-		}
-		return wire.JoinReply{}, unstored(err)
-	}
-	if old == nil {
-		// Made here, because making it waits for whoever tells of links, and that
-		// waits for the mutex under which the loop looks for it.
-		if _, err := b.link(name); err != nil {
-			return wire.JoinReply{}, fmt.Errorf("connecting to the account of cluster %s: %w", name, err)
-		}
-		b.mu.Lock()
-		b.m.clusters[name] = newCluster(rec, time.Now())
-		b.mu.Unlock()
-		if err := b.serveJoined(name); err != nil {
-			return wire.JoinReply{}, err
-		}
-		b.events.Add(time.Now(), tier, "cluster/"+name, "joined")
-		b.tellCluster(wire.HookClusterJoined, name, "joined "+rec.Joined.UTC().Format(time.RFC3339Nano), "joined", now)
-		b.log.Info("a cluster joined", "cluster", name)
-	} else {
-		b.mu.Lock()
-		old.rejoined(rec)
-		b.mu.Unlock()
-		if err := b.serveJoined(name); err != nil { // an earlier join may not have come to it
-			return wire.JoinReply{}, err
-		}
-		b.events.Add(time.Now(), tier, "cluster/"+name, "joined again")
-		b.tellCluster(wire.HookClusterJoined, name, "joined again "+now.UTC().Format(time.RFC3339Nano), "joined again", now)
-		b.log.Info("a cluster joined again", "cluster", name)
-	}
-	return b.joined(name, chain, jwt), nil
-}
-
-// rejoined notes that a cluster has joined again. With another key it has an empty directory:
-// what the one before it had reported and was told says nothing about it. The mutex is held.
-func (cl *cluster) rejoined(rec clusterRecord) {
-	if cl.KeyHash != rec.KeyHash {
-		cl.inbox.Restart()
-		cl.has, cl.current, cl.matched, cl.held = wire.Rev{}, false, false, nil
-	}
-	cl.clusterRecord = rec
-}
-
-// serveJoined serves a cluster that has joined, unless it is served already. joining is held.
-func (r *Root) serveJoined(name string) error {
-	r.mu.Lock()
-	_, served := r.served[name]
-	r.mu.Unlock()
-	if served {
-		return nil
-	}
-	return r.serve(name)
-}
-
-// holder is the cluster that joined with a key, "" if none did.
-func (m *model) holder(hash string) string {
-	for name, cl := range m.clusters {
-		if cl.KeyHash == hash {
-			return name
-		}
-	}
-	return ""
-}
-
 // Addr is where people reach the root's HTTP interface.
 func (r *Root) Addr() string { return r.apiAddrs()[0] }
 
@@ -326,7 +222,7 @@ func (r *Root) Link() []string { return r.linkAddrs() }
 // something: one that has just joined is heard of before its engine is.
 func (r *Root) Ready() map[string]int {
 	out := map[string]int{}
-	for _, c := range r.clusters() {
+	for _, c := range views.Clusters(r.Core) {
 		if c.Connected && c.Aggregate != nil && len(c.Aggregate.Runtimes) > 0 {
 			out[c.Name] = c.Aggregate.Workers
 		}
@@ -334,38 +230,45 @@ func (r *Root) Ready() map[string]int {
 	return out
 }
 
-// NewClusterToken makes a join token, as the HTTP interface does.
-func (r *Root) NewClusterToken(ctx context.Context, name string) (string, error) {
-	t, err := r.clusterToken(ctx, name, 0)
-	return t.Token, err
-}
-
 // Close stops everything and waits for it. What runs goes on.
 func (r *Root) Close() {
 	if r.api != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		if err := r.api.Close(ctx); err != nil {
-			r.log.Debug("closing the HTTP interface", "error", err)
+			r.Logger.Debug("closing the HTTP interface", "error", err)
 		}
 		cancel()
 	}
 	if r.relay != nil {
 		r.relay.Close()
 	}
-	if r.core != nil && r.served != nil {
-		r.stopServingAll()
+	if r.Core != nil && r.Served != nil {
+		clusters.StopServingAll(r.Core)
 	}
 	if r.cancel != nil {
 		r.cancel()
 	}
 	r.work.Wait()
-	if r.core != nil {
-		r.hooks.Close()
+	if r.Core != nil {
+		r.HookKeeper.Close()
 	}
-	if r.shelf != nil {
-		r.shelf.Close()
+	if r.objects != nil {
+		r.objects.Close()
 	}
 	if r.server != nil {
 		r.server.Close()
 	}
+}
+
+// SetDeadAfter changes how long a cluster may be away before what it runs is
+// placed elsewhere; more than 0.
+func (r *Root) SetDeadAfter(d time.Duration) {
+	core.Do(r.Core, func(m *state.Model) { m.DeadAfter = d })
+	loop.Poke(r.Wake)
+}
+
+// allSamples are samples, and those of what the process itself is known by.
+func (r *Root) allSamples() []obs.Sample {
+	return append(append(append(metrics.Samples(r.Core), r.objects.Samples()...), r.HookKeeper.Samples()...),
+		obs.Expires("root", r.id.Leaf().NotAfter), obs.Expires("authority", r.ca.Certs()[0].NotAfter))
 }

@@ -66,7 +66,9 @@ func Ensure(dir string) (*Key, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make a seal key: %w", err)
 	}
-	if err := atomicfile.Write(filepath.Join(dir, File), pem.EncodeToMemory(&pem.Block{Type: blockKey, Headers: map[string]string{headerPublic: k.public}, Bytes: der}), 0o600); err != nil {
+	if err := atomicfile.Write(filepath.Join(dir, File),
+		pem.EncodeToMemory(&pem.Block{Type: blockKey, Headers: map[string]string{headerPublic: k.public}, Bytes: der}),
+		0o600); err != nil {
 		return nil, fmt.Errorf("make a seal key: %w", err)
 	}
 	return k, nil

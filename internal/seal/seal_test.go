@@ -57,7 +57,8 @@ func TestKeyIsMadeOnce(t *testing.T) {
 		}
 	}
 	for name, damaged := range map[string][]byte{
-		"empty": nil, "cut off": text[:len(text)/2], "twice": append(bytes.Clone(text), text...), "noise": []byte("x"), "large": bytes.Repeat(text, 100),
+		"empty": nil, "cut off": text[:len(text)/2], "twice": append(bytes.Clone(text), text...), "noise": []byte("x"),
+		"large":        bytes.Repeat(text, 100),
 		"another kind": []byte("-----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2VwBCIEIKgwK9+e3Tz7h2bnkYOU5T4vI3Zz3Ea2mN3oBkm1Yz9N\n-----END PRIVATE KEY-----\n"),
 	} {
 		if err := os.WriteFile(path, damaged, 0o600); err != nil {
@@ -150,7 +151,8 @@ func TestMAC(t *testing.T) {
 		t.Error("the same is another code")
 	}
 	for name, got := range map[string]string{
-		"key": code(other, "p", "ab", "c"), "purpose": code(k, "q", "ab", "c"), "parts": code(k, "p", "a", "bc"), "end": code(k, "p", "ab", "c", ""),
+		"key": code(other, "p", "ab", "c"), "purpose": code(k, "q", "ab", "c"), "parts": code(k, "p", "a", "bc"),
+		"end": code(k, "p", "ab", "c", ""),
 	} {
 		if got == want {
 			t.Errorf("another %s is the same code", name)

@@ -12,24 +12,23 @@ type Sender interface {
 
 var _ Sender = (*Router)(nil)
 
-// Make makes the next request of a load.
+// Make creates the next request of a load.
 type Make func(r *rand.Rand) *Request
 
-// Works makes requests of a law, with bodies and answers of so many bytes.
+// Works creates requests whose work follows a law, with bodies and answers of fixed sizes.
 func Works(law Law, body, answer int64) Make {
 	return func(r *rand.Rand) *Request { return &Request{Work: law(r), Body: body, Answer: answer} }
 }
 
-// Open is an open-loop load: requests come whatever became of those before, at
-// random, as many per second as rate says at each moment, but never more than most.
-// It ends after the duration. Name tells loads of one world apart.
+// Open is an open-loop load: requests arrive at random, independent of earlier ones, at the present
+// rate per second, at most most. It ends after the duration. Name distinguishes loads of one world.
 func Open(w *World, name string, to Sender, next Make, rate func(at time.Duration) float64, most float64,
 	last time.Duration, s *Stats) {
 	gaps, works := w.Rand("arrivals "+name), w.Rand("work "+name)
 	end := w.now + last
 	var arrive func()
-	// Candidates come at the highest rate, and some of them are left out: exact for
-	// rates that change in any way.
+	// Thinning: candidates arrive at the highest rate and some are dropped, which is exact for any
+	// rate over time.
 	arrive = func() {
 		if w.now >= end {
 			return
@@ -44,13 +43,13 @@ func Open(w *World, name string, to Sender, next Make, rate func(at time.Duratio
 	}
 }
 
-// Steady is a rate that stays.
+// Steady is a constant rate.
 func Steady(rps float64) func(time.Duration) float64 {
 	return func(time.Duration) float64 { return rps }
 }
 
-// Closed is a closed-loop load: so many clients, each of which sends its next
-// request when the one before was answered. It ends after the duration.
+// Closed is a closed-loop load: each client sends its next request when the previous one is
+// answered. It ends after the duration.
 func Closed(w *World, name string, to Sender, next Make, clients int, last time.Duration, s *Stats) {
 	works, starts := w.Rand("work "+name), w.Rand("start "+name)
 	end := w.now + last
@@ -62,12 +61,12 @@ func Closed(w *World, name string, to Sender, next Make, clients int, last time.
 					again()
 					return
 				}
-				w.After(10*time.Millisecond, again) // what is refused at once must not spin
+				w.After(10*time.Millisecond, again) // a request refused at once must not spin
 			})
 		}
 	}
 	for range clients {
-		// Not all at the same instant: real clients never are.
+		// Spread over time: real clients do not start at the same instant.
 		w.After(time.Duration(starts.Int64N(int64(10*time.Millisecond))), again)
 	}
 }

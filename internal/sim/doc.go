@@ -1,23 +1,23 @@
-// Package sim runs routers, queues and replicas in virtual time: the deciders are
-// those of the running system, only clocks, networks and work are imagined. An hour
-// of a service with a hundred requests a second takes a few seconds, on any system.
+// Package sim is a discrete-event simulation of routers, queues and replicas. The deciders
+// are those of the running system; clocks, networks and work are simulated. An hour of a
+// service with a hundred requests per second takes a few seconds.
 //
-//   - [World] is the clock: what happens is put on a queue of events.
-//   - [Pod] is a replica: places, a queue in front of them, and work that takes as
-//     long as its [Law] says, alone or shared between what runs.
-//   - [Router] is a router: a policy, and what a real router sees. It learns of a
-//     request's end and of the pod's load when the answer arrives, not before.
-//   - [Open] and [Closed] are the two kinds of load, [Stats] what came of it.
+//   - [World] is the clock and the queue of events.
+//   - [Pod] is a replica: places, a queue in front of them, and work whose duration follows
+//     a [Law], alone or with processor sharing.
+//   - [Router] is a router: a policy and the view of a real router. It learns of the end of
+//     a request, and of the pod's load, when the answer arrives.
+//   - [Open] and [Closed] are the two kinds of load, [Stats] the results.
 //
 // Promises:
 //
-//  1. With the same seed the same happens, on every machine.
-//  2. What is drawn at random for one purpose does not depend on what is drawn for
-//     another: two policies are compared with the same arrivals and the same work.
-//  3. Nobody knows what he could not know: a router knows its own requests, the
-//     reports that have reached it, and the distances and rates of its links; no
-//     other router's requests and no pod's true speed.
-//  4. Events of the same instant happen in the order in which they were put there.
+//  1. The same seed gives the same run on every machine.
+//  2. Random numbers for one purpose do not depend on those for another: two policies are
+//     compared with the same arrivals and the same work.
+//  3. A router knows only what a real one could: its own requests, the reports that have
+//     reached it, and the distances and rates of its links; neither requests of other routers
+//     nor the true speed of a pod.
+//  4. Events of the same instant run in the order in which they were scheduled.
 //
-// A World and all that lives in it belong to one goroutine.
+// A World and everything in it belong to one goroutine.
 package sim

@@ -6,18 +6,18 @@ import (
 	"github.com/verge-edge/verge/internal/policy/scale"
 )
 
-// Request is one of a service.
+// Request of a service.
 type Request struct {
-	// Work next to the mean, see Law.
+	// Work relative to the mean, see Law.
 	Work float64
-	// Body and Answer are the bytes of each direction.
+	// Body and Answer are sizes in bytes.
 	Body, Answer int64
-	// Came is when the client sent it.
+	// Came is when the client sent the request.
 	Came time.Duration
 
 	queued  time.Duration
 	token   scale.Token
-	left    float64 // of the work, where it is shared
+	left    float64 // of the work, with processor sharing
 	done    func(End, scale.Report)
 	running int // index in Pod.running
 }
@@ -30,33 +30,37 @@ const (
 	Answered End = iota
 	// Refused: the queue was full, or it was not ready.
 	Refused
-	// Unserved: there was no replica to send it to, or it was not admitted.
+	// Unserved: no replica was available, or it was not admitted.
 	Unserved
 )
 
-// Pod is a replica of a service. Its exported fields are set before Start and not
-// changed afterwards, but for Service, which counts for requests that start later.
+// Pod is a replica of a service. Its exported fields are set before Start; only Service may change
+// later, and then applies to requests that start afterwards.
 type Pod struct {
-	// ID is unique in its service. Place is where it is, see Router.
+	// ID is unique in its service. Place is its location, see Router.
 	ID, Place string
 	// Slots is how many requests it executes at once; 0: any number.
 	Slots int
 	// QueueMax is how many may wait; 0: any number.
 	QueueMax int
-	// Hidden: the slots are its own, and its router has no queue in front of it: what
-	// waits within it is executed as far as anybody can see.
+	// Hidden: the slots are internal and there is no queue in front of the pod: a request that
+	// waits inside looks as if it were executed.
 	Hidden bool
-	// Service is how long a request of mean work takes when it has a processor for
-	// itself.
+	// Service is how long a request of mean work takes on a processor of its own.
 	Service time.Duration
-	// Cores share their time between all that is executed, none running on more than
-	// one; 0: each request has a processor for itself.
+	// Cores are shared among running requests, each using at most one; 0: each request has a
+	// processor of its own.
 	Cores float64
-	// Before is how long a request has its place before its work begins, for what it
-	// must fetch; nil is no time. Not with Cores.
+	// Before is how long a request holds its place before its work begins, to fetch data; nil is no
+	// time. Not with Cores.
 	Before func(*Request) time.Duration
-	// Weight is what a profile says of it, for Endpoint.Weight.
+	// Hangs are spans in which it does no work and answers nothing, in order and apart from each
+	// other. Requests are still taken.
+	Hangs []Hang
+	// Weight is the result of a profile, for Endpoint.Weight.
 	Weight float64
+	// Agent is what an algorithm under study keeps at the pod for all its routers; nil: nothing.
+	Agent any
 
 	w       *World
 	meter   scale.Meter
@@ -65,28 +69,51 @@ type Pod struct {
 	joined  time.Time
 	closed  bool
 
-	// Of processor sharing: when the work that is left was counted last, and which of
-	// the planned ends is valid.
+	// For processor sharing: when the remaining work was last updated, and which planned end is
+	// valid.
 	counted time.Duration
 	plan    uint64
 }
 
-// Start makes the pod ready for requests, now.
+// Hang is a span of the world's time.
+type Hang struct{ From, To time.Duration }
+
+// worked is the part of a span in which the pod does not hang.
+func (p *Pod) worked(from, to time.Duration) time.Duration {
+	did := to - from
+	for _, h := range p.Hangs {
+		did -= max(0, min(to, h.To)-max(from, h.From))
+	}
+	return did
+}
+
+// takes is how long the pod needs for work from now on, hangs included.
+func (p *Pod) takes(work time.Duration) time.Duration {
+	end := p.w.now + work
+	for _, h := range p.Hangs {
+		if h.To > p.w.now && h.From <= end {
+			end += h.To - max(h.From, p.w.now)
+		}
+	}
+	return end - p.w.now
+}
+
+// Start makes the pod ready.
 func (p *Pod) Start(w *World) *Pod {
 	p.w, p.joined, p.meter = w, w.Now(), scale.NewMeter(w.Now())
 	return p
 }
 
-// Close lets the pod refuse what comes from now on; what it has it finishes.
+// Close makes the pod refuse new requests and finish those that it has.
 func (p *Pod) Close() { p.closed = true }
 
-// Waiting and Running requests, as only the pod itself knows them.
+// Waiting counts queued requests, as only the pod itself knows.
 func (p *Pod) Waiting() int { return len(p.queue) }
 
-// Running requests.
+// Running counts executed requests.
 func (p *Pod) Running() int { return len(p.running) }
 
-// places are the slots that routers know of.
+// places are the slots that routers know.
 func (p *Pod) places() int {
 	if p.Hidden {
 		return 0
@@ -97,11 +124,10 @@ func (p *Pod) places() int {
 // Joined is when it was started.
 func (p *Pod) Joined() time.Time { return p.joined }
 
-// Report of now.
+// Report returns the current load report.
 func (p *Pod) Report() scale.Report { return p.meter.Report(p.w.Now()) }
 
-// Take puts a request into the queue; done is called once, when it has ended there,
-// with the load report of that moment.
+// Take queues a request; done is called once, when it ends, with the load report at that time.
 func (p *Pod) Take(r *Request, done func(End, scale.Report)) {
 	if p.closed || p.QueueMax > 0 && len(p.queue) >= p.QueueMax && !p.free() {
 		done(Refused, p.Report())
@@ -118,7 +144,7 @@ func (p *Pod) Take(r *Request, done func(End, scale.Report)) {
 
 func (p *Pod) free() bool { return p.Slots == 0 || len(p.running) < p.Slots }
 
-// next starts what has a place.
+// next starts queued requests that have a place.
 func (p *Pod) next() {
 	for len(p.queue) > 0 && p.free() {
 		r := p.queue[0]
@@ -139,12 +165,12 @@ func (p *Pod) next() {
 		if p.Cores > 0 {
 			p.replan()
 		} else {
-			p.w.After(work, func() { p.end(r) })
+			p.w.After(p.takes(work), func() { p.end(r) })
 		}
 	}
 }
 
-// end of a request: its place is the next one's.
+// end ends a request; the next one gets its place.
 func (p *Pod) end(r *Request) {
 	last := len(p.running) - 1
 	p.running[r.running] = p.running[last]
@@ -156,13 +182,13 @@ func (p *Pod) end(r *Request) {
 	r.done(Answered, p.Report())
 }
 
-// speed of each that runs, next to one that has a processor for itself.
+// speed of each running request, relative to one on a processor of its own.
 func (p *Pod) speed() float64 { return min(1, p.Cores/float64(len(p.running))) }
 
-// count takes off what was done since the last time.
+// count subtracts the work done since the last call.
 func (p *Pod) count() {
 	if len(p.running) > 0 {
-		did := (p.w.now - p.counted).Seconds() * p.speed()
+		did := p.worked(p.counted, p.w.now).Seconds() * p.speed()
 		for _, r := range p.running {
 			r.left -= did
 		}
@@ -170,7 +196,7 @@ func (p *Pod) count() {
 	p.counted = p.w.now
 }
 
-// replan the end of whatever ends first, as things are now.
+// replan schedules the end of the request that ends first.
 func (p *Pod) replan() {
 	p.plan++
 	if len(p.running) == 0 {
@@ -182,9 +208,9 @@ func (p *Pod) replan() {
 			first = r
 		}
 	}
-	// Rounded up: an end a nanosecond early would leave work undone.
+	// Rounded up: an end one nanosecond early would leave work undone.
 	in := time.Duration(max(0, first.left)/p.speed()*float64(time.Second)) + 1
-	p.w.After(in, func() {
+	p.w.After(p.takes(in), func() {
 		if p.plan != plan {
 			return
 		}

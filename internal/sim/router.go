@@ -9,24 +9,23 @@ import (
 	"github.com/verge-edge/verge/internal/policy/scale"
 )
 
-// Pipe carries bytes one after the other, for all links that lead through it.
+// Pipe carries bytes in order, for all links through it.
 type Pipe struct {
 	// Rate in bytes per second; 0: no limit.
 	Rate float64
 
-	free time.Duration // when what it has is carried
+	free time.Duration // when all its bytes are carried
 }
 
-// Link is the path between two places. Several routers may share one.
+// Link is the path between two places. Routers may share one.
 type Link struct {
 	// RTT of a packet on an idle link.
 	RTT time.Duration
-	// Up carries what leaves here, Down what comes back; nil: no limit.
+	// Up carries requests, Down answers; nil: no limit.
 	Up, Down *Pipe
 }
 
-// carry returns how long it takes until so many bytes have arrived, of which the
-// last is sent when those before it are.
+// carry returns how long bytes take to arrive, queued behind those before them.
 func (l *Link) carry(now time.Duration, bytes int64, by *Pipe) time.Duration {
 	took := l.RTT / 2
 	if by != nil && by.Rate > 0 && bytes > 0 {
@@ -36,9 +35,22 @@ func (l *Link) carry(now time.Duration, bytes int64, by *Pipe) time.Duration {
 	return took
 }
 
-// Call returns how long it takes to ask over the link for so many bytes.
+// Call returns the duration of a call over the link with so many bytes.
 func (l *Link) Call(w *World, bytes int64) time.Duration {
 	return l.RTT/2 + l.carry(w.now+l.RTT/2, bytes, l.Down)
+}
+
+// Exchange carries a request over a link to take, and its answer back. Done gets what take said when the
+// answer has arrived, and how long request and answer were on their way.
+func Exchange[T any](w *World, l *Link, q *Request, take func(*Request, func(End, T)),
+	done func(end End, said T, there, back time.Duration)) {
+	there := l.carry(w.now, q.Body, l.Up)
+	w.After(there, func() {
+		take(q, func(end End, said T) {
+			back := l.carry(w.now, q.Answer, l.Down)
+			w.After(back, func() { done(end, said, there, back) })
+		})
+	})
 }
 
 // Through is a sender at the other end of a link.
@@ -52,15 +64,10 @@ type through struct {
 
 // Send implements Sender.
 func (t *through) Send(q *Request, done func(End, string)) {
-	t.w.After(t.l.carry(t.w.now, q.Body, t.l.Up), func() {
-		t.to.Send(q, func(end End, by string) {
-			t.w.After(t.l.carry(t.w.now, q.Answer, t.l.Down), func() { done(end, by) })
-		})
-	})
+	Exchange(t.w, t.l, q, t.to.Send, func(end End, by string, _, _ time.Duration) { done(end, by) })
 }
 
-// Router sends requests to pods by a policy. It sees what a router of the running
-// system sees, with the same delays.
+// Router sends requests to pods by a policy. It sees what a real router sees, with the same delays.
 type Router struct {
 	w      *World
 	place  string
@@ -70,9 +77,9 @@ type Router struct {
 	view   route.View
 	backs  []*backend // in the order of the view
 	by     map[string]*backend
-	sized  float64 // mean size of answers, for what is to be expected
-	// lines to other places, as bodies have shown them, and when something of that is too
-	// old; zero: nothing is known.
+	sized  float64 // mean size of answers, as the expected one
+	// lines are the rates to other places, learnt from bodies, and when they expire; zero: nothing
+	// is known.
 	lines map[string]*route.Line
 	until time.Time
 
@@ -80,7 +87,7 @@ type Router struct {
 	Admit func(*Router) bool
 }
 
-// backend is a pod as a router knows it.
+// backend is a pod as the router knows it.
 type backend struct {
 	pod      *Pod
 	link     *Link
@@ -89,7 +96,7 @@ type backend struct {
 	capacity scale.Capacity
 }
 
-// NewRouter at a place. Links says how it reaches a place; nil is no distance.
+// NewRouter creates a router at a place. Links returns the link to a place; nil is no distance.
 func NewRouter(w *World, place string, p api.Policy, links func(to string) *Link) (*Router, error) {
 	seed := w.Rand("router " + place).Uint64()
 	policy, err := route.New(p, seed)
@@ -99,14 +106,14 @@ func NewRouter(w *World, place string, p api.Policy, links func(to string) *Link
 	return NewRouterOf(w, place, policy, seed, links), nil
 }
 
-// NewRouterOf is NewRouter with a policy that is no value of the API.
+// NewRouterOf is NewRouter with a policy outside the API.
 func NewRouterOf(w *World, place string, p route.Policy, seed uint64, links func(to string) *Link) *Router {
 	return &Router{w: w, place: place, policy: p, seed: seed, links: links, by: map[string]*backend{},
 		lines: map[string]*route.Line{}}
 }
 
-// Use replaces the pods that the router sends to. What it knows of those that stay,
-// it keeps; requests that are under way end as they would.
+// Use replaces the pods of the router. It keeps its knowledge of those that stay; requests in
+// flight end as usual.
 func (r *Router) Use(pods []*Pod) {
 	list := make([]route.Endpoint, 0, len(pods))
 	now := map[string]*backend{}
@@ -123,7 +130,8 @@ func (r *Router) Use(pods []*Pod) {
 			r.widen(b)
 		}
 		now[p.ID] = b
-		e := route.Endpoint{ID: p.ID, Ready: true, Ordinal: i, Local: p.Place == r.place, Weight: p.Weight, RTT: b.link.RTT,
+		e := route.Endpoint{ID: p.ID, Ready: true, Ordinal: i, Local: p.Place == r.place, Weight: p.Weight,
+			RTT:  b.link.RTT,
 			Load: b.load}
 		if b.link.RTT > 0 {
 			e.Source = route.Measured
@@ -144,19 +152,18 @@ func (r *Router) Use(pods []*Pod) {
 // View is what the router knows.
 func (r *Router) View() route.View { return r.view }
 
-// Place is where it is.
+// Place is its location.
 func (r *Router) Place() string { return r.place }
 
-// changed puts what is known of a backend where the policy sees it.
+// changed updates the view of the policy for a backend.
 func (r *Router) changed(b *backend) {
 	if b.index >= 0 {
 		r.view.SetLoad(b.index, b.load)
 	}
 }
 
-// Send a request; done is called once, when its answer has arrived here, with the
-// ID of the pod that gave it, "" for none. A request that a pod refuses is tried
-// once more, with another.
+// Send sends a request; done is called once, when the answer has arrived, with the ID of the
+// answering pod, "" for none. A refused request is retried once on another pod.
 func (r *Router) Send(q *Request, done func(End, string)) {
 	if r.Admit != nil && !r.Admit(r) {
 		done(Unserved, "")
@@ -165,11 +172,12 @@ func (r *Router) Send(q *Request, done func(End, string)) {
 	r.try(q, nil, done)
 }
 
-// widen puts what is known of the line to a backend into its load.
+// widen copies the learnt rate to a backend into its load.
 func (r *Router) widen(b *backend) {
 	if l := r.lines[b.pod.Place]; l != nil {
 		now := r.w.Now()
 		b.load.Bandwidth, b.load.Back, b.load.Trial = l.There.Known(now), l.Back.Known(now), l.Trial
+		b.load.Clear = l.Clear
 		if until := l.Until(now); !until.IsZero() && (r.until.IsZero() || until.Before(r.until)) {
 			r.until = until
 		}
@@ -186,7 +194,7 @@ func (r *Router) widened(place string) {
 	}
 }
 
-// line to the place of a backend; one that is thrown away where nothing bounds it.
+// line to the place of a backend; a throwaway one if nothing limits it.
 func (r *Router) line(b *backend) *route.Line {
 	l := r.lines[b.pod.Place]
 	if l == nil {
@@ -215,47 +223,42 @@ func (r *Router) try(q *Request, tried []string, done func(End, string)) {
 	if news {
 		r.widened(b.pod.Place)
 	}
-	sent := b.load.Began()
+	sent := b.load.Began(now)
 	at := r.w.now
 	r.changed(b)
-	there := b.link.carry(r.w.now, q.Body, b.link.Up)
-	r.w.After(there, func() {
-		b.pod.Take(q, func(end End, said scale.Report) {
-			back := b.link.carry(r.w.now, q.Answer, b.link.Down)
-			r.w.After(back, func() {
-				// As in the running system, who receives says how long the body took, and it
-				// is known with the answer.
-				now, news := r.w.Now(), mine
-				for _, way := range []struct {
-					back  bool
-					bytes int64
-					took  time.Duration
-				}{{false, q.Body, there - rtt/2}, {true, q.Answer, back - rtt/2}} {
-					news = line.Crossed(now, way.back, way.bytes, float64(way.bytes)/way.took.Seconds(), true) || news
-				}
-				if mine {
-					line.Tried()
-				}
-				if news {
-					r.widened(b.pod.Place)
-				}
-				if end == Answered {
-					took := r.w.now - at - back - rtt/2
-					if q.Body >= route.LargeBody { // else its way is part of what requests take there
-						took -= there - rtt/2
-					}
-					b.load.Answered(sent, took)
-				}
-				r.ended(q, b, end, said, tried, done)
-			})
-		})
+	Exchange(r.w, b.link, q, b.pod.Take, func(end End, said scale.Report, there, back time.Duration) {
+		// As in the running system, who receives says how long the body took, and it is known with
+		// the answer.
+		now, news := r.w.Now(), mine
+		for _, way := range []struct {
+			back  bool
+			bytes int64
+			took  time.Duration
+		}{{false, q.Body, there - rtt/2}, {true, q.Answer, back - rtt/2}} {
+			news = line.Crossed(now, way.back, way.bytes, float64(way.bytes)/way.took.Seconds(), true) || news
+		}
+		if mine {
+			line.Tried()
+		}
+		if news {
+			r.widened(b.pod.Place)
+		}
+		if end == Answered {
+			took := r.w.now - at - back - rtt/2
+			if q.Body >= route.LargeBody { // else its way is part of what requests take there
+				took -= there - rtt/2
+			}
+			b.load.Answered(now, sent, took)
+		}
+		r.ended(q, b, end, said, tried, done)
 	})
 }
 
-// ended is when the answer has come.
+// ended handles an answer.
 func (r *Router) ended(q *Request, b *backend, end End, said scale.Report, tried []string, done func(End, string)) {
 	now := r.w.Now()
-	b.load.Ended()
+	b.load.Heard(now)
+	b.load.Ended(true)
 	b.load.Report(now, said.Queue, said.InFlight)
 	if b.capacity.Observe(said, b.pod.places(), now) {
 		b.load.Exec = said.Exec
@@ -272,8 +275,8 @@ func (r *Router) ended(q *Request, b *backend, end End, said scale.Report, tried
 	done(end, b.pod.ID)
 }
 
-// Capacity is what the router takes the pods together to be able to, in requests
-// per second, and of how many of them it knows that.
+// Capacity is the estimated capacity of all pods in requests per second, and for how many it is
+// known.
 func (r *Router) Capacity() (rps float64, known int) {
 	for _, b := range r.backs {
 		if c, ok := b.capacity.RPS(); ok {

@@ -35,9 +35,10 @@ func TestAgainstTheory(t *testing.T) {
 		rps  float64
 		want float64 // mean time in s
 	}{
-		"M/M/1":    {sim.Pod{Slots: 1, Service: 100 * time.Millisecond}, sim.Exponential, 7, 0.1 / (1 - 0.7)},
-		"M/D/1":    {sim.Pod{Slots: 1, Service: 100 * time.Millisecond}, sim.Fixed, 7, 0.1 + 0.7*0.1/(2*(1-0.7))},
-		"M/G/1":    {sim.Pod{Slots: 1, Service: 100 * time.Millisecond}, sim.Lognormal(1.5), 5, 0.1 + 0.5*0.1*(1+1.5*1.5)/(2*(1-0.5))},
+		"M/M/1": {sim.Pod{Slots: 1, Service: 100 * time.Millisecond}, sim.Exponential, 7, 0.1 / (1 - 0.7)},
+		"M/D/1": {sim.Pod{Slots: 1, Service: 100 * time.Millisecond}, sim.Fixed, 7, 0.1 + 0.7*0.1/(2*(1-0.7))},
+		"M/G/1": {sim.Pod{Slots: 1, Service: 100 * time.Millisecond}, sim.Lognormal(1.5), 5,
+			0.1 + 0.5*0.1*(1+1.5*1.5)/(2*(1-0.5))},
 		"M/M/2":    {sim.Pod{Slots: 2, Service: 100 * time.Millisecond}, sim.Exponential, 14, 0.1 / (1 - 0.7*0.7)},
 		"M/D/inf":  {sim.Pod{Service: 100 * time.Millisecond}, sim.Fixed, 50, 0.1},
 		"M/G/1-PS": {sim.Pod{Cores: 1, Service: 100 * time.Millisecond}, sim.Lognormal(1.5), 7, 0.1 / (1 - 0.7)},
@@ -54,7 +55,8 @@ func TestSameSeedSameEvents(t *testing.T) {
 		return one(t, &sim.Pod{Slots: 2, Cores: 1, Service: 50 * time.Millisecond}, sim.Exponential, 15, time.Minute)
 	}
 	a, b := run(), run()
-	if len(a.Times) == 0 || len(a.Times) != len(b.Times) || a.Mean() != b.Mean() || a.Percentile(0.99) != b.Percentile(0.99) {
+	if len(a.Times) == 0 || len(a.Times) != len(b.Times) || a.Mean() != b.Mean() ||
+		a.Percentile(0.99) != b.Percentile(0.99) {
 		t.Errorf("%d requests with mean %v, then %d with %v", len(a.Times), a.Mean(), len(b.Times), b.Mean())
 	}
 }
@@ -71,12 +73,14 @@ func TestARouterSeesWhatTheWireBrings(t *testing.T) {
 	r.Use([]*sim.Pod{pod})
 	var took []time.Duration
 	for range 2 {
-		r.Send(&sim.Request{Work: 1, Body: 10_000, Answer: 5_000}, func(sim.End, string) { took = append(took, w.Elapsed()) })
+		r.Send(&sim.Request{Work: 1, Body: 10_000, Answer: 5_000},
+			func(sim.End, string) { took = append(took, w.Elapsed()) })
 	}
 	// There: 10 ms of the body and half the round trip for the first, 10 ms more for
 	// the second, which waits.
 	w.Run(154 * time.Millisecond)
-	if l := r.View().Endpoints[0].Load; l.InFlight != 2 || !l.Reported.IsZero() || pod.Running() != 1 || pod.Waiting() != 0 {
+	if l := r.View().Endpoints[0].Load; l.InFlight != 2 || !l.Reported.IsZero() || pod.Running() != 1 ||
+		pod.Waiting() != 0 {
 		t.Errorf("the first is answered, and nobody here can know: %+v", l)
 	}
 	w.Run(2 * time.Millisecond)

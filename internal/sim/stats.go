@@ -6,15 +6,14 @@ import (
 	"time"
 )
 
-// Stats of requests. What comes before From is not counted: until then a system is
-// not what it will be.
+// Stats of requests. Requests before From, the warm-up, are not counted.
 type Stats struct {
 	From time.Duration
-	// Times of what was answered, in seconds; Ends of everything, By the pod.
+	// Times of answered requests in seconds; Ends of all requests, By pod.
 	Times []float64
 	Ends  [3]int
 	By    map[string]int
-	// Done is when the newest of them ended.
+	// Done is when the last of them ended.
 	Done   time.Duration
 	sorted bool
 }
@@ -44,7 +43,7 @@ func (s *Stats) note(w *World, q *Request, end End, by string) {
 	s.By[by]++
 }
 
-// Mean time in seconds; not a number where nothing was answered.
+// Mean time in seconds; NaN without answers.
 func (s *Stats) Mean() float64 {
 	sum := 0.0
 	for _, t := range s.Times {
@@ -53,8 +52,7 @@ func (s *Stats) Mean() float64 {
 	return sum / float64(len(s.Times))
 }
 
-// Percentile of the times in seconds, q in [0, 1]; not a number where nothing was
-// answered.
+// Percentile of the times in seconds, q in [0, 1]; NaN without answers.
 func (s *Stats) Percentile(q float64) float64 {
 	n := len(s.Times)
 	if n == 0 {
@@ -67,7 +65,7 @@ func (s *Stats) Percentile(q float64) float64 {
 	return s.Times[min(n-1, max(0, int(math.Ceil(q*float64(n)))-1))]
 }
 
-// Within is the share of all requests that were answered within a time.
+// Within is the share of all requests answered within a time.
 func (s *Stats) Within(d time.Duration) float64 {
 	in, all := 0, s.Ends[Answered]+s.Ends[Refused]+s.Ends[Unserved]
 	for _, t := range s.Times {
@@ -78,13 +76,13 @@ func (s *Stats) Within(d time.Duration) float64 {
 	return float64(in) / float64(max(all, 1))
 }
 
-// Throughput is what was answered per second, of those counted, until a time.
+// Throughput is the counted answers per second until a time.
 func (s *Stats) Throughput(until time.Duration) float64 {
 	return float64(s.Ends[Answered]) / (until - s.From).Seconds()
 }
 
-// Watch notes what becomes of each request in all the statistics that which names;
-// nil ones are left out.
+// Watch records the outcome of each request in all statistics that which returns; nil ones are
+// skipped.
 func Watch(w *World, to Sender, which func(*Request) []*Stats) Sender { return &watch{w, to, which} }
 
 type watch struct {

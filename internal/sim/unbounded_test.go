@@ -2,6 +2,7 @@ package sim_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -14,17 +15,28 @@ import (
 // affair (threads that routers do not see, or processors that requests share).
 func unbounded(t *testing.T, policy string, pods []sim.Pod, law sim.Law, rps float64) *sim.Stats {
 	t.Helper()
+	hidden := slices.Clone(pods)
+	for i := range hidden {
+		hidden[i].Hidden = true
+	}
+	return served(t, policy, hidden, law, rps)
+}
+
+// served is what two routers get from pods at one place.
+func served(t *testing.T, policy string, pods []sim.Pod, law sim.Law, rps float64) *sim.Stats {
+	t.Helper()
 	w := sim.New(11)
 	all := make([]*sim.Pod, len(pods))
 	for i := range pods {
 		p := pods[i]
-		p.ID, p.Place, p.Hidden = fmt.Sprint("p", i), "here", true
+		p.ID, p.Place = fmt.Sprint("p", i), "here"
 		all[i] = p.Start(w)
 	}
 	s := &sim.Stats{From: time.Minute}
 	for k := range 2 {
 		place := fmt.Sprint("router", k)
-		r, err := sim.NewRouter(w, place, api.Policy{Name: policy}, func(string) *sim.Link { return &sim.Link{RTT: time.Millisecond} })
+		r, err := sim.NewRouter(w, place, api.Policy{Name: policy},
+			func(string) *sim.Link { return &sim.Link{RTT: time.Millisecond} })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -69,9 +81,38 @@ func TestFastestWithoutPlaces(t *testing.T) {
 			got := unbounded(t, api.PolicyFastest, c.pods, c.law, load*c.full)
 			least := unbounded(t, api.PolicyLeastConnections, c.pods, c.law, load*c.full)
 			mean, tail := got.Mean()/least.Mean(), got.Percentile(0.99)/least.Percentile(0.99)
-			t.Logf("%-16s %.0f %%: mean %.1f ms, %.2f of least connections; p99 %.2f", name, 100*load, 1e3*got.Mean(), mean, tail)
-			if c.equal && (mean > 1.05 || tail > 1.07) || !c.equal && (mean > 0.97 || tail > 0.67) {
-				t.Errorf("%s at %.0f %%: its mean is %.2f, its p99 %.2f of least connections", name, 100*load, mean, tail)
+			t.Logf("%-16s %.0f %%: mean %.1f ms, %.2f of least connections; p99 %.2f", name, 100*load, 1e3*got.Mean(),
+				mean, tail)
+			if c.equal && (mean > 1.05 || tail > 1.07) || !c.equal && (mean > 0.97 || tail > 0.8) {
+				t.Errorf("%s at %.0f %%: its mean is %.2f, its p99 %.2f of least connections", name, 100*load, mean,
+					tail)
+			}
+		}
+	}
+}
+
+// Whatever the law of the work, fastest is no worse than the fewest connections where replicas are
+// equal: an answer that took a hundred times as long says nothing of its replica. The worst of these
+// scenes is 1.06: at half load processors shared by few.
+func TestFastestOfEquals(t *testing.T) {
+	const ms = time.Millisecond
+	for name, law := range map[string]sim.Law{
+		"fixed": sim.Fixed, "exponential": sim.Exponential, "lognormal 8": sim.Lognormal(8),
+		"1 % × 100": sim.Bimodal(0.01, 100), "2 % × 500": sim.Bimodal(0.02, 500),
+	} {
+		for form, pod := range map[string]sim.Pod{
+			"processors": {Service: 20 * ms, Cores: 2, Hidden: true}, "places": {Service: 20 * ms, Slots: 2},
+			"places beyond processors": {Service: 20 * ms, Slots: 16, Cores: 2},
+		} {
+			for _, load := range []float64{0.5, 0.8} {
+				pods := slices.Repeat([]sim.Pod{pod}, 6)
+				rps := load * 6 * 2 / 0.02
+				got, least := served(t, api.PolicyFastest, pods, law, rps), served(t, api.PolicyLeastConnections, pods, law, rps)
+				ratio := got.Mean() / least.Mean()
+				t.Logf("%s, %s, %.0f %%: mean %.3f of least connections", name, form, 100*load, ratio)
+				if ratio > 1.07 {
+					t.Errorf("%s, %s at %.0f %%: its mean is %.3f of least connections", name, form, 100*load, ratio)
+				}
 			}
 		}
 	}

@@ -22,20 +22,20 @@ type event struct {
 
 func (e event) before(o event) bool { return e.at < o.at || e.at == o.at && e.seq < o.seq }
 
-// epoch is when every World begins: any instant does, as long as it is always the
-// same and not the zero Time, which means "never" to deciders.
+// epoch is when every World begins: any fixed instant but the zero Time, which means "never" to
+// deciders.
 var epoch = time.Unix(1_600_000_000, 0).UTC()
 
-// New is a world in which nothing has happened yet.
+// New returns a world without events.
 func New(seed uint64) *World { return &World{seed: seed} }
 
-// Now is the time, as deciders are told it.
+// Now is the time to pass to deciders.
 func (w *World) Now() time.Time { return epoch.Add(w.now) }
 
 // Elapsed is the time since the world began.
 func (w *World) Elapsed() time.Duration { return w.now }
 
-// After does something a while from now; a while that is negative is none.
+// After schedules f; a negative delay is none.
 func (w *World) After(d time.Duration, do func()) {
 	w.seq++
 	w.events = append(w.events, event{w.now + max(d, 0), w.seq, do})
@@ -49,8 +49,7 @@ func (w *World) After(d time.Duration, do func()) {
 	}
 }
 
-// Every does something each d, first after d, as long as it returns true. d is
-// above 0.
+// Every calls f each d, first after d, as long as it returns true. d is above 0.
 func (w *World) Every(d time.Duration, do func() bool) {
 	w.After(d, func() {
 		if do() {
@@ -59,7 +58,7 @@ func (w *World) Every(d time.Duration, do func() bool) {
 	})
 }
 
-// Run lets happen what is due within d from now; then it is d later.
+// Run runs the events of the next d and advances the time by d.
 func (w *World) Run(d time.Duration) {
 	end := w.now + d
 	for len(w.events) > 0 && w.events[0].at <= end {
@@ -92,8 +91,8 @@ func (w *World) pop() event {
 	return first
 }
 
-// Rand is a source of chance for one purpose. What it gives depends on the seed of
-// the world and the purpose alone.
+// Rand is a random source for one purpose. It depends only on the seed of the world and the
+// purpose.
 func (w *World) Rand(purpose string) *rand.Rand {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(purpose)) // a hash never fails

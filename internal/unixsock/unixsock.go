@@ -7,7 +7,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"syscall"
 )
 
 // maxPath is the longest path that fits sockaddr_un with its final zero, less
@@ -81,11 +80,10 @@ func Listener(ctx context.Context, path string) (pid int, err error) {
 	if !ok {
 		return 0, fmt.Errorf("connect to %s: %T is no connection of a socket", path, c)
 	}
-	cred, err := peer(u)
-	if err != nil {
+	if pid, _, err = peer(u); err != nil {
 		return 0, fmt.Errorf("who listens on %s: %w", path, err)
 	}
-	return int(cred.Pid), nil
+	return pid, nil
 }
 
 // reach returns a name for path that is short enough for the kernel, valid
@@ -120,8 +118,8 @@ func (l *listener) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		who, err := peer(c)
-		if err == nil && allowed(who.Uid, l.uid) {
+		_, uid, err := peer(c)
+		if err == nil && allowed(uid, l.uid) {
 			return c, nil
 		}
 		// Mode 0600 has refused strangers already; this is for a folder whose
@@ -147,18 +145,15 @@ func (l *listener) Addr() net.Addr { return &net.UnixAddr{Name: l.path, Net: "un
 
 func allowed(peer, own uint32) bool { return peer == own || peer == 0 }
 
-// peer asks the kernel who opened the other side.
-func peer(c *net.UnixConn) (*syscall.Ucred, error) {
+// peer asks the kernel which process, and whose, opened the other side.
+func peer(c *net.UnixConn) (pid int, uid uint32, err error) {
 	raw, err := c.SyscallConn()
 	if err != nil {
-		return nil, err
+		return 0, 0, err
 	}
-	var cred *syscall.Ucred
 	var cerr error
-	if err := raw.Control(func(fd uintptr) {
-		cred, cerr = syscall.GetsockoptUcred(int(fd), syscall.SOL_SOCKET, syscall.SO_PEERCRED)
-	}); err != nil {
-		return nil, err
+	if err := raw.Control(func(fd uintptr) { pid, uid, cerr = peerOf(int(fd)) }); err != nil {
+		return 0, 0, err
 	}
-	return cred, cerr
+	return pid, uid, cerr
 }

@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"net/netip"
@@ -54,10 +53,6 @@ func TestRoutesAreBounded(t *testing.T) {
 	if err != nil || len(b) > MaxRouteBytes+4096 {
 		t.Fatalf("it has %d bytes, %v", len(b), err)
 	}
-	packed, err := Pack(b)
-	if err != nil || len(packed)*4/3 > MaxMessageBytes-4096 {
-		t.Fatalf("packed it has %d bytes, %v", len(packed), err)
-	}
 	again := Route{Endpoints: slices.Clone(large.Endpoints)}
 	if again.Sort("edge"); again.Beyond != 0 || len(again.Endpoints) != len(large.Endpoints) {
 		t.Errorf("sorted again %d have no room", again.Beyond)
@@ -70,32 +65,5 @@ func TestRoutesAreBounded(t *testing.T) {
 	}
 	if b, err := json.Marshal(odd); err != nil || len(b) > odd.bytes() {
 		t.Errorf("%d bytes are counted as %d, %v", len(b), odd.bytes(), err)
-	}
-}
-
-// What was packed is unpacked as it was; what is no such thing, or would become too large,
-// is refused.
-func TestPackedChanges(t *testing.T) {
-	value := []byte(`"` + strings.Repeat("ab", 100_000) + `"`)
-	packed, err := Pack(value)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := Change{Key: "k", Packed: packed}.Unpack()
-	if err != nil || !bytes.Equal(c.Value, value) || c.Packed != nil || c.Key != "k" {
-		t.Fatalf("%d bytes became %d, %v", len(value), len(c.Value), err)
-	}
-	plain := Change{Key: "k", Value: json.RawMessage(`1`)}
-	if c, err := plain.Unpack(); err != nil || string(c.Value) != "1" {
-		t.Errorf("%+v, %v", c, err)
-	}
-	bomb, err := Pack(make([]byte, MaxUnpacked+1))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for what, bad := range map[string][]byte{"cut off": packed[:len(packed)/2], "nothing": {}, "garbage": []byte("garbage"), "too large": bomb} {
-		if c, err := (Change{Key: "k", Packed: bad}).Unpack(); err == nil {
-			t.Errorf("%s became %d bytes", what, len(c.Value))
-		}
 	}
 }

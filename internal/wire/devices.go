@@ -7,13 +7,12 @@ import (
 	"github.com/verge-edge/verge/api"
 )
 
-// Device of a worker. A GPU or TPU may be divided among instances, any other is given
-// as a whole.
+// Device of a worker. Instances may share a GPU or TPU; any other has one user.
 type Device struct {
 	// ID is unique on the worker and stays with the device: "gpu0", "camera1".
 	ID   string `json:"id"`
 	Type string `json:"type"`
-	// Model as api.DeviceModel writes it; "" where it is not known.
+	// Model as api.DeviceModel writes it; "" if not known.
 	Model string `json:"model,omitempty"`
 }
 
@@ -23,28 +22,7 @@ type Held struct {
 	Share api.Units `json:"share"` // 1000: all of it
 }
 
-// DeviceNode is a device as its own machine has it.
-type DeviceNode struct {
-	Device
-	// Paths are the nodes that whoever has the device opens, those that all devices of
-	// a maker share among them.
-	Paths []string `json:"paths,omitempty"`
-	// Vendor is "nvidia", "amd" and so on, "" where it is not known; Index is the name by
-	// which the maker's libraries choose it: a UUID, or a number.
-	Vendor string `json:"vendor,omitempty"`
-	Index  string `json:"index,omitempty"`
-}
-
-// Devices are the devices of nodes.
-func Devices(nodes []DeviceNode) []Device {
-	var out []Device
-	for i := range nodes {
-		out = append(out, nodes[i].Device)
-	}
-	return out
-}
-
-// DeviceUnits is how much a worker with these devices has of a type.
+// DeviceUnits returns how much of a type these devices have together.
 func DeviceUnits(devices []Device, typ string) api.Units {
 	var n api.Units
 	for i := range devices {
@@ -55,9 +33,8 @@ func DeviceUnits(devices []Device, typ string) api.Units {
 	return n
 }
 
-// CleanDevices keeps of the devices that a worker says it has those that can be: the
-// first api.MaxDevices with names and without another of the same id, in the order of
-// type and id.
+// CleanDevices returns the valid ones of a worker's devices: the first api.MaxDevices with
+// valid names and distinct ids, sorted by type and id.
 func CleanDevices(in []Device) []Device {
 	var out []Device
 	seen := map[string]bool{}

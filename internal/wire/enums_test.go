@@ -1,4 +1,4 @@
-package wire
+package wire_test
 
 import (
 	"go/ast"
@@ -10,7 +10,31 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/verge-edge/verge/internal/apiv1"
+	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
+
+// described are the folders whose types are in kinds.
+var described = []string{".", "rpc", "../apiv1", "../engineapi", "../record"}
+
+// sources are their files, without tests.
+func sources(t *testing.T) (out []string) {
+	t.Helper()
+	for _, dir := range described {
+		files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+		if err != nil || len(files) == 0 {
+			t.Fatalf("%s: %d files, %v", dir, len(files), err)
+		}
+		for _, f := range files {
+			if !strings.HasSuffix(f, "_test.go") {
+				out = append(out, f)
+			}
+		}
+	}
+	return out
+}
 
 // TestEnumsAreTheConstants holds the words that the OpenAPI document lists for a field
 // against the constants that the program uses.
@@ -20,15 +44,17 @@ func TestEnumsAreTheConstants(t *testing.T) {
 		field string
 		group string // its comment begins with this; "": the constants of the type State
 	}{
-		{reflect.TypeFor[Instance](), "State", ""},
-		{reflect.TypeFor[Transition](), "To", ""},
-		{reflect.TypeFor[InstancePlan](), "State", ""},
-		{reflect.TypeFor[InstanceTop](), "State", ""},
-		{reflect.TypeFor[ProfileReport](), "State", "States of profiling"},
-		{reflect.TypeFor[ProfileNode](), "State", "States of profiling"},
-		{reflect.TypeFor[UpgradeView](), "State", "States of an upgrade"},
-		{reflect.TypeFor[JobView](), "Outcome", "Outcomes of a job"},
-		{reflect.TypeFor[JobRun](), "Outcome", "Outcomes of a job"},
+		{reflect.TypeFor[wire.Instance](), "State", ""},
+		{reflect.TypeFor[wire.Transition](), "To", ""},
+		{reflect.TypeFor[wire.Instance](), "Cause", "Causes of steps"},
+		{reflect.TypeFor[wire.Transition](), "Cause", "Causes of steps"},
+		{reflect.TypeFor[rpc.InstancePlan](), "State", ""},
+		{reflect.TypeFor[rpc.InstanceTop](), "State", ""},
+		{reflect.TypeFor[rpc.ProfileReport](), "State", "States of profiling"},
+		{reflect.TypeFor[rpc.ProfileNode](), "State", "States of profiling"},
+		{reflect.TypeFor[apiv1.UpgradeView](), "State", "States of an upgrade"},
+		{reflect.TypeFor[apiv1.JobView](), "Outcome", "Outcomes of a job"},
+		{reflect.TypeFor[wire.JobRun](), "Outcome", "Outcomes of a job"},
 	} {
 		f, ok := c.of.FieldByName(c.field)
 		if !ok {
@@ -48,11 +74,7 @@ func TestEnumsAreTheConstants(t *testing.T) {
 // comment, or of those of the type State.
 func constants(t *testing.T, comment string) (out []string) {
 	t.Helper()
-	sources, err := filepath.Glob("*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, source := range sources {
+	for _, source := range sources(t) {
 		f, err := parser.ParseFile(token.NewFileSet(), source, nil, parser.ParseComments)
 		if err != nil {
 			t.Fatal(err)

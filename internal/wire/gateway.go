@@ -1,80 +1,19 @@
 package wire
 
-import (
-	"fmt"
-	"net/netip"
-	"strings"
-	"time"
-)
+import "time"
 
-// GatewayConfig is how a worker is a gateway, beside its address for HTTP. The zero
-// value is none with TLS.
-type GatewayConfig struct {
-	// TLSAddr to listen on for HTTP with TLS; "" is none.
-	TLSAddr string `json:"tls_addr,omitempty"`
-	// Ports are the first and the last at which tcp and udp ports may be published;
-	// zero: any.
-	Ports [2]uint16 `json:"ports,omitzero"`
-	// ProxyFrom are the balancers in front that say by the PROXY protocol who the client
-	// is, as prefixes of addresses; at most MaxProxyFrom.
-	ProxyFrom []netip.Prefix `json:"proxy_from,omitempty"`
-	// ACME is who gives certificates; the zero value is nobody.
-	ACME ACMEConfig `json:"acme,omitzero"`
-	// SelfSigned: all hosts have TLS, with certificates of its own where there are no
-	// others.
-	SelfSigned bool `json:"self_signed,omitempty"`
-}
-
-// MaxProxyFrom prefixes of balancers.
-const MaxProxyFrom = 64
-
-// ACMEConfig is an ACME server to whose terms the operator agrees.
-type ACMEConfig struct {
-	Directory string `json:"directory,omitempty"` // its URL
-	Email     string `json:"email,omitempty"`     // to which it may write
-	// CA is a file with the authorities that its own certificate is from, in PEM; ""
-	// are those of the system.
-	CA string `json:"ca,omitempty"`
-}
-
-// LetsEncrypt is the directory of the authority that everybody trusts.
-const LetsEncrypt = "https://acme-v02.api.letsencrypt.org/directory"
-
-// String is how people write it, "" for the zero value.
-func (c GatewayConfig) String() string {
-	var out []string
-	if c.TLSAddr != "" {
-		out = append(out, c.TLSAddr)
-	}
-	if c.Ports != [2]uint16{} {
-		out = append(out, fmt.Sprintf("ports %d-%d", c.Ports[0], c.Ports[1]))
-	}
-	if len(c.ProxyFrom) > 0 {
-		from := make([]string, len(c.ProxyFrom))
-		for i, p := range c.ProxyFrom {
-			from[i] = p.String()
-		}
-		out = append(out, "proxy from "+strings.Join(from, ","))
-	}
-	if c.ACME.Directory != "" {
-		out = append(out, strings.Join(strings.Fields("acme "+c.ACME.Directory+" "+c.ACME.Email+" "+c.ACME.CA), " "))
-	}
-	return strings.Join(out, ", ")
-}
-
-// GatewayInfo is what a gateway publishes besides HTTP. It does not change while
-// nothing happens.
+// GatewayInfo is what a gateway publishes besides HTTP. It changes only when something happens.
 type GatewayInfo struct {
-	// TLS is where it listens for HTTP with TLS; "" is nowhere.
+	// TLS is the address where it listens for HTTPS; "" for none.
 	TLS string `json:"tls,omitempty"`
-	// Ports and Certificates (those first that expire first), MaxGatewayItems of each at
-	// most; More: there are others.
+	// Ports and Certificates (the first to expire first), at most MaxGatewayItems of each.
+	// More: there are others.
 	Ports        []GatewayPort        `json:"ports,omitempty"`
 	Certificates []GatewayCertificate `json:"certificates,omitempty"`
 	More         bool                 `json:"more,omitempty"`
 }
 
-// MaxGatewayItems of one kind that a worker tells of.
+// MaxGatewayItems bounds each list of a GatewayInfo.
 const MaxGatewayItems = 50
 
 // GatewayPort is a tcp or udp port of a gateway.
@@ -89,27 +28,26 @@ type GatewayPort struct {
 type GatewayCertificate struct {
 	Host   string `json:"host"`
 	Source string `json:"source"` // "secret", "acme", "self-signed"
-	// Expires is zero where there is none yet.
+	// Expires is zero if there is none yet.
 	Expires time.Time `json:"expires,omitzero"`
 	Problem string    `json:"problem,omitempty"`
-	// Failed: there is none, or none that could be renewed or used; else a Problem is
-	// that it expires.
+	// Failed: there is none, or it could not be renewed or used. Else a Problem is that it
+	// expires.
 	Failed bool `json:"failed,omitempty"`
 }
 
-// GatewayGrant says whether a worker may be a gateway with TLS: whether it is given the
-// certificates of hosts and their keys.
+// GatewayGrant says whether a worker may be a gateway with TLS, and so gets the certificates of
+// hosts and their keys.
 type GatewayGrant struct {
 	Allowed bool `json:"allowed"`
-	// By said so, At that time; "" and zero where nobody did, as of a worker that was a
-	// gateway before there were grants.
+	// By decided it, at the time At. "" and zero if nobody did, as with a worker that was a
+	// gateway before grants existed.
 	By string    `json:"by,omitempty"`
 	At time.Time `json:"at,omitzero"`
 }
 
-// May says whether it is allowed; nil is not.
+// May says whether it is allowed. A nil grant is not.
 func (g *GatewayGrant) May() bool { return g != nil && g.Allowed }
 
-// WantsCertificates says whether a worker is a gateway that needs what hosts have
-// for TLS.
+// WantsCertificates says whether a worker is a gateway that needs the certificates of hosts.
 func (w *WorkerInfo) WantsCertificates() bool { return w.Published != nil && w.Published.TLS != "" }

@@ -6,23 +6,23 @@ import (
 	"time"
 )
 
-// JobTry is how far one instance of a job is.
+// JobTry is the progress of one instance of a job.
 type JobTry struct {
 	// Index of the job that the instance works on, from 0.
 	Index int `json:"index"`
 	// Run of the job in its cluster that it belongs to, from 1.
 	Run uint64 `json:"run,omitempty"`
-	// Failed is how often it ended otherwise than well, or was lost.
+	// Failed is how often it failed or was lost.
 	Failed int `json:"failed,omitempty"`
 	// Next is when it may start again; zero: at once.
 	Next time.Time `json:"next,omitzero"`
-	// Over is why it does not run any more though it has not completed; "" if it may.
+	// Over is why it no longer runs though it has not completed; "" if it may run.
 	Over string `json:"over,omitempty"`
-	// Completed is when it had; zero: it has not.
+	// Completed is when it completed; zero: it has not.
 	Completed time.Time `json:"completed,omitzero"`
 }
 
-// JobOrder is what an instance of a job is told of it.
+// JobOrder is what an instance of a job learns about it.
 type JobOrder struct {
 	Index       int    `json:"index"`
 	Completions int    `json:"completions"`
@@ -43,47 +43,22 @@ const (
 type JobRun struct {
 	// N counts the runs in the cluster, from 1.
 	N uint64 `json:"n"`
-	// Program and Restarted say what made it a run of its own: api.Service.ProgramID, and
-	// the N of the restart that was asked for.
+	// Program and Restarted tell it from other runs: api.Service.ProgramID, and the N of the
+	// requested restart.
 	Program   string `json:"program,omitempty"`
 	Restarted uint64 `json:"restarted,omitempty"`
-	// Scheduled is the time of its schedule that it is for, zero for none. Asked says who
-	// wanted it, where somebody did.
+	// Scheduled is the scheduled time that it is for, zero for none. Asked is who requested it,
+	// if anybody did.
 	Scheduled time.Time `json:"scheduled,omitzero"`
 	Asked     string    `json:"asked,omitempty"`
 	Began     time.Time `json:"began"`
 	Ended     time.Time `json:"ended,omitzero"`
-	// Outcome is how it ended, "" while it goes on, and Why in words.
+	// Outcome is how it ended, "" while it runs. Why says so in words.
 	Outcome string `json:"outcome,omitempty" enum:"complete,failed,replaced,stopped"`
 	Why     string `json:"why,omitempty"`
-	// Completed and Failed are how many indexes had when it ended.
+	// Completed and Failed count the indexes that had done so when it ended.
 	Completed int `json:"completed,omitempty"`
 	Failed    int `json:"failed,omitempty"`
-}
-
-// JobView is how far a job is.
-type JobView struct {
-	Completions int `json:"completions"`
-	Completed   int `json:"completed"`
-	// Failed are the indexes that are not run again, Active those that run or start.
-	Failed int `json:"failed,omitempty"`
-	Active int `json:"active,omitempty"`
-	// Outcome is JobComplete or JobFailed, "" while it goes on. Why in words.
-	Outcome string `json:"outcome,omitempty" enum:"complete,failed,replaced,stopped"`
-	Why     string `json:"why,omitempty"`
-	// Suspended: nothing more is started.
-	Suspended bool `json:"suspended,omitempty"`
-	// Run counts the runs in their cluster; of one in several clusters it is zero.
-	Run uint64 `json:"run,omitempty"`
-	// Schedule, its Zone and the Next time, of a job that has them. Missed is how many
-	// times were missed, Skipped how many came while a run went on.
-	Schedule string    `json:"schedule,omitempty"`
-	Zone     string    `json:"zone,omitempty"`
-	Next     time.Time `json:"next,omitzero"`
-	Missed   uint64    `json:"missed,omitempty"`
-	Skipped  uint64    `json:"skipped,omitempty"`
-	// Runs of each cluster, the newest first; the first of them may go on.
-	Runs []ClusterRun `json:"runs,omitempty"`
 }
 
 // ClusterRun is a run of a job as people see it.
@@ -92,87 +67,87 @@ type ClusterRun struct {
 	JobRun
 }
 
-// Times are all from From to To, both included.
+// Times are all times from From to To, both inclusive.
 type Times struct {
 	From time.Time `json:"from"`
 	To   time.Time `json:"to"`
 }
 
-// CronState is how far a cluster is with a schedule.
+// CronState is a cluster's progress in a schedule.
 type CronState struct {
-	// Rule is that of api.Cron that the rest is about.
+	// Rule of the api.Cron that the rest is about.
 	Rule string `json:"rule"`
-	// After is up to when it has been decided what runs.
+	// After is the time up to which all runs have been decided.
 	After time.Time `json:"after"`
-	// Begun covers every time of which a run was begun, also of those after After, which
-	// there are if the clock was set back.
+	// Begun covers every time for which a run has begun. Times later than After occur if the
+	// clock was set back.
 	Begun []Times `json:"begun,omitempty"`
-	// Pending are times that were missed and whose runs are to begin, the oldest first.
+	// Pending are missed times whose runs are still to begin, oldest first.
 	Pending []time.Time `json:"pending,omitempty"`
-	// Missed counts the times that passed while nobody could begin a run, Skipped those
-	// that came while a run went on.
+	// Missed counts times at which nobody could begin a run, Skipped those at which a run was
+	// in progress.
 	Missed  uint64 `json:"missed,omitempty"`
 	Skipped uint64 `json:"skipped,omitempty"`
 }
 
-// CronStart is with which state a cluster begins that is given a schedule.
+// CronStart is the state with which a cluster begins a schedule.
 type CronStart struct {
 	// Elsewhere: another cluster has the schedule now, and this one begins no run of it.
 	Elsewhere bool `json:"elsewhere,omitempty"`
-	// Rule and After as in CronState, of the cluster that had it before; zero: there was none.
+	// Rule and After as in CronState, of the previous cluster; zero: there was none.
 	Rule  string    `json:"rule,omitempty"`
 	After time.Time `json:"after,omitzero"`
-	// Pending as in CronState, with a run of which nobody knows how it ended.
+	// Pending as in CronState, including a run whose outcome is not known.
 	Pending []time.Time `json:"pending,omitempty"`
-	// Restarted is the latest mark that was heeded there, N its latest run.
+	// Restarted is the latest mark that was applied there, N the latest run.
 	Restarted uint64 `json:"restarted,omitempty"`
 	N         uint64 `json:"n,omitempty"`
-	// Epoch counts the clusters that were given the schedule: with a higher one than it had
-	// a cluster begins with what is said here, once. A lower one is of a root that was
-	// restored from a backup.
+	// Epoch counts the assignments of the schedule to clusters. A cluster that sees a higher
+	// one begins with this state, once. A lower one is from a root that was restored from a
+	// backup.
 	Epoch uint64 `json:"epoch,omitempty"`
-	// Restored is that of the JobReport which this answers, zero for none: Run is then the
-	// latest run that the cluster was heard of, nil for none.
+	// Restored is that of the JobReport which this answers, zero for none. Run is then the
+	// latest run that the cluster reported, nil for none.
 	Restored time.Time `json:"restored,omitzero"`
 	Run      *JobRun   `json:"run,omitempty"`
 }
 
-// JobDone is what a root says of a job without a schedule to a cluster that was restored from
-// a backup: which ordinals of its share have completed.
+// JobDone tells a cluster that was restored from a backup which ordinals of its share of a job
+// without a schedule have completed.
 type JobDone struct {
 	// Restored is that of the JobReport which this answers.
 	Restored time.Time `json:"restored"`
-	// Program and Restarted, as in JobRun, are of what has completed.
+	// Program and Restarted, as in JobRun, of the completed run.
 	Program   string `json:"program"`
 	Restarted uint64 `json:"restarted,omitempty"`
 	Ordinals  []Span `json:"ordinals,omitempty"`
 }
 
-// ReportedJob begins the keys below which a cluster reports its jobs, beside its
-// instances: + application.service: JobReport.
+// ReportedJob is the prefix of the keys of a cluster's jobs, beside its instances: +
+// application.service: JobReport.
 const ReportedJob = "job/"
 
-// JobReport is what a cluster says of the runs of a job.
+// JobReport is what a cluster reports about the runs of a job.
 type JobReport struct {
 	V       int    `json:"v"`
 	App     string `json:"app"`
 	Service string `json:"service"`
-	// Run is the latest one, with N zero for none; Past those before it, newest last.
+	// Run is the latest one, with N zero for none; Past are those before it, newest last.
 	Run  JobRun   `json:"run"`
 	Past []JobRun `json:"past,omitempty"`
-	// Stopped is the latest mark of its end that was heeded.
+	// Stopped is the latest stop mark that was applied.
 	Stopped uint64 `json:"stopped,omitempty"`
-	// Cron is how far it is with its schedule, nil without one; Next when it is due next.
+	// Cron is its progress in its schedule, nil without one; Next is when it is due.
 	Cron *CronState `json:"cron,omitempty"`
 	Next time.Time  `json:"next,omitzero"`
-	// Epoch is that of the CronStart that it began with.
+	// Epoch of the CronStart that it began with.
 	Epoch uint64 `json:"epoch,omitempty"`
-	// Restored is when the cluster was restored from a backup, as long as it asks what it
-	// has begun since that was made; else zero.
+	// Restored is when the cluster was restored from a backup, while it asks what it began
+	// after the backup was made; else zero.
 	Restored time.Time `json:"restored,omitzero"`
 }
 
-// Bounds of a JobReport that was sent.
+// Bounds of a received JobReport.
 const (
 	maxPastRuns = 100
 	maxCronList = 200
@@ -203,9 +178,8 @@ func (r *JobReport) Clamp() {
 	r.Next, r.Restored = storable(r.Next), storable(r.Restored)
 }
 
-// storable is a time of somebody else in UTC, or zero where no clock shows it. One that is
-// late in the year 9999 of its own zone is in the year 10000 of another one, and there it
-// cannot be written as JSON.
+// storable returns a received time in UTC, or zero if no clock can show it. Late in the year
+// 9999 of one zone it is the year 10000 in another, which JSON cannot express.
 func storable(at time.Time) time.Time {
 	at = at.UTC()
 	if at.Year() < 1970 || at.Year() > 9998 {
@@ -215,7 +189,7 @@ func storable(at time.Time) time.Time {
 }
 
 func (r *JobRun) clamp() {
-	r.N, r.Restarted = min(r.N, maxRuns), min(r.Restarted, maxRuns) // who takes it over counts on
+	r.N, r.Restarted = min(r.N, maxRuns), min(r.Restarted, maxRuns) // a successor continues the count
 	r.Scheduled, r.Began, r.Ended = storable(r.Scheduled), storable(r.Began), storable(r.Ended)
 	r.Program, r.Outcome, r.Why, r.Asked = shorten(r.Program), shorten(r.Outcome), shorten(r.Why), shorten(r.Asked)
 	r.Completed, r.Failed = max(0, r.Completed), max(0, r.Failed)
@@ -231,7 +205,7 @@ func shorten(s string) string {
 // Key is the service: "<application>.<service>".
 func (r *JobReport) Key() string { return r.App + "." + r.Service }
 
-// Runs of the report as people see them, the newest first.
+// Runs returns the runs of the report as people see them, newest first.
 func (r *JobReport) Runs(cluster string) (out []ClusterRun) {
 	if r.Run.N > 0 && !r.Run.Began.IsZero() {
 		out = append(out, ClusterRun{cluster, r.Run})
@@ -242,7 +216,7 @@ func (r *JobReport) Runs(cluster string) (out []ClusterRun) {
 	return out
 }
 
-// NoJob says that a service is none.
+// NoJob returns the problem that a service is no job.
 func NoJob(name string) *Problem {
 	return Problemf(422, "no-job", "verge get jobs lists those there are; verge restart "+name+" starts a service again", "it is no job", "%s goes on: its descriptor says neither job nor cron", name)
 }

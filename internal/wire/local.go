@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/verge-edge/verge/api"
@@ -9,22 +8,21 @@ import (
 
 // Changes that operators make at a site while the root is away.
 
-// LocalOrdinals is the first ordinal of instances that a site makes by itself.
-// No root delegates that far, so that they can never be those of another cluster.
+// LocalOrdinals is the first ordinal of instances that a site creates by itself. No root
+// delegates ordinals that high, so no other cluster can have them.
 const LocalOrdinals = 100_000
 
-// LocalRevisions is where the revisions begin that a site gives to services whose
-// program or terms were changed there: no root counts that far.
+// LocalRevisions is the first revision that a site gives to services whose program or terms
+// changed there. No root counts that high.
 const LocalRevisions uint64 = 1 << 32
 
-// Keys below which a cluster reports its local changes and conflicts, beside its
-// instances.
+// Prefixes of the keys of a cluster's local changes and conflicts, beside its instances.
 const (
 	ReportedLocal    = "local/"    // + application.service: LocalChange
 	ReportedConflict = "conflict/" // + its id: Conflict
 )
 
-// LocalChange says what an operator changed at a site about one service.
+// LocalChange is what an operator changed about one service at a site.
 type LocalChange struct {
 	V       int    `json:"v"`
 	Cluster string `json:"cluster"`
@@ -36,54 +34,34 @@ type LocalChange struct {
 	Change string    `json:"change"`
 	By     string    `json:"by"`
 	At     time.Time `json:"at"`
-	// Base is the revision of the root's that was changed; 0 where the root did not
-	// have the service here.
+	// Base is the root's revision that was changed; 0 if the root did not run the service here.
 	Base uint64 `json:"base,omitempty"`
-	// Revision that instances of the change carry: 0 where it is the root's.
+	// Revision of the instances of the change, 0 if it is the root's.
 	Revision uint64 `json:"revision,omitempty"`
 	// Replicas that are to run at the site, and what each of them needs.
 	Replicas int           `json:"replicas"`
 	Needs    api.Resources `json:"needs,omitzero"`
-	// Devices that each needs beside those.
+	// Devices that each also needs.
 	Devices []api.DeviceNeed `json:"devices,omitempty"`
-	// AppNumber is what the site gave the application in addresses, 0 where the root
+	// AppNumber is the application's number in addresses that the site chose, 0 if the root
 	// did.
 	AppNumber uint32 `json:"app_number,omitempty"`
 }
 
-// Key is the service that the change is of: "<application>.<service>".
+// Key is the changed service: "<application>.<service>".
 func (l *LocalChange) Key() string { return l.App + "." + l.Service }
 
-// Conflict is a local change that gave way to what the root said later. It is
-// kept at the site until somebody acknowledges it.
+// Conflict is a local change that a later one of the root overrode. The site keeps it until
+// somebody acknowledges it.
 type Conflict struct {
 	LocalChange
 	ID string `json:"id"`
-	// Root says in words what it gave way to, RootRevision is its revision (0 where
-	// the root took the service away).
+	// Root says in words what overrode it, RootRevision is its revision (0 if the root removed
+	// the service).
 	Root         string    `json:"root"`
 	RootRevision uint64    `json:"root_revision,omitempty"`
 	Found        time.Time `json:"found"`
-	// Spec is what the change had made of the service, where that was more than
-	// another number. It is told at the site only.
+	// Spec is the changed service, if more than the number of instances changed. Only the site
+	// shows it.
 	Spec *api.Service `json:"spec,omitempty"`
-}
-
-// ConflictProblems words conflicts for a list of problems.
-func ConflictProblems(list []Conflict) []string {
-	const most = 10
-	var out []string
-	for _, c := range list[:min(len(list), most)] {
-		out = append(out, fmt.Sprintf("conflict %s at cluster %s: the local change of %s (%s, by %s) gave way to the root (%s)", c.ID, c.Cluster, c.Key(), c.Change, c.By, c.Root))
-	}
-	if more := len(list) - most; more > 0 {
-		out = append(out, fmt.Sprintf("%d more conflicts between changes at sites and the root", more))
-	}
-	return out
-}
-
-// LocalView is all that was changed at a site, and what of it gave way.
-type LocalView struct {
-	Changes   []LocalChange `json:"changes"`
-	Conflicts []Conflict    `json:"conflicts"`
 }

@@ -7,10 +7,10 @@ import (
 	"github.com/verge-edge/verge/api"
 )
 
-// Lease is a worker's place in the service network. Leases go down the tree: a
-// root has the prefix and the pool, gives blocks of numbers and of the pool to
-// clusters, and these give single ones to their workers. A worker keeps its lease
-// for good: the addresses of its instances are made of it.
+// Lease is a worker's place in the service network. Leases go down the tree: a root has the
+// prefix and the pool and gives clusters blocks of numbers and of the pool, from which they
+// give their workers single ones. A worker keeps its lease for good: the addresses of its
+// instances derive from it.
 type Lease struct {
 	V       int    `json:"v"`
 	Cluster string `json:"cluster"`
@@ -20,16 +20,16 @@ type Lease struct {
 	Prefix netip.Prefix `json:"prefix"`
 	// Number of the worker, unique below the root, 1 or more.
 	Number uint32 `json:"number"`
-	// IPv4 is the worker's /24; zero where the pool is used up: IPv6 is enough.
+	// IPv4 is the worker's /24; zero if the pool is exhausted: IPv6 is enough.
 	IPv4 netip.Prefix `json:"ipv4,omitzero"`
-	// Pool is where all IPv4 leases are from, Services where workers take the IPv4
-	// addresses of services from, each for itself.
+	// Pool is the range of all IPv4 leases. Services is the range from which each worker takes
+	// IPv4 addresses of services, independently.
 	Pool     netip.Prefix `json:"pool,omitzero"`
 	Services netip.Prefix `json:"services,omitzero"`
 }
 
-// SignedLease is a Lease that its cluster has signed, so that workers of other
-// clusters know whose addresses are whose.
+// SignedLease is a Lease signed by its cluster, so that workers of other clusters know the
+// owner of each address.
 type SignedLease struct {
 	// Body is a Lease in JSON, Sig the signature of the cluster's authority over it,
 	// as package pki makes it.
@@ -49,23 +49,22 @@ type Relay struct {
 	Addresses []string `json:"addresses"`
 }
 
-// Block is a range of numbers that somebody was given: N of them from From on.
+// Block is an assigned range of N numbers, beginning with From.
 type Block struct {
 	From uint32 `json:"from"`
 	N    uint32 `json:"n"`
 }
 
-// ClusterLease is what a root gives a cluster of the service network, for it to
-// give to its workers. A root adds to it and takes nothing back from it for as long
-// as the cluster is registered.
+// ClusterLease is the part of the service network that a root gives a cluster for its workers.
+// It only grows while the cluster is registered.
 type ClusterLease struct {
 	V       int    `json:"v"`
 	Cluster string `json:"cluster"`
-	// Key is the cluster's, as package pki names it (KeyHash): another cluster of
-	// the same name has nothing of it.
+	// Key is the cluster's, as package pki names it (KeyHash): another cluster of the same name
+	// gets none of this.
 	Key string `json:"key,omitempty"`
-	// Index of the cluster, 1 to MaxClusterIndex, or 0 where all are used up: the
-	// numbers of applications that begin at the site are made of it.
+	// Index of the cluster, 1 to MaxClusterIndex, or 0 if all are taken. Numbers of
+	// applications that begin at the site contain it.
 	Index uint32 `json:"index,omitempty"`
 	// Prefix, Pool and Services are as in Lease.
 	Prefix   netip.Prefix `json:"prefix"`
@@ -74,12 +73,12 @@ type ClusterLease struct {
 	// Numbers of workers; Subnets are /24s of Pool, counted from its first.
 	Numbers []Block `json:"numbers,omitempty"`
 	Subnets []Block `json:"subnets,omitempty"`
-	// Relays beyond the cluster, in the order in which they are to be tried.
+	// Relays outside the cluster, in the order to try them.
 	Relays []Relay `json:"relays,omitempty"`
 }
 
-// NetworkNeed is what a cluster needs of the service network in all: what its
-// workers have, what rests, and what workers wait for.
+// NetworkNeed is what a cluster needs of the service network in total: what workers have, what
+// rests, and what workers wait for.
 type NetworkNeed struct {
 	Numbers int `json:"numbers"`
 	Subnets int `json:"subnets"`
@@ -89,27 +88,26 @@ type NetworkNeed struct {
 
 // Bounds of relays in one message.
 const (
-	// MaxClusterRelays is how many a cluster tells its root of.
+	// MaxClusterRelays is how many a cluster reports to its root.
 	MaxClusterRelays = 8
-	// MaxRelays is how many anybody is told of.
+	// MaxRelays is how many any node is given.
 	MaxRelays = 64
 )
 
-// Numbers of applications in addresses: those that a root gives are from 1 to
-// MaxRootApp; a site gives those that have the bit above it set, then 12 bits of
-// its cluster's index and 11 of its own.
+// Numbers of applications in addresses. A root gives 1 to MaxRootApp. A site's have the next
+// higher bit set, then 12 bits of its cluster's index and 11 of its own count.
 const (
 	MaxRootApp      = 1<<23 - 1
 	MaxClusterIndex = 1<<12 - 1
 	SiteApps        = 1 << 11
 )
 
-// Network is what a worker is told about the service network, beside the routes.
+// Network is what a worker learns about the service network, besides the routes.
 type Network struct {
 	V     int         `json:"v"`
 	Lease SignedLease `json:"lease"`
-	// Away is the same lease under the name that nodes beyond the cluster know, see
-	// JoinReply.Away; zero of those that make none.
+	// Away is the same lease under the name that nodes outside the cluster know, see
+	// JoinReply.Away; zero from clusters that make none.
 	Away SignedLease `json:"away,omitzero"`
 	// Relays in the order in which they are to be tried.
 	Relays []Relay `json:"relays,omitempty"`

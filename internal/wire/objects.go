@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"net/http"
 	"slices"
-	"time"
 
 	"github.com/verge-edge/verge/api"
 )
@@ -20,48 +19,14 @@ const (
 	ObjectsPath    = "/v1/objects/" // + namespace/name
 )
 
-// Object is a tier's record of an object: what its name stands for now.
-type Object struct {
-	V         int    `json:"v"`
-	Namespace string `json:"namespace"`
-	Name      string `json:"name"`
-	// Blob is where its bytes are, Size how many, Digest their SHA-256 in hexadecimal
-	// digits.
-	Blob   string `json:"blob"`
-	Size   int64  `json:"size"`
-	Digest string `json:"digest"`
-	// Type is the media type that it was put with; "" for none.
-	Type string `json:"type,omitempty"`
-	// Updated is when its owner was given these bytes, By who did.
-	Updated time.Time `json:"updated"`
-	By      string    `json:"by,omitempty"`
-}
-
-// ObjectView is an object as it is shown.
-type ObjectView struct {
-	Namespace string    `json:"namespace"`
-	Name      string    `json:"name"`
-	Size      int64     `json:"size" doc:"bytes"`
-	Digest    string    `json:"digest" doc:"SHA-256 of the content, in hexadecimal digits; with sha256: before it"`
-	Type      string    `json:"type,omitempty" doc:"media type that it was put with"`
-	Updated   time.Time `json:"updated"`
-	By        string    `json:"by,omitempty" doc:"who put it"`
-	Origin    string    `json:"origin" doc:"who owns it: root, or the name of a cluster"`
-	Copy      bool      `json:"copy,omitempty" doc:"what is here is a copy"`
-	// Stale: the owner could not be asked whether it is still so.
-	Stale bool `json:"stale,omitempty" doc:"the owner cannot be asked now whether this is still so"`
-	// Problem is why only the name is known, and what to do; "" for nothing.
-	Problem string `json:"problem,omitempty" doc:"why only its name is known: what is stored about it cannot be read"`
-}
-
-// OriginRoot is the origin of what the root owns. No cluster has that name for
-// objects: a name in a view is a cluster's.
+// OriginRoot is the origin of what the root owns. No cluster has that name for objects: any
+// other name in a view is a cluster's.
 const OriginRoot = "root"
 
 // ETag of an object, by its digest.
 func ETag(digest string) string { return `"` + digest + `"` }
 
-// CheckObjectName refuses what cannot be the name of an object (api.IsObjectName).
+// CheckObjectName refuses invalid names of objects (api.IsObjectName).
 func CheckObjectName(name string) error {
 	if api.IsObjectName(name) {
 		return nil
@@ -70,7 +35,7 @@ func CheckObjectName(name string) error {
 		"this cannot be the name of an object", "%q", name[:min(len(name), api.MaxObjectName)])
 }
 
-// ObjectType is t if it can be kept as the media type of an object, else "".
+// ObjectType returns t if it can be stored as an object's media type, else "".
 func ObjectType(t string) string {
 	for _, c := range []byte(t) {
 		if c < ' ' || c > '~' {
@@ -88,11 +53,11 @@ func NoObject(namespace, name string) *Problem {
 	return Problemf(http.StatusNotFound, "no-such-object", "verge object ls --namespace "+namespace, "there is no such object", "%s is not known in namespace %s", name, namespace)
 }
 
-// MaxObjectMarks is how many objects a cluster tells its root that it has.
+// MaxObjectMarks is how many of its objects a cluster reports to its root.
 const MaxObjectMarks = 512
 
-// ObjectMark stands for the name of an object where the name is not told: who knows the
-// name finds it, and two of 512 names have the same in one of 10⁹ cases.
+// ObjectMark stands for the name of an object without revealing it. Who knows the name finds
+// it. Two of 512 names have the same mark in one of 10⁹ cases.
 type ObjectMark [6]byte
 
 // MarkOf is the mark of an object.
@@ -101,7 +66,7 @@ func MarkOf(namespace, name string) ObjectMark {
 	return ObjectMark(sum[:len(ObjectMark{})])
 }
 
-// PackMarks writes marks one after the other, in order: the first MaxObjectMarks.
+// PackMarks writes the first MaxObjectMarks marks one after the other, sorted.
 func PackMarks(marks []ObjectMark) []byte {
 	marks = slices.Clone(marks[:min(len(marks), MaxObjectMarks)])
 	slices.SortFunc(marks, func(a, b ObjectMark) int { return bytes.Compare(a[:], b[:]) })

@@ -28,7 +28,7 @@ var recordedFile = filepath.Join("testdata", "recorded.json")
 // versions work together, or after an upgrade.
 func TestRecordedIsRead(t *testing.T) {
 	if *update {
-		record(t)
+		recordSamples(t)
 	}
 	data, err := os.ReadFile(recordedFile)
 	if err != nil {
@@ -98,7 +98,7 @@ func TestRecordingIsComplete(t *testing.T) {
 	}
 }
 
-func record(t *testing.T) {
+func recordSamples(t *testing.T) {
 	t.Helper()
 	out := map[string]any{}
 	for _, kind := range kinds {

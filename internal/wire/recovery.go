@@ -1,82 +1,12 @@
 package wire
 
-import (
-	"strings"
-	"time"
-)
+import "time"
 
-// What a restored tier asks those below it, and what people are told of it.
-
-// AskHoldings is the question of a restored root to its clusters: what they hold
-// of what it, or the one that it is a copy of, has delegated to them.
-const AskHoldings = "holdings"
-
-// Holdings is one page of the answer to AskHoldings.
-type Holdings struct {
-	V int `json:"v"`
-	// Have is the revision that the cluster holds: pages of another one are not of
-	// this answer.
-	Have   Rev     `json:"have,omitzero"`
-	Shares []Share `json:"shares,omitempty"`
-	// Lease is what the cluster has of the service network; on the first page.
-	Lease *ClusterLease `json:"lease,omitempty"`
-	// More: the next page follows the last share of this one.
-	More bool `json:"more,omitempty"`
-}
-
-// Recovered notes that an application, or a part of it, was not in the data directory
-// that a root recovers from: clusters had it. Its descriptor is made of what they
-// had, and has no comments any more.
+// Recovered records that clusters had an application, or a part of it, that was not in the data
+// directory from which a root recovers. Its descriptor is made from theirs, without comments.
 type Recovered struct {
 	From []string  `json:"from"`
 	At   time.Time `json:"at"`
-	// Services are those that clusters told of, with the revision of each.
+	// Services that clusters reported, with the revision of each.
 	Services map[string]uint64 `json:"services,omitempty"`
-}
-
-// RecoveryView says how far a root or cluster is that was restored, or whose data
-// directory is an older copy of itself.
-type RecoveryView struct {
-	// Restored is zero where nothing was restored, or the recovery has ended. Of an older
-	// copy it is when that began to differ from what others have seen.
-	Restored time.Time `json:"restored,omitzero"`
-	// Made is when the backup was made; of an older copy the same as Restored.
-	Made time.Time `json:"made,omitzero"`
-	// Ahead is who has seen a later state than the data directory has, which is an older
-	// copy of itself then.
-	Ahead string `json:"ahead,omitempty"`
-	// Twin is when somebody was last found to have been told by another process that
-	// works on a copy of the data directory.
-	Twin time.Time `json:"twin,omitzero"`
-	// Dropped are the keys of records that were dropped since they could not be read; where
-	// there are some nothing was restored.
-	Dropped []string `json:"dropped,omitempty"`
-	// Holding: nothing is decided yet, until those that are waited for have been
-	// asked or given up.
-	Holding bool           `json:"holding,omitempty"`
-	Peers   []RecoveryPeer `json:"peers"`
-	// Applications that were recovered, by name.
-	Applications map[string]Recovered `json:"applications,omitempty"`
-}
-
-// Why says in words what led to the recovery.
-func (v RecoveryView) Why() string {
-	switch {
-	case len(v.Dropped) > 0:
-		return "records were dropped (" + strings.Join(v.Dropped, ", ") + ")"
-	case !v.Twin.IsZero():
-		return "another process works on a copy of this data directory (" + v.Ahead + " had been told by it): stop one of the two"
-	case v.Ahead != "":
-		return "the data directory is an older copy of itself (" + v.Ahead + " has seen a later state)"
-	}
-	return "restored from a backup of " + v.Made.UTC().Format(time.RFC3339)
-}
-
-// RecoveryPeer is one of those that a restored tier asks.
-type RecoveryPeer struct {
-	Name string `json:"name"`
-	// Asked is when it had said what it holds; zero: it has not yet.
-	Asked time.Time `json:"asked,omitzero"`
-	// Problem says why it could not be asked.
-	Problem string `json:"problem,omitempty"`
 }

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -14,35 +15,34 @@ const (
 	DefaultIdle        = time.Minute
 )
 
-// RequestRules are how the requests of a service are served where it is routed by
-// request. Who is too old for them routes by connection.
+// RequestRules are how a service that is routed by request is served. Routers too old for them
+// route by connection.
 type RequestRules struct {
-	// Needed: something of the service cannot be had by connection: one of these
-	// rules, or that it scales by its requests.
+	// Needed: routing by connection is not enough, because of one of these rules or because the
+	// service scales by its requests.
 	Needed bool `json:"needed,omitempty"`
-	// Policy by which the requests of ports for HTTP are given, where nobody has chosen
-	// one: that of the route, by which connections are, is then what it always was, and
-	// who is too old for this goes by it. "" is that of the route.
+	// Policy for requests to HTTP ports, if nobody has chosen one. The route's policy, which is
+	// for connections, stays what it always was, and older routers use it. "" is that of the
+	// route.
 	Policy string `json:"policy,omitempty"`
-	// Concurrency is how many requests an instance works on at a time: 0 is
-	// DefaultConcurrency, below 0 as many as come. RequestsOf says the latter for a
-	// service that has no rule that needs a bound.
+	// Concurrency is how many requests an instance works on at a time: 0 is DefaultConcurrency,
+	// below 0 no bound. RequestsOf sets the latter for a service without a rule that needs a
+	// bound.
 	Concurrency int `json:"concurrency,omitempty"`
 	// QueueMax is how many more may wait in front of an instance: 0 is
 	// DefaultQueueMax, below 0 none.
 	QueueMax int `json:"queue_max,omitempty"`
-	// Timeout until an answer begins; 0 is none.
+	// Timeout until an answer begins, 0 for none.
 	Timeout api.Duration `json:"timeout,omitempty"`
-	// SLO is the objective for the time of a request; 0 is none.
+	// SLO is the objective for the duration of a request, 0 for none.
 	SLO api.Duration `json:"slo,omitempty"`
 	// Idle is how long after its last request an instance may sleep; 0 is DefaultIdle.
 	Idle api.Duration `json:"idle,omitempty"`
-	// Elastic: how many instances run follows from the requests, which are counted
-	// where they enter.
+	// Elastic: the number of instances follows the requests, which are counted where they
+	// enter.
 	Elastic bool `json:"elastic,omitempty"`
-	// Counted: they are counted where they enter all the same, since instances are to be
-	// near them, or another revision of them is to show how it does. How instances answer
-	// is counted where they are.
+	// Counted: requests are counted where they enter even so, since instances are to be near
+	// them or another revision is on trial. Answers are counted where the instances are.
 	Counted bool `json:"counted,omitempty"`
 }
 
@@ -56,8 +56,8 @@ func RequestsOf(s *api.Service) RequestRules {
 	if s.Policy.IsZero() && s.ForRequests() {
 		r.Policy = api.PolicyFastest
 	}
-	// A service that says nothing of how much it takes has no bound: its owner would be
-	// surprised by a 503 where a hundred long polls went well.
+	// A service that does not state its capacity has no bound: its owner would be surprised by
+	// a 503 where a hundred long polls worked before.
 	if !r.Needed && s.SLO == nil && s.QueueMax == nil && s.ForRequests() {
 		r.Concurrency = orNone(0)
 	}
@@ -79,7 +79,7 @@ func RequestsOf(s *api.Service) RequestRules {
 	return r
 }
 
-// orNone writes 0 as something else, which is not taken for silence.
+// orNone turns 0 into -1, so that it is not taken for unset.
 func orNone(n int) int {
 	if n == 0 {
 		return -1
@@ -87,38 +87,27 @@ func orNone(n int) int {
 	return n
 }
 
-// Places is Concurrency with its default; 0 is as many as come.
+// Places is Concurrency with its default; 0 is no bound.
 func (r RequestRules) Places() int { return orDefault(r.Concurrency, DefaultConcurrency) }
 
 // MayWait is QueueMax with its default.
 func (r RequestRules) MayWait() int { return orDefault(r.QueueMax, DefaultQueueMax) }
 
 // IdleAfter is Idle with its default.
-func (r RequestRules) IdleAfter() time.Duration {
-	if r.Idle == 0 {
-		return DefaultIdle
-	}
-	return time.Duration(r.Idle)
-}
+func (r RequestRules) IdleAfter() time.Duration { return cmp.Or(time.Duration(r.Idle), DefaultIdle) }
 
-func orDefault(n, def int) int {
-	if n == 0 {
-		return def
-	}
-	return max(n, 0)
-}
+func orDefault(n, def int) int { return max(cmp.Or(n, def), 0) }
 
-// requestPolicies choose anew for each request, by what they know of those before.
+// requestPolicies choose for each request, by what they know of earlier ones.
 var requestPolicies = []string{"fastest", "least-connections", "p2c", "least-response", "billiard"}
 
-// ByRequest says whether a port of the service is routed by request, through the
-// queues of the routers, and not by connection. The gateway looks at the requests of
-// all its services anyway.
+// ByRequest says whether a port of the service is routed by request, through the queues of the
+// routers, rather than by connection. The gateway always looks at single requests.
 func (r *Route) ByRequest(p *api.Port) bool {
-	return SpeaksHTTP(p) && (r.Requests.Needed || r.Requests.Policy != "" || slices.Contains(requestPolicies, r.PolicyOf().Name))
+	return p.ForRequests() && (r.Requests.Needed || r.Requests.Policy != "" || slices.Contains(requestPolicies, r.PolicyOf().Name))
 }
 
-// RequestPolicy is the policy by which requests are given to the endpoints.
+// RequestPolicy returns the policy that distributes requests over the endpoints.
 func (r *Route) RequestPolicy() api.Policy {
 	if r.Requests.Policy != "" {
 		return api.Policy{Name: r.Requests.Policy}.Filled()
@@ -126,7 +115,7 @@ func (r *Route) RequestPolicy() api.Policy {
 	return r.PolicyOf()
 }
 
-// ByRequestAt is ByRequest of the port with a name, "" the first.
+// ByRequestAt is ByRequest for the port of this name, "" for the first.
 func (r *Route) ByRequestAt(port string) bool {
 	for i := range r.Ports {
 		if r.Ports[i].Name == port || i == 0 && port == "" {
@@ -135,6 +124,3 @@ func (r *Route) ByRequestAt(port string) bool {
 	}
 	return false
 }
-
-// SpeaksHTTP says whether a port is for HTTP in one of its forms.
-func SpeaksHTTP(p *api.Port) bool { return p.ForRequests() }

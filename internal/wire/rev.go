@@ -44,11 +44,11 @@ func (r Rev) String() string {
 type Era struct {
 	ID    string `json:"id"`
 	First uint64 `json:"first"`
-	// At is when it began, in seconds of Unix time; 0 where that is not known.
+	// At is when it began, in seconds of Unix time; 0 if not known.
 	At int64 `json:"at,omitempty"`
 }
 
-// Began is when the era began, zero where that is not known.
+// Began is when the era began, zero if not known.
 func (e Era) Began() time.Time {
 	if e.At == 0 {
 		return time.Time{}
@@ -60,11 +60,10 @@ func (e Era) Began() time.Time {
 // resynchronises fully.
 const MaxEras = 64
 
-// Timeline is the incarnation of a store: the eras it has been through, oldest
-// first. Each start of the process that owns the store adds one. A copy that is
-// restored later does not know the eras that came after it was made, so a
-// peer's Rev from one of them is not Known and the peer resynchronises fully;
-// an ordinary restart leaves every Rev known and costs nothing.
+// Timeline is the incarnation of a store: the eras it has been through, oldest first. Each
+// start of the process that owns the store adds one. A copy that is restored later does not
+// know the eras after it was made, so a peer's Rev from one of them is not Known and the peer
+// resynchronises fully. An ordinary restart leaves every Rev known and costs nothing.
 type Timeline []Era
 
 // Next returns the timeline of a store that starts again when its last sequence
@@ -105,11 +104,10 @@ func (t Timeline) Known(r Rev, last uint64) bool {
 	return false
 }
 
-// Ahead reports whether r is a state that a store with this timeline, whose last
-// sequence number is last, has never been in: it lies after a point from which the
-// store went another way. The store is then an older copy of the one that r is of.
-// from is the era in which it may have begun to differ. A revision of an era that
-// is too old to be remembered is not ahead.
+// Ahead reports whether r is a state that a store with this timeline, whose last sequence
+// number is last, has never been in: it lies after a point where the store diverged. The store
+// is then an older copy of the one that r is from. from is the era in which they may have begun
+// to differ. A revision of an era too old to be remembered is not ahead.
 func (t Timeline) Ahead(r Rev, last uint64) (from Era, ahead bool) {
 	if r.IsZero() || len(t) == 0 || t.Known(r, last) {
 		return Era{}, false
@@ -119,7 +117,7 @@ func (t Timeline) Ahead(r Rev, last uint64) (from Era, ahead bool) {
 			continue
 		}
 		if r.N < e.First {
-			return Era{}, false // nobody was ever told that
+			return Era{}, false // no peer ever got that
 		}
 		return t[min(i+1, len(t)-1)], true
 	}

@@ -1,37 +1,36 @@
 package wire
 
 import (
-	"fmt"
 	"strings"
 	"time"
 )
 
-// Objects whose names begin with one of these hold what is in volumes.
+// Prefixes of the names of objects that contain volumes.
 const (
-	// VolumesPrefix begins those by which volumes move.
+	// VolumesPrefix is that of volumes being moved.
 	VolumesPrefix = "volumes/"
-	// SnapshotsPrefix begins those of snapshots.
+	// SnapshotsPrefix is that of snapshots.
 	SnapshotsPrefix = "snapshots/"
 )
 
-// OfVolumes says whether an object holds what is in a volume: instances and workers do
-// not get it as they do others.
+// OfVolumes says whether an object contains a volume: instances and workers do not get it as
+// they do others.
 func OfVolumes(object string) bool {
 	return strings.HasPrefix(object, VolumesPrefix) || strings.HasPrefix(object, SnapshotsPrefix)
 }
 
-// Snapshot is what is stored about a snapshot of a named volume beside the object that
-// it is in. It is written when all of the object is there.
+// Snapshot is the record of a snapshot of a named volume, beside its object. It is written once
+// the object is complete.
 type Snapshot struct {
 	V         int        `json:"v"`
 	Namespace string     `json:"namespace"`
 	Object    string     `json:"object"`
 	Instance  InstanceID `json:"instance"`
-	// Volume by its name, and the Worker that it was on.
+	// Volume is its name, Worker where it was.
 	Volume string `json:"volume"`
 	Worker string `json:"worker,omitempty"`
-	// Digest of the object as it was packed (SHA-256, hexadecimal), its Size in bytes, and
-	// how many Files are in it.
+	// Digest of the object when it was packed (SHA-256, hexadecimal), its Size in bytes, and
+	// the number of Files in it.
 	Digest string    `json:"digest"`
 	Size   int64     `json:"size"`
 	Files  int       `json:"files"`
@@ -42,22 +41,14 @@ type Snapshot struct {
 // Key is the namespace and the object, as in the store and for people.
 func (s *Snapshot) Key() string { return s.Namespace + "/" + s.Object }
 
-// What a snapshot can be like now.
+// States of a snapshot.
 const (
-	SnapshotWhole   = "whole"   // the object is what was packed
+	SnapshotWhole   = "whole"   // the object is as it was packed
 	SnapshotChanged = "changed" // it is something else
 	SnapshotLost    = "lost"    // there is none
 )
 
-// SnapshotView is a snapshot, and what has become of its object.
-type SnapshotView struct {
-	Snapshot
-	Cluster string `json:"cluster,omitempty"`
-	State   string `json:"state" enum:"whole,changed,lost"`
-}
-
-// StateOf says what has become of a snapshot; digest is that of its object, "" if there
-// is none.
+// StateOf returns the state of a snapshot; digest is that of its object, "" if there is none.
 func (s *Snapshot) StateOf(digest string) string {
 	switch digest {
 	case "":
@@ -68,16 +59,11 @@ func (s *Snapshot) StateOf(digest string) string {
 	return SnapshotChanged
 }
 
-// Check says whether an object with this digest is what was packed.
+// Check returns an error unless an object with this digest is what was packed.
 func (s *Snapshot) Check(digest string) error {
 	if s.StateOf(digest) == SnapshotWhole {
 		return nil
 	}
 	return Problemf(409, "snapshot-changed", "restore another one: verge volume snapshot ls", "the snapshot is not what it was",
 		"%s of namespace %s was taken at %s with the digest sha256:%.12s…, and has sha256:%.12s… now", s.Object, s.Namespace, s.Taken.UTC().Format(time.RFC3339), s.Digest, digest)
-}
-
-// SnapshotName is what the object of a snapshot is called by default.
-func SnapshotName(instance InstanceID, volume string, at time.Time) string {
-	return fmt.Sprintf("%s%s/%s/%s", SnapshotsPrefix, instance, volume, at.UTC().Format("20060102T150405Z"))
 }

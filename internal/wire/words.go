@@ -2,7 +2,7 @@ package wire
 
 import "fmt"
 
-// Count writes a number of things: "1 worker", "2 workers".
+// Count formats a number of things: "1 worker", "2 workers".
 func Count(n int, one string) string {
 	if n == 1 {
 		return "1 " + one

@@ -22,8 +22,10 @@ import (
 type Error struct {
 	Pos
 	Message string
-	// Remedy is what to do about it; "" if nothing can be said.
+	// Remedy is what to do about it; "" if there is no advice.
 	Remedy string
+	// TooDeep is set for a source that is nested too deep.
+	TooDeep bool
 }
 
 // Error writes the message and the remedy, without the place.
@@ -48,11 +50,13 @@ func CheckText(source []byte) *Error {
 		c, size := utf8.DecodeRune(source[i:])
 		switch {
 		case c == utf8.RuneError && size == 1:
-			return &Error{at, fmt.Sprintf("is not text: byte 0x%02x is not UTF-8", source[i]), "is it the right file? Save it as UTF-8"}
+			return &Error{Pos: at, Message: fmt.Sprintf("is not text: byte 0x%02x is not UTF-8", source[i]),
+				Remedy: "is it the right file? Save it as UTF-8"}
 		case c == '\n':
 			at = Pos{at.Line + 1, 0}
 		case c < ' ' && c != '\t' && c != '\r', c >= 0x7f && c < 0xa0 && c != 0x85:
-			return &Error{at, fmt.Sprintf("is not text: it contains the control character 0x%02x", c), "is it the right file?"}
+			return &Error{Pos: at, Message: fmt.Sprintf("is not text: it contains the control character 0x%02x", c),
+				Remedy: "is it the right file?"}
 		}
 		at.Column++
 		i += size
@@ -159,22 +163,54 @@ func syntax(source []byte, maxDepth int, err error) *Error {
 		message = le.ContextMsg + ": " + message
 	}
 	char := charAt(source, at)
+	kind := kindOf(le.Message)
 	switch {
-	case strings.Contains(le.Message, "max depth"):
-		return &Error{at, fmt.Sprintf("is nested more than %d levels deep", maxDepth), ""}
+	case kind == tooDeep:
+		return &Error{Pos: at, Message: fmt.Sprintf("is nested more than %d levels deep", maxDepth), TooDeep: true}
 	case char == '\t':
 		message, remedy = "a tab cannot indent", "use spaces"
-	case strings.Contains(le.Message, "cannot start any token"):
+	case kind == badStart:
 		message, remedy = fmt.Sprintf("%q cannot start a text", char), "put the text in quotes"
-	case strings.Contains(le.Message, "mapping values are not allowed"):
+	case kind == badMapping:
 		remedy = "check the indentation, and put a text that contains \": \" in quotes"
-	case strings.Contains(le.Message, "did not find expected ',' or"):
+	case kind == openBracket:
 		at = Pos{le.ContextMark.Line, max(le.ContextMark.Column, 1)}
 		remedy = `close the bracket, and put a text that contains any of [ ] { } , in quotes ("${PORT}")`
-	case strings.Contains(le.Message, "unknown anchor"):
+	case kind == unknownAnchor:
 		message, remedy = le.Message, "define it before with &, or put the text in quotes"
 	}
-	return &Error{at, "is not valid YAML: " + message, remedy}
+	return &Error{Pos: at, Message: "is not valid YAML: " + message, Remedy: remedy}
+}
+
+// syntaxKind is a kind of error of the library. The library has only texts, see kindOf.
+type syntaxKind int
+
+const (
+	otherSyntax syntaxKind = iota
+	tooDeep
+	badStart
+	badMapping
+	openBracket
+	unknownAnchor
+)
+
+// kindOf is the only place that reads the texts of the library's errors.
+func kindOf(text string) syntaxKind {
+	for _, k := range []struct {
+		phrase string
+		kind   syntaxKind
+	}{
+		{"max depth", tooDeep},
+		{"cannot start any token", badStart},
+		{"mapping values are not allowed", badMapping},
+		{"did not find expected ',' or", openBracket},
+		{"unknown anchor", unknownAnchor},
+	} {
+		if strings.Contains(text, k.phrase) {
+			return k.kind
+		}
+	}
+	return otherSyntax
 }
 
 // charAt is the character of source at a place, 0 if there is none.

@@ -84,7 +84,8 @@ func (f *Figures) add(x Figure) {
 // Reached notes for Missed whether a figure that is printed elsewhere is as asked for.
 func (f *Figures) Reached(ok bool, value, reach float64, unit, what string, args ...any) bool {
 	if !ok {
-		f.missed = append(f.missed, fmt.Sprintf("%s: %s %s, asked for %s", fmt.Sprintf(what, args...), Number(value), unit, Number(reach)))
+		f.missed = append(f.missed,
+			fmt.Sprintf("%s: %s %s, asked for %s", fmt.Sprintf(what, args...), Number(value), unit, Number(reach)))
 	}
 	return ok
 }

@@ -6,18 +6,18 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
-	"github.com/verge-edge/verge/internal/agent"
+	"github.com/verge-edge/verge/internal/agent/engineclient"
+	"github.com/verge-edge/verge/internal/engine/supervise"
 	"github.com/verge-edge/verge/internal/runtime/container/containertest"
 	"github.com/verge-edge/verge/internal/wire"
 	"github.com/verge-edge/verge/tools/bench"
 	"github.com/verge-edge/verge/tools/stage"
 )
 
-// patience with one request, and with one step of a deployment.
-const patience = 3 * time.Minute
+// stepTimeout bounds one request, and one step of a deployment.
+const stepTimeout = 3 * time.Minute
 
 // measurer is a stage with services that sleep.
 type measurer struct {
@@ -25,7 +25,7 @@ type measurer struct {
 	bench.Figures
 	*stage.Small
 	worker     *stage.Worker
-	hands      *agent.Remote
+	engine     *engineclient.Remote
 	containerd *containertest.Containerd // nil without one
 	dir        string                    // for what is deployed
 	kinds      []*kind
@@ -72,13 +72,13 @@ func (b *measurer) start(ctx context.Context) (err error) {
 	if b.worker, err = b.Stage.Worker(ctx, b.Cluster, "edge-1", true, flags...); err != nil {
 		return err
 	}
-	b.hands = agent.NewRemote(b.worker.Dir)
+	b.engine = engineclient.NewRemote(b.worker.Dir)
 	return nil
 }
 
 func (b *measurer) close() error {
-	if b.hands != nil {
-		b.hands.Close()
+	if b.engine != nil {
+		b.engine.Close()
 	}
 	err := b.End()
 	if b.containerd != nil {
@@ -89,14 +89,14 @@ func (b *measurer) close() error {
 
 // sleeps returns when an instance of the worker sleeps.
 func (b *measurer) sleeps(ctx context.Context, id wire.InstanceID) error {
-	for end := time.Now().Add(patience); !b.asleep[id]; {
-		st, err := b.hands.State(ctx, b.seq, time.Second)
+	for end := time.Now().Add(stepTimeout); !b.asleep[id]; {
+		st, err := b.engine.State(ctx, b.seq, time.Second)
 		if err != nil {
 			return err
 		}
 		b.seq = st.Seq
 		for _, s := range st.Changed {
-			b.asleep[s.ID] = s.Asleep && s.Phase == wire.PhasePending && strings.HasPrefix(s.Why, "asleep")
+			b.asleep[s.ID] = s.Asleep && s.Phase == wire.PhasePending && s.Why == supervise.WhyAsleep
 		}
 		if time.Now().After(end) {
 			return fmt.Errorf("%s does not sleep", id)
@@ -107,8 +107,8 @@ func (b *measurer) sleeps(ctx context.Context, id wire.InstanceID) error {
 
 // entry is where a service is reached on the worker.
 func (b *measurer) entry(ctx context.Context, app string) (string, error) {
-	for end := time.Now().Add(patience); ; {
-		list, err := b.hands.Entries(ctx)
+	for end := time.Now().Add(stepTimeout); ; {
+		list, err := b.engine.Entries(ctx)
 		if err != nil {
 			return "", err
 		}
@@ -135,7 +135,7 @@ func (b *measurer) deploy(ctx context.Context, s service) error {
 	}
 	client := newClient()
 	for _, at := range []string{addr, b.worker.Gateway} {
-		for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+		for end := time.Now().Add(stepTimeout); ; time.Sleep(20 * time.Millisecond) {
 			err := ask(ctx, client, at, s.host())
 			if err == nil {
 				break

@@ -48,13 +48,13 @@ func ask(ctx context.Context, client *http.Client, addr, host string) error {
 
 // newClient makes a connection for each request.
 func newClient() *http.Client {
-	return &http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}}
+	return &http.Client{Timeout: stepTimeout, Transport: &http.Transport{DisableKeepAlives: true}}
 }
 
 // answered asks until somebody answers at a port.
 func answered(ctx context.Context, port int) error {
 	client := newClient()
-	for end := time.Now().Add(patience); ; {
+	for end := time.Now().Add(stepTimeout); ; {
 		err := ask(ctx, client, net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), "floor.test")
 		if err == nil || time.Now().After(end) || ctx.Err() != nil {
 			return err
@@ -92,7 +92,8 @@ func (b *measurer) bareContainer(ctx context.Context) (time.Duration, error) {
 	}
 	id := "floor-" + strconv.Itoa(port)
 	begin := time.Now()
-	out, err := b.containerd.Ctr("run", "--detach", "--net-host", "--env", "VERGE_LISTEN=127.0.0.1", "--env", "PORT="+strconv.Itoa(port), image, id)
+	out, err := b.containerd.Ctr("run", "--detach", "--net-host", "--env", "VERGE_LISTEN=127.0.0.1", "--env",
+		"PORT="+strconv.Itoa(port), image, id)
 	if err != nil {
 		return 0, fmt.Errorf("%w: %s", err, out)
 	}

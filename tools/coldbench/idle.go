@@ -29,7 +29,10 @@ func functionApp(dir string, module []byte, app, n int) (name string, descriptor
 		if err := distinct(module, path, app*perApp+i); err != nil {
 			return "", nil, err
 		}
-		descriptor = fmt.Appendf(descriptor, "  fn%d:\n    runtime: wasm\n    module: %s\n    replicas: {min: 0, max: 1}\n    idle: 1s\n    resources: {cpu: 1m, memory: 1Mi, disk: 1Mi}\n    ports: [{name: http, protocol: http}]\n", i, path)
+		descriptor = fmt.Appendf(descriptor,
+			"  fn%d:\n    runtime: wasm\n    module: %s\n    replicas: {min: 0, max: 1}\n    idle: 1s\n"+
+				"    resources: {cpu: 1m, memory: 1Mi, disk: 1Mi}\n    ports: [{name: http, protocol: http}]\n", i,
+			path)
 	}
 	return name, descriptor, nil
 }
@@ -89,8 +92,10 @@ func (b *measurer) idleFunctions(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		b.Most(float64(now.PSS-before.PSS)/1e6, 50, "MB", "%d functions, %s: worker's memory (PSS) added", len(ids), when)
-		b.Most(float64(now.Dirty-before.Dirty)/1e6, 50, "MB", "%d functions, %s: worker's private dirty memory added", len(ids), when)
+		b.Most(float64(now.PSS-before.PSS)/1e6, 50, "MB", "%d functions, %s: worker's memory (PSS) added", len(ids),
+			when)
+		b.Most(float64(now.Dirty-before.Dirty)/1e6, 50, "MB", "%d functions, %s: worker's private dirty memory added",
+			len(ids), when)
 		return nil
 	}
 	if err := bench.Pause(ctx, b.keep+settle); err != nil {
@@ -100,7 +105,7 @@ func (b *measurer) idleFunctions(ctx context.Context) error {
 		return err
 	}
 	bench.Say("asking each once")
-	list, err := b.hands.Entries(ctx)
+	list, err := b.engine.Entries(ctx)
 	if err != nil {
 		return err
 	}

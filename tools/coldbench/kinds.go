@@ -133,7 +133,8 @@ func (b *measurer) build(ctx context.Context) error {
 			return fmt.Errorf("image: %w", err)
 		}
 		b.kinds = append(b.kinds, &kind{
-			name: name, reach: 400, services: []service{{"container", "    runtime: container\n    image: cold:1\n    pull: never\n"}},
+			name: name, reach: 400, services: []service{{"container",
+				"    runtime: container\n    image: cold:1\n    pull: never\n"}},
 			bare: "ctr run, and asking until it answers", floor: b.bareContainer,
 		})
 	}
@@ -155,7 +156,8 @@ func (b *measurer) loadImage(program string) error {
 	if err := containertest.Save(archive, "cold:1", img); err != nil {
 		return err
 	}
-	out, err := exec.Command(b.Stage.Verge, "image", "load", archive, "--containerd", b.containerd.Address).CombinedOutput() //nolint:gosec,noctx // it ends by itself
+	out, err := exec.Command(b.Stage.Verge, "image", "load", archive, "--containerd",
+		b.containerd.Address).CombinedOutput() //nolint:gosec,noctx // it ends by itself
 	if err != nil {
 		return fmt.Errorf("%w: %s", err, out)
 	}

@@ -68,7 +68,8 @@ func run(ctx context.Context, o options) (err error) {
 	for _, k := range b.kinds {
 		r := row{
 			Kind: k.name, Starts: len(k.entry) + len(k.gateway), Reach: k.reach, Bare: k.bare,
-			Entry: bench.Quantile(0.5, k.entry), Gateway: bench.Quantile(0.5, k.gateway), Floor: bench.Quantile(0.5, k.floors),
+			Entry: bench.Quantile(0.5, k.entry), Gateway: bench.Quantile(0.5, k.gateway),
+			Floor: bench.Quantile(0.5, k.floors),
 		}
 		all := slices.Concat(k.entry, k.gateway)
 		r.P50, r.P95 = bench.Quantile(0.5, all), bench.Quantile(0.95, all)

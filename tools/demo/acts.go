@@ -9,12 +9,13 @@ import (
 	"slices"
 	"time"
 
+	"github.com/verge-edge/verge/internal/apiv1"
 	"github.com/verge-edge/verge/internal/wire"
 	"github.com/verge-edge/verge/tools/stage"
 )
 
 // victim is a worker that runs fronts and is no gateway.
-func (d *demo) victim(ctx context.Context) (*stage.Worker, []wire.InstanceView, error) {
+func (d *demo) victim(ctx context.Context) (*stage.Worker, []apiv1.InstanceView, error) {
 	c, err := d.root.Client()
 	if err != nil {
 		return nil, nil, err
@@ -25,7 +26,7 @@ func (d *demo) victim(ctx context.Context) (*stage.Worker, []wire.InstanceView, 
 		return nil, nil, err
 	}
 	for _, w := range d.workers {
-		var on []wire.InstanceView
+		var on []apiv1.InstanceView
 		for _, i := range fronts(all) {
 			if i.Worker == w.ID {
 				on = append(on, i)
@@ -83,7 +84,7 @@ func (d *demo) loseWorker(ctx context.Context) error {
 	d.out.measured("worker killed → out of the routes of all other workers", "%s", ms(gone))
 
 	for _, old := range lost {
-		var now wire.InstanceView
+		var now apiv1.InstanceView
 		err := within(ctx, "replacement of "+old.ID, func(ctx context.Context) (bool, error) {
 			var err error
 			now, err = c.Instances.Get(ctx, old.ID)
@@ -92,7 +93,8 @@ func (d *demo) loseWorker(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		d.out.step("%s is ready again, on %s (%s after the kill; replace_after is 3s)", old.ID, now.Worker, ms(time.Since(kill)))
+		d.out.step("%s is ready again, on %s (%s after the kill; replace_after is 3s)", old.ID, now.Worker,
+			ms(time.Since(kill)))
 	}
 	replaced := time.Since(kill)
 	d.out.measured("worker killed → all replacements ready", "%s (of which replace_after: 3s)", ms(replaced))
@@ -127,7 +129,7 @@ func (d *demo) dropped(w *stage.Worker) (bool, error) {
 // judgeWorker counts what the visitors noticed of the killed worker: from the
 // first signal (kill) over the end of its last process (dead) to the moment when
 // no route led to it any more (gone).
-func (d *demo) judgeWorker(w *stage.Worker, lost []wire.InstanceView, kill, dead, gone time.Time) {
+func (d *demo) judgeWorker(w *stage.Worker, lost []apiv1.InstanceView, kill, dead, gone time.Time) {
 	var last, back time.Time
 	inFlight, between, after := 0, 0, 0
 	for _, r := range d.load.requests() {
@@ -135,7 +137,8 @@ func (d *demo) judgeWorker(w *stage.Worker, lost []wire.InstanceView, kill, dead
 			if r.worker == w.ID && r.end.After(last) {
 				last = r.end
 			}
-			if r.worker != w.ID && r.end.After(kill) && isOne(lost, r.instance) && (back.IsZero() || r.end.Before(back)) {
+			if r.worker != w.ID && r.end.After(kill) && isOne(lost, r.instance) &&
+				(back.IsZero() || r.end.Before(back)) {
 				back = r.end
 			}
 			continue
@@ -153,7 +156,8 @@ func (d *demo) judgeWorker(w *stage.Worker, lost []wire.InstanceView, kill, dead
 		d.out.step("not answered: %s", describe(r, kill))
 	}
 	t := d.load.count(kill, time.Now())
-	d.out.step("%d visitors since the kill; lost: %d in flight at the kill, %d before the routes changed, %d after that", t.sent, inFlight, between, after)
+	d.out.step("%d visitors since the kill; lost: %d in flight at the kill, %d before the routes changed, "+
+		"%d after that", t.sent, inFlight, between, after)
 	d.out.measured("  last answer from it", "%s", relative(last.Sub(kill)))
 	d.out.expect(!back.IsZero(), "no replacement answered a visitor")
 	if !back.IsZero() {
@@ -164,11 +168,12 @@ func (d *demo) judgeWorker(w *stage.Worker, lost []wire.InstanceView, kill, dead
 	// connection before the news of its end was read.
 	d.out.measured("  POSTs lost between the kill and the new routes", "%d", between)
 	d.out.measured("  all other visitors refused", "%d of %d (slowest answer %s)", after, t.sent, ms(t.worst))
-	d.out.expect(after == 0, "%d requests failed that were neither in flight at the kill nor POSTs before the routes had changed", after)
+	d.out.expect(after == 0, "%d requests failed that were neither in flight at the kill nor POSTs before the routes "+
+		"had changed", after)
 }
 
-func isOne(of []wire.InstanceView, id wire.InstanceID) bool {
-	return slices.ContainsFunc(of, func(i wire.InstanceView) bool { return i.ID == id })
+func isOne(of []apiv1.InstanceView, id wire.InstanceID) bool {
+	return slices.ContainsFunc(of, func(i apiv1.InstanceView) bool { return i.ID == id })
 }
 
 // loseRoot kills the root, lets visitors come without one, and starts it again.
@@ -182,9 +187,10 @@ func (d *demo) loseRoot(ctx context.Context) error {
 		return err
 	}
 	without := d.load.count(kill, time.Now())
-	d.out.step("without a root: %d visitors, %d failed; starting it again with the same command", without.sent, len(without.failed))
+	d.out.step("without a root: %d visitors, %d failed; starting it again with the same command", without.sent,
+		len(without.failed))
 	begin := time.Now()
-	starting, cancel := context.WithTimeout(ctx, patience)
+	starting, cancel := context.WithTimeout(ctx, stepTimeout)
 	defer cancel()
 	if err := d.root.Start(starting); err != nil {
 		return err
@@ -214,7 +220,8 @@ func (d *demo) loseRoot(ctx context.Context) error {
 		return err
 	}
 	whole := time.Since(begin)
-	d.out.step("the root answers after %s, all clusters are connected and the application is ready after %s", ms(answers), ms(whole))
+	d.out.step("the root answers after %s, all clusters are connected and the application is ready after %s",
+		ms(answers), ms(whole))
 	if err := watch(ctx); err != nil {
 		return err
 	}
@@ -224,7 +231,8 @@ func (d *demo) loseRoot(ctx context.Context) error {
 	}
 	d.out.measured("root restarted → answers", "%s", ms(answers))
 	d.out.measured("root restarted → clusters connected, application ready", "%s", ms(whole))
-	d.out.measured("  visitors that noticed its absence or return", "%d of %d (slowest answer %s)", len(t.failed), t.sent, ms(t.worst))
+	d.out.measured("  visitors that noticed its absence or return", "%d of %d (slowest answer %s)", len(t.failed),
+		t.sent, ms(t.worst))
 	d.out.expect(len(t.failed) == 0, "%d requests failed while the root was away or came back", len(t.failed))
 	return nil
 }
@@ -257,8 +265,10 @@ func (d *demo) balance(ctx context.Context, begin time.Time) error {
 	if err != nil {
 		return err
 	}
-	d.out.measured("visitors in all", "%d, %d failed (median %s, 99 of 100 within %s)", t.sent, len(t.failed), ms(t.median), ms(t.p99))
-	d.out.measured("entries confirmed to visitors, in the store, in its copy", "%d, %d, %d", t.posted, book.Total, book.Copied)
+	d.out.measured("visitors in all", "%d, %d failed (median %s, 99 of 100 within %s)", t.sent, len(t.failed),
+		ms(t.median), ms(t.p99))
+	d.out.measured("entries confirmed to visitors, in the store, in its copy", "%d, %d, %d", t.posted, book.Total,
+		book.Copied)
 	d.out.expect(book.Total >= t.posted, "%d entries were confirmed, the book has %d", t.posted, book.Total)
 	// What was lost in flight may have been entered before.
 	d.out.expect(book.Total <= t.posts, "%d entries were sent, the book has %d", t.posts, book.Total)

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/verge-edge/verge/internal/apiv1"
 	"github.com/verge-edge/verge/internal/wire"
 	"github.com/verge-edge/verge/tools/stage"
 )
@@ -16,9 +17,9 @@ import (
 const (
 	application = "guestbook"
 	service     = "front"
-	// patience with each step. Ten times what it takes; on a busy machine
+	// stepTimeout bounds each step. Ten times what it takes; on a busy machine
 	// everything is slower.
-	patience = 30 * time.Second
+	stepTimeout = 30 * time.Second
 	// calm is how long the visitors are watched between two events.
 	calm = 2 * time.Second
 )
@@ -60,7 +61,8 @@ func (d *demo) play(ctx context.Context) error {
 	defer visitors.Wait()
 	defer leave()
 	begin := time.Now()
-	d.out.step("visitors come, %d a second, one in %d signs, through the gateways of %d workers", d.rate, postEvery, len(gateways))
+	d.out.step("visitors come, %d a second, one in %d signs, through the gateways of %d workers", d.rate, postEvery,
+		len(gateways))
 	if err := watch(ctx); err != nil {
 		return err
 	}
@@ -79,7 +81,7 @@ func (d *demo) play(ctx context.Context) error {
 // raise starts root, clusters and workers; the workers with the number 1 are
 // gateways.
 func (d *demo) raise(ctx context.Context) (err error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
 	defer cancel()
 	begin := time.Now()
 	if d.root, err = d.stage.Root(ctx); err != nil {
@@ -140,7 +142,7 @@ func (d *demo) raiseCluster(ctx context.Context, name string) (*stage.Cluster, [
 // apply applies the guestbook with the command line, and shows what it says.
 func (d *demo) apply(ctx context.Context) error {
 	begin := time.Now()
-	if err := d.show(ctx, "apply", "--timeout", patience.String(), d.file); err != nil {
+	if err := d.show(ctx, "apply", "--timeout", stepTimeout.String(), d.file); err != nil {
 		return err
 	}
 	d.out.measured("apply until every instance is ready", "%s", ms(time.Since(begin)))
@@ -180,8 +182,8 @@ func (d *demo) shares(begin time.Time) {
 }
 
 // fronts are the ready instances of the front as a cluster knows them.
-func fronts(list []wire.InstanceView) []wire.InstanceView {
-	return slices.DeleteFunc(list, func(i wire.InstanceView) bool {
+func fronts(list []apiv1.InstanceView) []apiv1.InstanceView {
+	return slices.DeleteFunc(list, func(i apiv1.InstanceView) bool {
 		return i.App != application || i.Service != service || i.State != wire.Running || !i.Ready || i.Unreachable
 	})
 }
@@ -198,7 +200,7 @@ func watch(ctx context.Context) error {
 
 // within polls check until it is true.
 func within(ctx context.Context, what string, check func(ctx context.Context) (bool, error)) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
 	defer cancel()
 	for {
 		ok, err := check(ctx)
@@ -207,7 +209,7 @@ func within(ctx context.Context, what string, check func(ctx context.Context) (b
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("%s: not within %s: %w", what, patience, errors.Join(ctx.Err(), err))
+			return fmt.Errorf("%s: not within %s: %w", what, stepTimeout, errors.Join(ctx.Err(), err))
 		case <-time.After(10 * time.Millisecond):
 		}
 	}

@@ -89,7 +89,8 @@ func (h helpers) use() (bench.Use, error) {
 // containerd of its own. b.worker is that worker afterwards.
 func (b *measurer) measureContainers(ctx context.Context) (err error) {
 	if what := lacking(); what != "" {
-		b.notes = append(b.notes, "Containers were not measured, for want of "+what+" (on Debian: containerd, runc, busybox-static).")
+		b.notes = append(b.notes, "Containers were not measured, for want of "+what+
+			" (on Debian: containerd, runc, busybox-static).")
 		return nil
 	}
 	if b.containerd, err = containertest.New(); err != nil {
@@ -98,7 +99,8 @@ func (b *measurer) measureContainers(ctx context.Context) (err error) {
 	if err := b.image(ctx); err != nil {
 		return err
 	}
-	b.worker, err = b.Stage.Worker(ctx, b.Cluster, "edge-ctr", true, "--containerd", b.containerd.Address, "--label", "has="+containerLabel, "--memory", "2Gi")
+	b.worker, err = b.Stage.Worker(ctx, b.Cluster, "edge-ctr", true, "--containerd", b.containerd.Address, "--label",
+		"has="+containerLabel, "--memory", "2Gi")
 	if err != nil {
 		return err
 	}
@@ -122,7 +124,8 @@ func (b *measurer) image(ctx context.Context) error {
 	if err := containertest.Save(archive, containerImage, made); err != nil {
 		return fmt.Errorf("writing an image: %w", err)
 	}
-	out, err := b.Stage.Command(ctx, b.Root.Context, "image", "load", archive, "--containerd", b.containerd.Address).CombinedOutput()
+	out, err := b.Stage.Command(ctx, b.Root.Context, "image", "load", archive, "--containerd",
+		b.containerd.Address).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("loading an image: %w\n%s", err, out)
 	}
@@ -174,10 +177,13 @@ func (b *measurer) manyContainers(ctx context.Context, c *client.Client, h helpe
 	b.Most(took.Seconds(), 8*n/100, "s", "apply to Running, %d containers on one worker", b.many)
 	own := ticks(before, after)
 	for i, r := range b.roles() {
-		b.Note(bench.Milliseconds(after[i].Ticks-before[i].Ticks)/n, "ms", "%s: processor time per container, %d deployed at once", r.name, b.many)
+		b.Note(bench.Milliseconds(after[i].Ticks-before[i].Ticks)/n, "ms",
+			"%s: processor time per container, %d deployed at once", r.name, b.many)
 	}
-	b.Most(bench.Milliseconds(own)/n, 15, "ms", "all of Verge: processor time per container, %d deployed at once", b.many)
-	b.Most(bench.Milliseconds(own+now-theirs)/n, 50, "ms", "Verge, containerd, shims and runc: processor time per container, %d deployed at once", b.many)
+	b.Most(bench.Milliseconds(own)/n, 15, "ms", "all of Verge: processor time per container, %d deployed at once",
+		b.many)
+	b.Most(bench.Milliseconds(own+now-theirs)/n, 50, "ms",
+		"Verge, containerd, shims and runc: processor time per container, %d deployed at once", b.many)
 	if err := bench.Pause(ctx, settle); err != nil {
 		return err
 	}
@@ -185,7 +191,8 @@ func (b *measurer) manyContainers(ctx context.Context, c *client.Client, h helpe
 	if err != nil {
 		return err
 	}
-	b.Most(float64(all.PSS-few.PSS)/1e6/n, 1, "MB", "worker, containerd and shims: memory (PSS) per further container, with %d", b.many)
+	b.Most(float64(all.PSS-few.PSS)/1e6/n, 1, "MB",
+		"worker, containerd and shims: memory (PSS) per further container, with %d", b.many)
 	if err := bench.Pause(ctx, b.span); err != nil {
 		return err
 	}
@@ -194,9 +201,12 @@ func (b *measurer) manyContainers(ctx context.Context, c *client.Client, h helpe
 		return err
 	}
 	minutes := b.span.Minutes()
-	b.Most(bench.Milliseconds(later.CPU-all.CPU), 600*minutes, "ms", "worker, containerd and shims, idle with %d containers: processor time in %s", b.many, b.spanText())
-	b.Most(float64(later.worker.Written-all.worker.Written), 0, "B", "worker, idle with %d containers: written to disk in %s", b.many, b.spanText())
-	b.Note(float64(later.Written-all.Written-later.worker.Written+all.worker.Written), "B", "containerd and shims, idle with %d containers: written to disk in %s", b.many, b.spanText())
+	b.Most(bench.Milliseconds(later.CPU-all.CPU), 600*minutes, "ms",
+		"worker, containerd and shims, idle with %d containers: processor time in %s", b.many, b.spanText())
+	b.Most(float64(later.worker.Written-all.worker.Written), 0, "B",
+		"worker, idle with %d containers: written to disk in %s", b.many, b.spanText())
+	b.Note(float64(later.Written-all.Written-later.worker.Written+all.worker.Written), "B",
+		"containerd and shims, idle with %d containers: written to disk in %s", b.many, b.spanText())
 	return b.agentDies(ctx, c)
 }
 
@@ -213,7 +223,8 @@ func (b *measurer) helped(h helpers) (helped, error) {
 	}
 	t, err := h.use()
 	return helped{worker: w, Use: bench.Use{
-		PSS: w.PSS + t.PSS, Dirty: w.Dirty + t.Dirty, Written: w.Written + t.Written, CPU: w.CPU + t.CPU, Ticks: w.Ticks + t.Ticks,
+		PSS: w.PSS + t.PSS, Dirty: w.Dirty + t.Dirty, Written: w.Written + t.Written, CPU: w.CPU + t.CPU,
+		Ticks: w.Ticks + t.Ticks,
 	}}, err
 }
 
@@ -254,7 +265,8 @@ func (b *measurer) agentDies(ctx context.Context, c *client.Client) error {
 			again++
 		}
 	}
-	b.Most(took.Seconds(), 1, "s", "agent killed and started again with %d containers: until its cluster hears of them", b.many+2)
+	b.Most(took.Seconds(), 1, "s", "agent killed and started again with %d containers: until its cluster hears of them",
+		b.many+2)
 	b.Most(float64(again), 0, "", "agent killed and started again: containers that were started again or are gone")
 	b.Most(float64(failed), 0, "", "agent killed and started again: failed requests of %d", sent)
 	if why != nil {
@@ -349,7 +361,7 @@ func (v *visitor) sent() int { return v.last[0] }
 
 // until waits for so many requests.
 func (v *visitor) until(ctx context.Context, n int) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	for v.last[0] < n {
 		select {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/client"
+	"github.com/verge-edge/verge/internal/apiv1"
 	"github.com/verge-edge/verge/internal/wire"
 	"github.com/verge-edge/verge/tools/bench"
 )
@@ -28,8 +29,8 @@ services:
 type describe func(app string, replicas int) []byte
 
 const (
-	patience = 2 * time.Minute  // with one deployment
-	settle   = 15 * time.Second // until the collectors of garbage have been
+	timeout = 2 * time.Minute  // with one deployment
+	settle  = 15 * time.Second // until the collectors of garbage have been
 )
 
 // deploys measures what it takes until instances run.
@@ -64,7 +65,8 @@ func (b *measurer) rounded(ctx context.Context, c *client.Client, most float64, 
 }
 
 // once deploys and deletes again, and says how long the deployment took.
-func (b *measurer) once(ctx context.Context, c *client.Client, app string, replicas int, text describe) (time.Duration, error) {
+func (b *measurer) once(ctx context.Context, c *client.Client, app string, replicas int, text describe) (time.Duration,
+	error) {
 	took, err := deploy(ctx, c, app, text(app, replicas), replicas)
 	if err != nil {
 		return 0, err
@@ -95,9 +97,11 @@ func (b *measurer) deployMany(ctx context.Context, c *client.Client) error {
 	n := float64(b.many)
 	b.Most(took.Seconds(), 3*n/100, "s", "apply to Running, %d instances on one worker", b.many)
 	for i, r := range b.roles() {
-		b.Note(bench.Milliseconds(after[i].Ticks-before[i].Ticks)/n, "ms", "%s: processor time per instance, %d deployed at once", r.name, b.many)
+		b.Note(bench.Milliseconds(after[i].Ticks-before[i].Ticks)/n, "ms",
+			"%s: processor time per instance, %d deployed at once", r.name, b.many)
 	}
-	b.Most(bench.Milliseconds(ticks(before, after))/n, 10, "ms", "all of Verge: processor time per instance, %d deployed at once", b.many)
+	b.Most(bench.Milliseconds(ticks(before, after))/n, 10, "ms",
+		"all of Verge: processor time per instance, %d deployed at once", b.many)
 	if err := bench.Pause(ctx, settle); err != nil {
 		return err
 	}
@@ -159,7 +163,7 @@ func remove(ctx context.Context, c *client.Client, app string) error {
 	}
 	err := until(ctx, c, func() (bool, error) {
 		list, err := c.Applications.List(ctx)
-		return !slices.ContainsFunc(list, func(a wire.AppView) bool { return a.Name == app }), err
+		return !slices.ContainsFunc(list, func(a apiv1.AppView) bool { return a.Name == app }), err
 	})
 	if err != nil {
 		return fmt.Errorf("waiting until %s is gone: %w", app, err)
@@ -169,7 +173,7 @@ func remove(ctx context.Context, c *client.Client, app string) error {
 
 // until looks whenever something has happened, so that looking costs little.
 func until(ctx context.Context, c *client.Client, done func() (bool, error)) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	var after uint64
 	for {

@@ -37,7 +37,8 @@ func main() {
 	var o options
 	flag.StringVar(&o.verge, "verge", "bin/verge", "the verge binary")
 	flag.StringVar(&o.out, "out", "docs/footprint.md", "the page to write, none if empty")
-	flag.StringVar(&o.part, "part", "all", "what is measured: all, roles or containers; the page keeps what it has of the other part")
+	flag.StringVar(&o.part, "part", "all",
+		"what is measured: all, roles or containers; the page keeps what it has of the other part")
 	flag.DurationVar(&o.settle, "settle", time.Minute, "time from the start to the measurement of idle processes")
 	flag.DurationVar(&o.span, "span", time.Minute, "length of that measurement")
 	flag.IntVar(&o.rounds, "rounds", 11, "how often one instance is deployed")
@@ -122,10 +123,15 @@ func (b *measurer) measureRoles(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	lab, err := os.Stat(b.verge + "-lab")
+	if err != nil {
+		return fmt.Errorf("the binary of the lab: %w (make build makes it)", err)
+	}
 	if b.worker, err = b.Stage.Worker(ctx, b.Cluster, "edge-1", false); err != nil {
 		return err
 	}
 	b.Most(float64(binary.Size())/1e6, 60, "MB", "binary, stripped")
+	b.Note(float64(lab.Size())/1e6, "MB", "binary of the lab, stripped")
 	if err := b.idle(ctx); err != nil {
 		return fmt.Errorf("measuring the idle processes: %w", err)
 	}
@@ -182,15 +188,19 @@ func (b *measurer) used(r role, most budget, before bench.Use) error {
 	minutes := b.span.Minutes()
 	b.Most(float64(now.PSS)/1e6, most.pss, "MB", "idle %s: memory, proportional (PSS)", r.name)
 	b.Most(float64(now.Dirty)/1e6, most.dirty, "MB", "idle %s: memory, private dirty", r.name)
-	b.Most(bench.Milliseconds(now.CPU-before.CPU), most.cpu*minutes, "ms", "idle %s: processor time in %s", r.name, b.spanText())
-	b.Most(float64(now.Written-before.Written), most.written*minutes, "B", "idle %s: written to disk in %s", r.name, b.spanText())
+	b.Most(bench.Milliseconds(now.CPU-before.CPU), most.cpu*minutes, "ms", "idle %s: processor time in %s", r.name,
+		b.spanText())
+	b.Most(float64(now.Written-before.Written), most.written*minutes, "B", "idle %s: written to disk in %s", r.name,
+		b.spanText())
 	return nil
 }
 
 // networked measures a second worker, which is in the service network.
 func (b *measurer) networked(ctx context.Context) error {
 	if os.Getenv(inside) == "" {
-		b.notes = append(b.notes, "A worker in the service network was not measured: it needs root, and a network of its own for the measurement.")
+		b.notes = append(b.notes,
+			"A worker in the service network was not measured: it needs root, and a network of its own for the "+
+				"measurement.")
 		return nil
 	}
 	w, err := b.Stage.Worker(ctx, b.Cluster, "edge-2", false, "--network", "overlay")
@@ -233,7 +243,8 @@ func (b *measurer) packets(ctx context.Context, r role, before carried, failed e
 	packets := now.packets - before.packets
 	minutes := b.span.Minutes()
 	b.Most(float64(packets), 26*minutes, "packets", "idle %s: on the wire in %s, both ways", r.name, b.spanText())
-	b.Most(float64(now.bytes-before.bytes+packets*headers), 4096*minutes, "B", "idle %s: on the wire in %s, both ways, with headers", r.name, b.spanText())
+	b.Most(float64(now.bytes-before.bytes+packets*headers), 4096*minutes, "B",
+		"idle %s: on the wire in %s, both ways, with headers", r.name, b.spanText())
 }
 
 // spanText is the length of the measurement, as "1m" or "90s".

@@ -64,7 +64,7 @@ func (b *measurer) section(machine, load string) string {
 		}
 		line("| %s | %s | %s | %s | %s |", r.What, bench.Number(r.Value), r.Unit, most, ok)
 	}
-	line("\nMeasured on %s by `make footprint` on: %s. Load average of the machine before that (processes that wanted a processor): %s.",
+	line("\nMeasured on %s by `make footprint` on: %s. Load average of the machine before that: %s.",
 		time.Now().UTC().Format("2 January 2006"), machine, load)
 	for _, n := range b.notes {
 		line("\n%s", n)
@@ -101,24 +101,43 @@ func (b *measurer) page() string {
 	line := func(format string, args ...any) { fmt.Fprintf(&p, format+"\n", args...) }
 	line("<!-- Written by `make footprint`. -->")
 	line("# What Verge costs\n")
-	line("One root, one cluster and one worker on one machine, each its own process; a worker is its agent and its engine together.\n")
+	line("Memory, processor time, disk writes and network traffic of a root, a cluster and a worker on one machine, " +
+		"each a process of its own. A worker is its agent and its engine together.\n")
 	line("%s%s", mark(partRoles), b.sections[partRoles])
 	line("%s", "<!-- -->\n## Containers\n")
-	line("The same with a worker whose instances are containers. `make footprint PART=containers` measures this alone, in about three minutes; it needs root, containerd, runc and busybox.\n")
+	line("The same with a worker whose instances are containers. `make footprint PART=containers` measures only " +
+		"this, in about three minutes. It needs root, containerd, runc and busybox.\n")
 	line("%s%s", mark(partContainers), b.sections[partContainers])
 	line("%s", "<!-- -->\n## Method\n")
 	line("- *Idle*: nothing is deployed. Measured from %s after the start, for %s.", b.settle, b.span)
-	line("- *Worker in the service network*: a second worker, alone in it, started and measured after everything else. As root all of this runs in a network namespace of its own, so that the machine's stays as it is.")
-	line("- *Memory*: `Pss` and `Private_Dirty` of `/proc/PID/smaps_rollup` at the end of that time. The four processes share the pages of one program, which PSS divides among them: alone on a machine each has more of it; private dirty is the part that is never shared.")
-	line("- *Processor time*: what the scheduler gave to the threads of the processes (`/proc/PID/task/*/schedstat`) while they are idle; for deployments, in which threads end, user and system time of `/proc/PID/stat`, in steps of 10 ms.")
-	line("- *Disk*: `write_bytes` of `/proc/PID/io`: what the processes caused to be written, in pages.")
-	line("- *Packets*: `segs_in` and `segs_out` of the worker's TCP connections as `ss -ti` tells them, so all segments, acknowledgements included; bytes are those of TLS and above, and %d bytes of headers for each packet.", headers)
-	line("- *Apply to Running*: from sending the descriptor until the root says that the instances run, as a client sees it; `sleep` as the program, one deployment before that is not counted, each deleted before the next. The image of a container is there.")
-	line("- *Binary*: `verge`. The lab and its experiments are `verge-lab`, a program of its own of 24.3 MB; before they were, on 26 November 2026, `verge` had 56.5 MB and without them 54.7 MB.")
-	line("- *Memory per instance*: the worker's PSS 15 s after the last of them runs, less that before.")
-	line("- *Memory per further container*: PSS of agent, engine, containerd and all shims with one container and with that many more, the difference divided by their number.")
-	line("- *Processor time per container*: of root, cluster, agent and engine, of containerd, shims and runc, and of the container's own process, which is runc's until it becomes the program. What containerd keeps of running containers is in memory, as in /run of most systems.")
-	line("- *Agent killed*: by SIGKILL, and started at once; then until its cluster has heard of it, as a client that asks every 5 ms sees it. Requests are sent one after the other to a container through the worker's gateway, 5 ms apart, from before the kill until 50 of them after that.")
-	line("- *Under load* the router of a worker takes more: while it allocates more than 8 MB a second, its garbage is collected at 32 MB above what lives (GOGC of the environment, if set, stands instead). The router of `make bench-proxy` with HTTP/2 had at most 8 MB of private dirty memory without that rule and 37 MB with it; about 5 s after the load has ended it is collected and given back.")
+	line("- *Worker in the service network*: a second worker, the only one in the network, measured after everything " +
+		"else. As root, everything runs in its own network namespace.")
+	line("- *Memory*: `Pss` and `Private_Dirty` of `/proc/PID/smaps_rollup` at the end of that time. The four " +
+		"processes run one program. PSS divides the pages that they share among them, so a process that is alone on a " +
+		"machine has more of it. Private dirty memory is never shared.")
+	line("- *Processor time*: of idle processes, the time that the scheduler gave to their threads " +
+		"(`/proc/PID/task/*/schedstat`). Of deployments, user and system time of `/proc/PID/stat`, in steps of 10 ms, " +
+		"since threads end meanwhile.")
+	line("- *Disk*: `write_bytes` of `/proc/PID/io`, which counts pages.")
+	line("- *Packets*: `segs_in` and `segs_out` of the worker's TCP connections (`ss -ti`): all segments, including "+
+		"acknowledgements. Bytes are those of TLS and above, plus %d bytes of headers per packet.", headers)
+	line("- *Apply to Running*: from sending the descriptor until the root reports to a client that the instances " +
+		"run. The program is `sleep`. The first deployment is not counted, and each is deleted before the next. " +
+		"A container's image is already on the machine.")
+	line("- *Binary*: `verge`. The lab and its experiments are a program of their own, `verge-lab`, since 26 November " +
+		"2026.")
+	line("- *Memory per instance*: the worker's PSS 15 s after the last instance has started, minus its PSS before.")
+	line("- *Memory per further container*: the PSS of agent, engine, containerd and all shims with all containers, " +
+		"minus the same with one, divided by the number of further containers.")
+	line("- *Processor time per container*: of root, cluster, agent, engine, containerd, shims and runc, and of the " +
+		"container's own process, which is runc's until it becomes the program. Containerd's state of running " +
+		"containers is in memory, as in /run of most systems.")
+	line("- *Agent killed*: by SIGKILL, and started again at once. The time ends when a client that asks every 5 ms " +
+		"sees that the cluster has heard of the agent. Requests go to a container through the worker's gateway, one " +
+		"after the other, 5 ms apart, from before the kill until 50 of them after it.")
+	line("- *Under load* a worker's router uses more memory. While it allocates more than 8 MB a second, its garbage " +
+		"is collected at 32 MB above the live heap, unless the environment sets GOGC. The router of " +
+		"`make bench-proxy` with HTTP/2 had at most 8 MB of private dirty memory without that rule and 37 MB with " +
+		"it. About 5 s after the load ends, the garbage is collected and the memory returned.")
 	return p.String()
 }

@@ -54,7 +54,8 @@ func newKnative(how autoscale.Algorithm, can float64) (*knative, error) {
 	}, log)
 	if err := k.collector.CreateOrUpdate(&v1alpha1.Metric{
 		ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name},
-		Spec:       v1alpha1.MetricSpec{StableWindow: defaults.StableWindow, PanicWindow: panicWindow, ScrapeTarget: "none"},
+		Spec: v1alpha1.MetricSpec{StableWindow: defaults.StableWindow, PanicWindow: panicWindow,
+			ScrapeTarget: "none"},
 	}); err != nil {
 		return nil, fmt.Errorf("create Knative's collection: %w", err)
 	}
@@ -62,12 +63,13 @@ func newKnative(how autoscale.Algorithm, can float64) (*knative, error) {
 	if k.rps {
 		metric = autoscaling.RPS
 	}
-	k.scaler = scaling.New(*attribute.EmptySet(), noop.NewMeterProvider(), key.Namespace, key.Name, k.collector, &k.pods, &scaling.DeciderSpec{
-		MaxScaleUpRate: defaults.MaxScaleUpRate, MaxScaleDownRate: defaults.MaxScaleDownRate, ScalingMetric: metric,
-		TargetValue: can * defaults.ContainerConcurrencyTargetFraction, TotalValue: can,
-		PanicThreshold: defaults.PanicThresholdPercentage / 100,
-		StableWindow:   defaults.StableWindow, ScaleDownDelay: defaults.ScaleDownDelay, Reachable: true,
-	})
+	k.scaler = scaling.New(*attribute.EmptySet(), noop.NewMeterProvider(), key.Namespace, key.Name, k.collector,
+		&k.pods, &scaling.DeciderSpec{
+			MaxScaleUpRate: defaults.MaxScaleUpRate, MaxScaleDownRate: defaults.MaxScaleDownRate, ScalingMetric: metric,
+			TargetValue: can * defaults.ContainerConcurrencyTargetFraction, TotalValue: can,
+			PanicThreshold: defaults.PanicThresholdPercentage / 100,
+			StableWindow:   defaults.StableWindow, ScaleDownDelay: defaults.ScaleDownDelay, Reachable: true,
+		})
 	return k, nil
 }
 

@@ -59,12 +59,15 @@ func run() error {
 					return fmt.Errorf("%s, %s, trace %d: %w", s.name, how, i, err)
 				}
 				sum.seconds, sum.equal, sum.most = sum.seconds+p.seconds, sum.equal+p.equal, max(sum.most, p.most)
-				sum.ours, sum.theirs, sum.within = sum.ours+p.ours/float64(len(traces)), sum.theirs+p.theirs/float64(len(traces)), sum.within+p.within
+				sum.ours, sum.theirs, sum.within = sum.ours+p.ours/float64(len(traces)),
+					sum.theirs+p.theirs/float64(len(traces)), sum.within+p.within
 			}
 			share := float64(sum.equal) / float64(sum.seconds)
-			fmt.Fprintf(out, "%s\t%s\t%d\t%d\t%.4f %%\t%d\t%.4f\t%.4f\t%d\n", s.name, how, len(traces), sum.seconds, 100*share, sum.most, sum.ours, sum.theirs, sum.within)
+			fmt.Fprintf(out, "%s\t%s\t%d\t%d\t%.4f %%\t%d\t%.4f\t%.4f\t%d\n", s.name, how, len(traces), sum.seconds,
+				100*share, sum.most, sum.ours, sum.theirs, sum.within)
 			if share < leastEqual || sum.most > mostPods {
-				failed = append(failed, fmt.Errorf("%s, %s: %.4f %% of the seconds are equal and the most is %d pods apart; at least %.2f %% and at most %d are allowed",
+				failed = append(failed, fmt.Errorf("%s, %s: %.4f %% of the seconds are equal and the most is %d pods "+
+					"apart; at least %.2f %% and at most %d are allowed",
 					s.name, how, 100*share, sum.most, 100*leastEqual, mostPods))
 			}
 		}
@@ -85,9 +88,12 @@ type setting struct {
 // the time; and slow requests whose pods start slowly.
 func settings() []setting {
 	return []setting{
-		{"busy", 339, autoscale.Setting{Places: 10, QueueMax: 100, Exec: 100 * time.Millisecond, SLO: time.Second, Start: 2 * time.Second, Seed: 1}},
-		{"sleepy", 0.05, autoscale.Setting{Places: 1, QueueMax: 100, Exec: 500 * time.Millisecond, SLO: 5 * time.Second, Start: 2 * time.Second, Seed: 2}},
-		{"slow", 40, autoscale.Setting{Places: 4, QueueMax: 100, Exec: 2 * time.Second, SLO: 10 * time.Second, Start: 12 * time.Second, Seed: 3}},
+		{"busy", 339, autoscale.Setting{Places: 10, QueueMax: 100, Exec: 100 * time.Millisecond, SLO: time.Second,
+			Start: 2 * time.Second, Seed: 1}},
+		{"sleepy", 0.05, autoscale.Setting{Places: 1, QueueMax: 100, Exec: 500 * time.Millisecond, SLO: 5 * time.Second,
+			Start: 2 * time.Second, Seed: 2}},
+		{"slow", 40, autoscale.Setting{Places: 4, QueueMax: 100, Exec: 2 * time.Second, SLO: 10 * time.Second,
+			Start: 12 * time.Second, Seed: 3}},
 	}
 }
 

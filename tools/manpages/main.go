@@ -62,7 +62,8 @@ func run(out, version string, date time.Time) error {
 		// Of verge lab and verge sim the main program has but the names.
 		for _, root := range labcmd.Commands() {
 			if p.dir == pages {
-				_ = os.Remove(filepath.Join(pages, strings.ReplaceAll(root.CommandPath(), " ", "-")+".1")) // there, or not
+				_ = os.Remove(filepath.Join(pages, strings.ReplaceAll(root.CommandPath(), " ", "-")+
+					".1")) // there, or not
 			}
 		}
 		if err := compress(p.dir); err != nil {
@@ -74,7 +75,8 @@ func run(out, version string, date time.Time) error {
 		if err != nil {
 			return err
 		}
-		code := cli.Main(context.Background(), []string{"completion", shell}, nil, f, os.Stderr, cli.Options{Version: version})
+		code := cli.Main(context.Background(), []string{"completion", shell}, nil, f, os.Stderr,
+			cli.Options{Version: version})
 		if err := f.Close(); err != nil {
 			return err
 		}

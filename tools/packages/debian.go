@@ -25,7 +25,8 @@ func (b build) debian(program, arch string) (string, error) {
 	values := map[string]string{
 		"ARCH": arch, "VERSION": b.version, "BIN": b.binary(program, arch), "UNITS": units, "SHARE": b.share(),
 	}
-	config, err := nfpm.ParseFileWithEnvMapping(map[string]string{verge: "deploy/package/nfpm.yaml", lab: "deploy/package/nfpm-lab.yaml"}[program], func(name string) string { return values[name] })
+	config, err := nfpm.ParseFileWithEnvMapping(map[string]string{verge: "deploy/package/nfpm.yaml",
+		lab: "deploy/package/nfpm-lab.yaml"}[program], func(name string) string { return values[name] })
 	if err != nil {
 		return "", err
 	}

@@ -85,7 +85,9 @@ func (b build) imageOf(arch string) (v1.Image, error) {
 	if err := b.tar(&base,
 		entry{name: "etc/"}, entry{name: "etc/ssl/"}, entry{name: "etc/ssl/certs/"},
 		entry{name: "etc/ssl/certs/ca-certificates.crt", data: roots.Bytes(), mode: 0o644},
-		entry{name: "etc/passwd", data: fmt.Appendf(nil, "root:x:0:0:root:/root:/sbin/nologin\nverge:x:%d:%d:verge:/var/lib/verge:/sbin/nologin\n", nobody, nobody), mode: 0o644},
+		entry{name: "etc/passwd",
+			data: fmt.Appendf(nil, "root:x:0:0:root:/root:/sbin/nologin\n"+
+				"verge:x:%d:%d:verge:/var/lib/verge:/sbin/nologin\n", nobody, nobody), mode: 0o644},
 		entry{name: "etc/group", data: fmt.Appendf(nil, "root:x:0:\nverge:x:%d:\n", nobody), mode: 0o644},
 		entry{name: "tmp/", mode: 0o1777},
 		entry{name: "var/"}, entry{name: "var/lib/"}, entry{name: "var/lib/verge/", mode: 0o700, owner: nobody},
@@ -104,7 +106,8 @@ func (b build) imageOf(arch string) (v1.Image, error) {
 		if err != nil {
 			return nil, err
 		}
-		if img, err = mutate.Append(img, mutate.Addendum{Layer: layer, History: v1.History{Created: v1.Time{Time: b.at}}}); err != nil {
+		if img, err = mutate.Append(img,
+			mutate.Addendum{Layer: layer, History: v1.History{Created: v1.Time{Time: b.at}}}); err != nil {
 			return nil, err
 		}
 	}
@@ -120,7 +123,8 @@ func (b build) config(img v1.Image, arch string) *v1.ConfigFile {
 	c.OS, c.Architecture, c.Created = "linux", arch, v1.Time{Time: b.at}
 	c.Config = v1.Config{
 		Entrypoint: []string{"/usr/bin/verge"},
-		Env:        []string{"PATH=/usr/bin", "HOME=/var/lib/verge", "XDG_STATE_HOME=/var/lib", "SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt"},
+		Env: []string{"PATH=/usr/bin", "HOME=/var/lib/verge", "XDG_STATE_HOME=/var/lib",
+			"SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt"},
 		User:       fmt.Sprint(nobody),
 		WorkingDir: "/var/lib/verge",
 		Labels: map[string]string{
@@ -144,7 +148,8 @@ type entry struct {
 func (b build) tar(w io.Writer, entries ...entry) error {
 	t := tar.NewWriter(w)
 	for _, e := range entries {
-		h := &tar.Header{Name: e.name, Mode: e.mode, Size: int64(len(e.data)), Uid: e.owner, Gid: e.owner, ModTime: b.at, Typeflag: tar.TypeReg}
+		h := &tar.Header{Name: e.name, Mode: e.mode, Size: int64(len(e.data)), Uid: e.owner, Gid: e.owner,
+			ModTime: b.at, Typeflag: tar.TypeReg}
 		if e.data == nil {
 			h.Typeflag = tar.TypeDir
 			if h.Mode == 0 {
@@ -172,7 +177,8 @@ func (b build) archive(w io.Writer, dir string) error {
 		if err != nil {
 			return err
 		}
-		h := &tar.Header{Name: filepath.ToSlash(name), Mode: 0o644, ModTime: b.at.Truncate(time.Second), Typeflag: tar.TypeReg}
+		h := &tar.Header{Name: filepath.ToSlash(name), Mode: 0o644, ModTime: b.at.Truncate(time.Second),
+			Typeflag: tar.TypeReg}
 		if d.IsDir() {
 			h.Name, h.Mode, h.Typeflag = h.Name+"/", 0o755, tar.TypeDir
 			return t.WriteHeader(h)

@@ -36,7 +36,8 @@ func main() {
 	flag.StringVar(&b.version, "version", "", "version, as v1.2.3")
 	flag.StringVar(&b.in, "in", "", "folder with ARCH/verge, ARCH/verge-lab and share")
 	flag.StringVar(&b.out, "out", "", "folder for the packages")
-	flag.StringVar(&b.compress, "compress", "xz", "how Debian packages are compressed: xz (the smallest), gzip (in a tenth of the time) or none")
+	flag.StringVar(&b.compress, "compress", "xz",
+		"how Debian packages are compressed: xz (the smallest), gzip (in a tenth of the time) or none")
 	flag.Parse()
 	b.at = time.Unix(*at, 0).UTC()
 	if err := b.run(flag.Args()); err != nil {

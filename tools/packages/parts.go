@@ -32,7 +32,8 @@ func (b build) parts(program, arch string) (string, error) {
 			m = m.Replace
 		}
 		c := cdx.Component{
-			BOMRef: m.Path, Type: cdx.ComponentTypeLibrary, Name: m.Path, Version: m.Version, PackageURL: purl(m.Path, m.Version),
+			BOMRef: m.Path, Type: cdx.ComponentTypeLibrary, Name: m.Path, Version: m.Version,
+			PackageURL: purl(m.Path, m.Version),
 		}
 		if m.Sum != "" { // not of the file that was fetched, so not a hash in the list's sense
 			c.Properties = &[]cdx.Property{{Name: "go.sum", Value: m.Sum}}

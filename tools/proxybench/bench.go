@@ -106,7 +106,8 @@ func (b *measurer) haproxies() (*target, error) {
 	if err != nil {
 		return nil, err
 	}
-	near, err := b.haproxyAt("", far.addr+" ssl crt "+pem+" ca-file "+pem+" verify required sni str(far.bench.test) verifyhost far.bench.test")
+	near, err := b.haproxyAt("", far.addr+" ssl crt "+pem+" ca-file "+pem+
+		" verify required sni str(far.bench.test) verifyhost far.bench.test")
 	if err != nil {
 		return nil, err
 	}
@@ -125,7 +126,8 @@ func (b *measurer) pem() (string, error) {
 		return "", fmt.Errorf("a key: %w", err)
 	}
 	var out []byte
-	for _, block := range []pem.Block{{Type: "CERTIFICATE", Bytes: cert}, {Type: "EC PRIVATE KEY", Bytes: der}, {Type: "CERTIFICATE", Bytes: b.ca.der}} {
+	for _, block := range []pem.Block{{Type: "CERTIFICATE", Bytes: cert}, {Type: "EC PRIVATE KEY", Bytes: der},
+		{Type: "CERTIFICATE", Bytes: b.ca.der}} {
 		out = append(out, pem.EncodeToMemory(&block)...)
 	}
 	file := filepath.Join(b.dir, fmt.Sprintf("%d.pem", len(b.all)))
@@ -203,28 +205,45 @@ func (b *measurer) figures() []figure {
 	getterTLS := getter
 	getterTLS.protocol = http1TLS
 	return []figure{
-		{"router: 1 KB GET" + with32, func(what string) ([]row, error) { return b.cpu(what, b.haproxy, here, getter, 1, 1.3) }},
-		{"two routers: 1 KB GET" + with32 + " of each", func(what string) ([]row, error) { return b.cpu(what, b.haproxy, there, getter, 2, 1.3) }},
-		{"two routers: 1 KB GET" + with32 + ", beside two of HAProxy with TLS", func(what string) ([]row, error) { return b.cpu(what, b.haproxies, there, getter, 1, 1.3) }},
-		{"router: 243 KB POST" + with32, func(what string) ([]row, error) { return b.cpu(what, b.haproxy, here, poster, 1, 0.7) }},
-		{"two routers: 243 KB POST" + with32 + " of each", func(what string) ([]row, error) { return b.cpu(what, b.haproxy, there, poster, 2, 0.7) }},
-		{"two routers: 243 KB POST" + with32 + ", beside two of HAProxy with TLS", func(what string) ([]row, error) { return b.cpu(what, b.haproxies, there, poster, 1, 1) }},
-		{"router: latency added at 2,000 requests/s", func(what string) ([]row, error) { return b.latency(what, here, 1.2) }},
-		{"router: memory with 2,000 idle connections", func(what string) ([]row, error) { return b.memory(what, here) }},
-		{"gateway: 1 KB GET" + with32, func(what string) ([]row, error) { return b.cpu(what, b.haproxy, gate, getter, 1, 1.3) }},
-		{"gateway: 1 KB GET with TLS" + with32, func(what string) ([]row, error) { return b.cpu(what, b.haproxyTLS, gateTLS, getterTLS, 1, 1.3) }},
-		{"router: HTTP/2 GET of 1 KB" + with4, func(what string) ([]row, error) { return b.cpu(what, b.reverse(""), here, h2, 1, 1) }},
-		{"gateway: HTTP/2 GET of 1 KB with TLS" + with4, func(what string) ([]row, error) { return b.cpu(what, b.reverse("tls"), gateTLS, h2TLS, 1, 1) }},
-		{"router: gRPC unary" + with4, func(what string) ([]row, error) { return b.cpu(what, b.reverse("grpc"), b.hereGRPC, unary, 1, 1) }},
-		{"two routers: gRPC unary" + with4 + ", of each", func(what string) ([]row, error) { return b.cpu(what, b.reverse("grpc"), b.thereGRPC, unary, 2, 1) }},
-		{"relay alone: 1 KB GET" + with32, func(what string) ([]row, error) { return b.cpu(what, b.haproxy, relay, getter, 1, 1.3) }},
-		{"relay alone: 243 KB POST" + with32, func(what string) ([]row, error) { return b.cpu(what, b.haproxy, relay, poster, 1, 0.7) }},
+		{"router: 1 KB GET" + with32,
+			func(what string) ([]row, error) { return b.cpu(what, b.haproxy, here, getter, 1, 1.3) }},
+		{"two routers: 1 KB GET" + with32 + " of each",
+			func(what string) ([]row, error) { return b.cpu(what, b.haproxy, there, getter, 2, 1.3) }},
+		{"two routers: 1 KB GET" + with32 + ", beside two of HAProxy with TLS",
+			func(what string) ([]row, error) { return b.cpu(what, b.haproxies, there, getter, 1, 1.3) }},
+		{"router: 243 KB POST" + with32,
+			func(what string) ([]row, error) { return b.cpu(what, b.haproxy, here, poster, 1, 0.7) }},
+		{"two routers: 243 KB POST" + with32 + " of each",
+			func(what string) ([]row, error) { return b.cpu(what, b.haproxy, there, poster, 2, 0.7) }},
+		{"two routers: 243 KB POST" + with32 + ", beside two of HAProxy with TLS",
+			func(what string) ([]row, error) { return b.cpu(what, b.haproxies, there, poster, 1, 1) }},
+		{"router: latency added at 2,000 requests/s",
+			func(what string) ([]row, error) { return b.latency(what, here, 1.2) }},
+		{"router: memory with 2,000 idle connections",
+			func(what string) ([]row, error) { return b.memory(what, here) }},
+		{"gateway: 1 KB GET" + with32,
+			func(what string) ([]row, error) { return b.cpu(what, b.haproxy, gate, getter, 1, 1.3) }},
+		{"gateway: 1 KB GET with TLS" + with32,
+			func(what string) ([]row, error) { return b.cpu(what, b.haproxyTLS, gateTLS, getterTLS, 1, 1.3) }},
+		{"router: HTTP/2 GET of 1 KB" + with4,
+			func(what string) ([]row, error) { return b.cpu(what, b.reverse(""), here, h2, 1, 1) }},
+		{"gateway: HTTP/2 GET of 1 KB with TLS" + with4,
+			func(what string) ([]row, error) { return b.cpu(what, b.reverse("tls"), gateTLS, h2TLS, 1, 1) }},
+		{"router: gRPC unary" + with4,
+			func(what string) ([]row, error) { return b.cpu(what, b.reverse("grpc"), b.hereGRPC, unary, 1, 1) }},
+		{"two routers: gRPC unary" + with4 + ", of each",
+			func(what string) ([]row, error) { return b.cpu(what, b.reverse("grpc"), b.thereGRPC, unary, 2, 1) }},
+		{"relay alone: 1 KB GET" + with32,
+			func(what string) ([]row, error) { return b.cpu(what, b.haproxy, relay, getter, 1, 1.3) }},
+		{"relay alone: 243 KB POST" + with32,
+			func(what string) ([]row, error) { return b.cpu(what, b.haproxy, relay, poster, 1, 0.7) }},
 	}
 }
 
 // cpu compares the processor time per request. Ours counts once for each of the hops
 // that it passes.
-func (b *measurer) cpu(what string, theirs, ours func() (*target, error), w workload, hops, reach float64) ([]row, error) {
+func (b *measurer) cpu(what string, theirs, ours func() (*target, error), w workload, hops, reach float64) ([]row,
+	error) {
 	x, err := theirs()
 	if err != nil {
 		return nil, err
@@ -272,7 +291,8 @@ func (b *measurer) compare(what string, theirs, ours *target, w workload, hops, 
 		a, c, ratios = append(a, x), append(c, y), append(ratios, y/x)
 	}
 	m := bench.Median(ratios)
-	return []row{{What: what, Unit: "µs", Theirs: bench.Median(a), Ours: bench.Median(c), Ratio: m, Reach: fmt.Sprintf("≤ %.2f ×", reach), OK: m <= reach}}, nil
+	return []row{{What: what, Unit: "µs", Theirs: bench.Median(a), Ours: bench.Median(c), Ratio: m,
+		Reach: fmt.Sprintf("≤ %.2f ×", reach), OK: m <= reach}}, nil
 }
 
 // once is the processor time of a target per request in µs.

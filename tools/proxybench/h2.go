@@ -59,7 +59,8 @@ func h2Client(addr string, p protocol) (send func() error, done func(), _ error)
 	}
 	t := &http.Transport{
 		Protocols: new(http.Protocols), DisableCompression: true,
-		TLSClientConfig: &tls.Config{ServerName: benchHost, InsecureSkipVerify: true}, //nolint:gosec // nothing secret is sent
+		TLSClientConfig: &tls.Config{ServerName: benchHost,
+			InsecureSkipVerify: true}, //nolint:gosec // nothing secret is sent
 		DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, network, addr)
 		},

@@ -28,11 +28,13 @@ type workload struct {
 }
 
 func get(path string) []byte {
-	return []byte("GET " + path + " HTTP/1.1\r\nHost: " + benchHost + "\r\nUser-Agent: bench/1\r\nAccept: */*\r\nAccept-Encoding: gzip\r\n\r\n")
+	return []byte("GET " + path + " HTTP/1.1\r\nHost: " + benchHost +
+		"\r\nUser-Agent: bench/1\r\nAccept: */*\r\nAccept-Encoding: gzip\r\n\r\n")
 }
 
 func post(path string, size int) []byte {
-	return append([]byte("POST "+path+" HTTP/1.1\r\nHost: "+benchHost+"\r\nUser-Agent: bench/1\r\nContent-Type: application/octet-stream\r\nContent-Length: "+
+	return append([]byte("POST "+path+" HTTP/1.1\r\nHost: "+benchHost+
+		"\r\nUser-Agent: bench/1\r\nContent-Type: application/octet-stream\r\nContent-Length: "+
 		strconv.Itoa(size)+"\r\n\r\n"), bytes.Repeat([]byte{'x'}, size)...)
 }
 
@@ -55,7 +57,8 @@ func connect(addr string, w workload) (*clients, error) {
 		}
 		c.done = append(c.done, func() { _ = conn.Close() })
 		if w.protocol == http1TLS {
-			conn = tls.Client(conn, &tls.Config{ServerName: benchHost, InsecureSkipVerify: true}) //nolint:gosec // nothing secret is sent
+			conn = tls.Client(conn, &tls.Config{ServerName: benchHost,
+				InsecureSkipVerify: true}) //nolint:gosec // nothing secret is sent
 		}
 		buf := make([]byte, 4<<10)
 		c.send = append(c.send, func() error { return once(conn, w.request, buf) })
@@ -149,7 +152,8 @@ func once(c net.Conn, request, buf []byte) error {
 
 // serveUpstream answers requests: 1 KB for each.
 func serveUpstream(ln net.Listener) {
-	answer := []byte("HTTP/1.1 200 OK\r\nServer: bench\r\nContent-Type: text/plain\r\nContent-Length: 1024\r\n\r\n" + string(bytes.Repeat([]byte{'y'}, 1024)))
+	answer := []byte("HTTP/1.1 200 OK\r\nServer: bench\r\nContent-Type: text/plain\r\nContent-Length: 1024\r\n\r\n" +
+		string(bytes.Repeat([]byte{'y'}, 1024)))
 	small := []byte("HTTP/1.1 200 OK\r\nServer: bench\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n\r\nok")
 	for {
 		c, err := ln.Accept()

@@ -72,7 +72,8 @@ func run(ctx context.Context, o options) error {
 		}
 		rows = append(rows, r...)
 		for _, x := range r {
-			fmt.Fprintf(os.Stderr, "%-78s %9.2f %9.2f %-4s ratio %5.2f  reach %s\n", x.What, x.Theirs, x.Ours, x.Unit, x.Ratio, x.Reach)
+			fmt.Fprintf(os.Stderr, "%-78s %9.2f %9.2f %-4s ratio %5.2f  reach %s\n", x.What, x.Theirs, x.Ours, x.Unit,
+				x.Ratio, x.Reach)
 		}
 	}
 	for _, r := range rows {

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/internal/proxy/http1"
+	"github.com/verge-edge/verge/internal/proxy/http1/message"
 )
 
 // Roles that this program runs itself in.
@@ -93,7 +94,7 @@ func runRole(role string, in io.Reader) error {
 type bare struct {
 	upstream string
 	pool     *http1.Pool
-	marks    http1.Marks
+	marks    message.Marks
 }
 
 func (b *bare) Waits(http1.Instant) error { return nil }
@@ -121,13 +122,14 @@ func (b *bare) Serve(_ context.Context, x *http1.Exchange) bool {
 
 func serveRelay(ln net.Listener, upstream string) {
 	b := &bare{upstream: upstream, pool: &http1.Pool{Max: 64, Idle: time.Minute}}
-	b.marks = http1.Marks{Client: []byte("127.0.0.1"), Proto: "http", Strangers: true}
+	b.marks = message.Marks{Client: []byte("127.0.0.1"), Proto: "http", Strangers: true}
 	for {
 		c, err := ln.Accept()
 		if err != nil {
 			return
 		}
-		go http1.Serve(context.Background(), http1.NewConn(c, nil), http1.Limits{Header: 10 * time.Second, Idle: 2 * time.Minute}, b,
+		go http1.Serve(context.Background(), http1.NewConn(c, nil),
+			http1.Limits{Header: 10 * time.Second, Idle: 2 * time.Minute}, b,
 			func(c net.Conn) { _ = c.Close() }, nil)
 	}
 }

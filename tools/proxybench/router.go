@@ -71,7 +71,8 @@ func runRouter(t task, in *json.Decoder) error {
 	pool := x509.NewCertPool()
 	pool.AddCert(ca)
 	r, err := proxy.New(proxy.Options{
-		Worker: t.Router.Worker, Cluster: "bench", Local: local(t.Upstream), DataAddr: "127.0.0.1:0", PeerName: peerName,
+		Worker: t.Router.Worker, Cluster: "bench", Local: local(t.Upstream), DataAddr: "127.0.0.1:0",
+		PeerName:    peerName,
 		GatewayAddr: "127.0.0.1:0", GatewayTLSAddr: "127.0.0.1:0", SelfSigned: true, CertDir: t.Router.Dir,
 		TLS: func() (*tls.Config, error) {
 			return &tls.Config{
@@ -107,9 +108,12 @@ func runRouter(t task, in *json.Decoder) error {
 		e := wire.Endpoint{Instance: instanceID, Cluster: "bench", Worker: to.Worker, Address: to.Data}
 		r.SetRoutes([]wire.Route{{
 			V: 1, App: "bench", Service: "web", Endpoints: []wire.Endpoint{e},
-			Ports: []api.Port{{Name: "web", Protocol: to.Protocol, Ingress: &api.Ingress{Host: benchHost, Redirect: new(bool)}}}, Requests: wire.RequestRules{Needed: true, Concurrency: 64},
+			Ports: []api.Port{{Name: "web", Protocol: to.Protocol,
+				Ingress: &api.Ingress{Host: benchHost, Redirect: new(bool)}}},
+			Requests: wire.RequestRules{Needed: true, Concurrency: 64},
 		}})
-		if err := out.Encode(started{Addr: r.Entries()[0].Addr, Gateway: r.GatewayAddr(), Secured: r.GatewayTLSAddr()}); err != nil {
+		if err := out.Encode(started{Addr: r.Entries()[0].Addr, Gateway: r.GatewayAddr(),
+			Secured: r.GatewayTLSAddr()}); err != nil {
 			return fmt.Errorf("say where: %w", err)
 		}
 	}

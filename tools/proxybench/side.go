@@ -56,7 +56,8 @@ func (b *measurer) latency(what string, ours func() (*target, error), reach floa
 	for k, p := range quantiles {
 		m := bench.Median(ratios[k])
 		rows = append(rows, row{
-			What: fmt.Sprintf("%s, p%.0f", what, 100*p), Unit: "µs", Theirs: bench.Median(added[k][0]), Ours: bench.Median(added[k][1]),
+			What: fmt.Sprintf("%s, p%.0f", what, 100*p), Unit: "µs", Theirs: bench.Median(added[k][0]),
+			Ours:  bench.Median(added[k][1]),
 			Ratio: m, Reach: fmt.Sprintf("≤ %.2f ×", reach), OK: m <= reach,
 		})
 	}

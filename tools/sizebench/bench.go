@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/verge-edge/verge/internal/apiv1"
 	"github.com/verge-edge/verge/internal/wire"
 	"github.com/verge-edge/verge/tools/bench"
 	"github.com/verge-edge/verge/tools/stage"
@@ -24,9 +25,9 @@ type measurer struct {
 	apps   []string
 }
 
-// lambda is the time between two heartbeats of a worker that has nothing to say, less
+// heartbeatInterval is the time between two heartbeats of a worker that has nothing to say, less
 // its jitter.
-const lambda = 9500 * time.Millisecond
+const heartbeatInterval = 9500 * time.Millisecond
 
 func newMeasurer(ctx context.Context, o options) (*measurer, error) {
 	b := &measurer{options: o}
@@ -74,7 +75,7 @@ func (b *measurer) others() (root, workers bench.Use, err error) {
 
 // until polls what a condition asks, until it holds.
 func (b *measurer) until(ctx context.Context, what string, holds func(context.Context) (bool, string, error)) error {
-	ctx, cancel := context.WithTimeout(ctx, b.patience)
+	ctx, cancel := context.WithTimeout(ctx, b.timeout)
 	defer cancel()
 	last := ""
 	for {
@@ -113,7 +114,7 @@ func (b *measurer) join(ctx context.Context) error {
 	}
 	begin := time.Now()
 	for g := range b.groups {
-		h, err := b.Stage.Hollow(ctx, b.Cluster, fmt.Sprintf("g%d", g), b.size(g), b.patience)
+		h, err := b.Stage.Hollow(ctx, b.Cluster, fmt.Sprintf("g%d", g), b.size(g), b.timeout)
 		if err != nil {
 			return err
 		}
@@ -128,8 +129,9 @@ func (b *measurer) join(ctx context.Context) error {
 		return err
 	}
 	n := float64(b.workers)
-	b.Note(bench.Milliseconds(after.Ticks-before.Ticks)/n, "ms", "cluster: processor time for a worker to join, of %d", b.workers)
-	b.Note(took.Seconds(), "s", "until all of %d workers are ready", b.workers)
+	b.Note(bench.Milliseconds(after.Ticks-before.Ticks)/n, "ms", "cluster: processor time per worker that joins, of %d",
+		b.workers)
+	b.Note(took.Seconds(), "s", "until all %d workers are ready", b.workers)
 	return nil
 }
 
@@ -140,7 +142,7 @@ func (b *measurer) size(g int) int {
 
 // idle measures the cluster while nothing happens but heartbeats.
 func (b *measurer) idle(ctx context.Context) error {
-	if err := bench.Pause(ctx, 2*lambda); err != nil { // until what happened before is over
+	if err := bench.Pause(ctx, 2*heartbeatInterval); err != nil { // until what happened before is over
 		return err
 	}
 	before, err := b.use()
@@ -159,7 +161,8 @@ func (b *measurer) idle(ctx context.Context) error {
 	what := fmt.Sprintf("idle cluster of %d workers and %d instances", b.workers, len(b.apps)*b.each)
 	b.Most(cpu.Seconds()/took.Seconds(), 0.3, "cores", "%s: processor", what)
 	b.Most(float64(after.PSS)/1e9, 1.5, "GB", "%s: memory (PSS)", what)
-	b.Most(float64(cpu.Microseconds())*lambda.Seconds()/float64(b.workers)/took.Seconds(), 80, "µs", "%s: all it computes, for each heartbeat", what)
+	b.Most(float64(cpu.Microseconds())*heartbeatInterval.Seconds()/float64(b.workers)/took.Seconds(), 80, "µs",
+		"%s: processor time per heartbeat", what)
 	b.Note(float64(after.Written-before.Written), "B", "%s: written to disk in %s", what, took.Round(time.Second))
 	return nil
 }
@@ -211,13 +214,17 @@ func (b *measurer) place(ctx context.Context) error {
 	}
 	n := float64(len(all))
 	b.Note(applied.Seconds(), "s", "until %d applications with %d instances were accepted", len(b.apps), len(all))
-	b.Note(n/placed.Sub(begin).Seconds(), "1/s", "placements, from the first apply until the last pass that places some")
+	b.Note(n/placed.Sub(begin).Seconds(), "1/s",
+		"placements, from the first apply until the last instance is placed")
 	b.Least(n/ran.Sub(begin).Seconds(), 2000, "1/s", "placements, from the first apply until the last instance runs")
 	b.Note(ran.Sub(first).Seconds(), "s", "from the first record at the cluster until the last instance runs")
-	b.Note(bench.Milliseconds(after.Ticks-before.Ticks)/n, "ms", "cluster: processor time for each instance that is placed and runs")
-	b.Note(bench.Milliseconds(rootAfter.Ticks-rootBefore.Ticks)/n, "ms", "root: processor time for each of them")
-	b.Note(bench.Milliseconds(workersAfter.Ticks-workersBefore.Ticks)/n, "ms", "hollow workers: processor time for each of them, which is on the same machine")
-	b.Note(float64(after.Written-before.Written)/n, "B", "cluster: written to disk for each instance that is placed and runs")
+	b.Note(bench.Milliseconds(after.Ticks-before.Ticks)/n, "ms",
+		"cluster: processor time per instance, until it runs")
+	b.Note(bench.Milliseconds(rootAfter.Ticks-rootBefore.Ticks)/n, "ms", "root: processor time per instance")
+	b.Note(bench.Milliseconds(workersAfter.Ticks-workersBefore.Ticks)/n, "ms",
+		"hollow workers, on the same machine: processor time per instance")
+	b.Note(float64(after.Written-before.Written)/n, "B",
+		"cluster: written to disk per instance, until it runs")
 	return nil
 }
 
@@ -237,7 +244,7 @@ func later(a, b time.Time) time.Time {
 
 // running waits until all instances of all applications run, and returns them as the
 // cluster knows them. One that is there twice is an error.
-func (b *measurer) running(ctx context.Context) (all []wire.InstanceView, err error) {
+func (b *measurer) running(ctx context.Context) (all []apiv1.InstanceView, err error) {
 	err = b.until(ctx, "all instances run", func(ctx context.Context) (bool, string, error) {
 		all = nil
 		n := 0
@@ -307,18 +314,20 @@ func (b *measurer) lose(ctx context.Context) error {
 	if n == 0 {
 		return errors.New("nothing ran on the workers that were killed")
 	}
-	b.Note(detected.Sub(killed).Seconds(), "s", "until the loss of %d workers was acted on (replace_after is %s)", b.size(0), b.replaced)
-	b.Note(failed.Sub(detected).Seconds(), "s", "from then until the loss of the last of them was acted on")
-	b.Most(placed.Sub(detected).Seconds(), 2, "s", "from then until the last of the %d instances that ran there is placed elsewhere", n)
+	b.Note(detected.Sub(killed).Seconds(), "s", "from the kill of %d workers until the first instance is lost (replace_after is %s)",
+		b.size(0), b.replaced)
+	b.Note(failed.Sub(detected).Seconds(), "s", "from then until the last of their instances is lost")
+	b.Most(placed.Sub(detected).Seconds(), 2, "s",
+		"from then until the last of the %d instances that ran there is placed elsewhere", n)
 	b.Note(ran.Sub(detected).Seconds(), "s", "from then until the last of them runs there")
-	b.Note(bench.Milliseconds(after.Ticks-before.Ticks)/float64(n), "ms", "cluster: processor time for each of them")
+	b.Note(bench.Milliseconds(after.Ticks-before.Ticks)/float64(n), "ms", "cluster: processor time per replaced instance")
 	return nil
 }
 
 // come lets groups of workers come and go, one each minute, while more is deployed, and
 // waits until all is as it should be.
 func (b *measurer) come(ctx context.Context) error {
-	if err := b.hollow[0].Start(ctx, b.patience); err != nil {
+	if err := b.hollow[0].Start(ctx, b.timeout); err != nil {
 		return err
 	}
 	if b.churn == 0 {
@@ -338,7 +347,7 @@ func (b *measurer) come(ctx context.Context) error {
 		if err := bench.Pause(ctx, 30*time.Second); err != nil {
 			return err
 		}
-		if err := g.Start(ctx, b.patience); err != nil {
+		if err := g.Start(ctx, b.timeout); err != nil {
 			return err
 		}
 		if err := bench.Pause(ctx, time.Until(begin.Add(time.Duration(n+1)*time.Minute))); err != nil {
@@ -353,7 +362,9 @@ func (b *measurer) come(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	b.Note(time.Since(ended).Seconds(), "s", "after %s in which a tenth of the workers went each minute: until all %d instances run, each once", b.churn, len(all))
+	b.Note(time.Since(ended).Seconds(), "s",
+		"after %s in which a tenth of the workers went each minute: until all %d instances run, each once", b.churn,
+		len(all))
 	return nil
 }
 
@@ -363,14 +374,14 @@ func (b *measurer) restart(ctx context.Context) error {
 	if err := b.Cluster.Kill(); err != nil {
 		return err
 	}
-	if err := bench.Pause(ctx, lambda); err != nil { // until all of them try
+	if err := bench.Pause(ctx, heartbeatInterval); err != nil { // until all of them try
 		return err
 	}
 	begin := time.Now()
 	if err := b.Cluster.Start(ctx); err != nil {
 		return err
 	}
-	b.Note(time.Since(begin).Seconds(), "s", "until the cluster orchestrator answers again after it was killed")
+	b.Note(time.Since(begin).Seconds(), "s", "from the restart of a killed cluster orchestrator until it answers")
 	err := b.until(ctx, "all workers are heard again", func(ctx context.Context) (bool, string, error) {
 		st, err := b.Within.System.Status(ctx)
 		if err != nil {
@@ -392,8 +403,9 @@ func (b *measurer) restart(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	b.Note(took.Seconds(), "s", "from its start until all of %d workers are heard again", b.workers)
-	b.Note(bench.Milliseconds(use.Ticks)/float64(b.workers), "ms", "cluster: processor time for each of them until then")
+	b.Note(took.Seconds(), "s", "from the restart until all %d workers are connected", b.workers)
+	b.Note(bench.Milliseconds(use.Ticks)/float64(b.workers), "ms",
+		"cluster: processor time per worker until then")
 	_, err = b.running(ctx)
 	return err
 }
@@ -404,7 +416,8 @@ func (b *measurer) stop(ctx context.Context) error {
 	if err := b.Cluster.Stop(ctx); err != nil {
 		return err
 	}
-	b.Note(time.Since(begin).Seconds(), "s", "until a cluster orchestrator of %d workers has ended, when it is asked to", b.workers)
+	b.Note(time.Since(begin).Seconds(), "s",
+		"from SIGTERM until a cluster orchestrator of %d workers has ended", b.workers)
 	return nil
 }
 

@@ -16,8 +16,8 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/client"
+	"github.com/verge-edge/verge/internal/apiv1"
 	"github.com/verge-edge/verge/internal/cluster"
-	"github.com/verge-edge/verge/internal/wire"
 	"github.com/verge-edge/verge/tools/bench"
 	"github.com/verge-edge/verge/tools/stage"
 )
@@ -64,7 +64,8 @@ func (b *measurer) rootAtSize(ctx context.Context) (err error) {
 	begin := time.Now()
 	for from := 0; from < b.clusters; from += perProcess {
 		to := min(from+perProcess, b.clusters)
-		cmd := exec.CommandContext(ctx, self, "-serve-clusters", base, "-from", strconv.Itoa(from), "-to", strconv.Itoa(to), "-context", root.Context)
+		cmd := exec.CommandContext(ctx, self, "-serve-clusters", base, "-from", strconv.Itoa(from), "-to",
+			strconv.Itoa(to), "-context", root.Context)
 		cmd.Stderr = os.Stderr
 		cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 		if err := cmd.Start(); err != nil {
@@ -72,21 +73,22 @@ func (b *measurer) rootAtSize(ctx context.Context) (err error) {
 		}
 		running = append(running, cmd)
 		// One process after the other: all at once would only wait for each other.
-		err := b.until(ctx, fmt.Sprintf("%d clusters are connected", to), func(ctx context.Context) (bool, string, error) {
-			list, err := client.Clusters.List(ctx)
-			n := 0
-			for _, c := range list {
-				if c.Connected && c.Aggregate != nil {
-					n++
+		err := b.until(ctx, fmt.Sprintf("%d clusters are connected", to),
+			func(ctx context.Context) (bool, string, error) {
+				list, err := client.Clusters.List(ctx)
+				n := 0
+				for _, c := range list {
+					if c.Connected && c.Aggregate != nil {
+						n++
+					}
 				}
-			}
-			return n == to, strconv.Itoa(n), err
-		})
+				return n == to, strconv.Itoa(n), err
+			})
 		if err != nil {
 			return err
 		}
 	}
-	b.Note(time.Since(begin).Seconds(), "s", "until all of %d clusters are connected", b.clusters)
+	b.Note(time.Since(begin).Seconds(), "s", "until all %d clusters are connected", b.clusters)
 	use := func() (bench.Use, error) { return bench.Measure([]int{root.PID()}) }
 	if err := bench.Pause(ctx, 6*everyCluster); err != nil {
 		return err
@@ -134,7 +136,7 @@ func serveClusters(ctx context.Context, base, contextFile string, from, to int) 
 		work.Go(func() {
 			defer func() { <-slots }()
 			name := fmt.Sprintf("c-%d", from+n)
-			token, err := client.Tokens.Create(ctx, wire.TokenRequest{Kind: "cluster", Cluster: name})
+			token, err := client.Tokens.Create(ctx, apiv1.TokenRequest{Kind: "cluster", Cluster: name})
 			if err == nil {
 				all[n], err = cluster.Start(ctx, cluster.Options{
 					Dir: filepath.Join(base, name), Name: name, TokenFile: "-", Stdin: strings.NewReader(token.Token),

@@ -19,29 +19,34 @@ import (
 )
 
 type options struct {
-	verge, memory      string
-	workers, groups    int
-	clusters           int
-	instances, each    int
-	span, churn        time.Duration
-	patience, replaced time.Duration
-	steps              string
+	verge, memory     string
+	workers, groups   int
+	clusters          int
+	instances, each   int
+	span, churn       time.Duration
+	timeout, replaced time.Duration
+	steps             string
 }
 
 func main() {
 	var o options
 	flag.StringVar(&o.verge, "verge", "bin/verge", "the verge binary")
-	flag.StringVar(&o.memory, "memory", "", "a folder on a file system in memory, for the workers' data, as /dev/shm; the cluster's is on the disk in any case")
+	flag.StringVar(&o.memory, "memory", "",
+		"a folder on a file system in memory, for the workers' data, as /dev/shm; the cluster's is on the disk "+
+			"in any case")
 	flag.IntVar(&o.workers, "workers", 10_000, "how many hollow workers there are")
-	flag.IntVar(&o.clusters, "clusters", 1000, "how many clusters the root has that is measured at last, without workers; 0: it is not")
+	flag.IntVar(&o.clusters, "clusters", 1000,
+		"how many clusters the root has that is measured at last, without workers; 0: it is not")
 	flag.IntVar(&o.groups, "groups", 10, "in how many processes")
 	flag.IntVar(&o.instances, "instances", 10_000, "how many instances are placed on them")
 	flag.IntVar(&o.each, "each", 500, "how many of them one application has")
 	flag.DurationVar(&o.span, "span", time.Minute, "how long they rest, for the measurement of an idle cluster")
-	flag.DurationVar(&o.churn, "churn", time.Minute, "how long workers come and go, a group each minute; 0: they do not")
-	flag.DurationVar(&o.patience, "patience", 20*time.Minute, "how long each step may take")
+	flag.DurationVar(&o.churn, "churn", time.Minute,
+		"how long workers come and go, a group each minute; 0: they do not")
+	flag.DurationVar(&o.timeout, "timeout", 20*time.Minute, "how long each step may take")
 	flag.DurationVar(&o.replaced, "replace-after", time.Second, "replace_after of the instances")
-	flag.StringVar(&o.steps, "steps", strings.Join(allSteps, ","), "what is done, in this order, with the cluster; all but join need what was before")
+	flag.StringVar(&o.steps, "steps", strings.Join(allSteps, ","),
+		"what is done, in this order, with the cluster; all but join need what was before")
 	// How it starts itself.
 	serve := flag.String("serve-clusters", "", "")
 	contextFile := flag.String("context", "", "")
@@ -88,7 +93,8 @@ var allSteps = []string{"join", "idle", "place", "idle", "lose", "come", "restar
 // measure takes the steps.
 func (b *measurer) measure(ctx context.Context) error {
 	known := map[string]func(context.Context) error{
-		"join": b.join, "idle": b.idle, "place": b.place, "lose": b.lose, "come": b.come, "restart": b.restart, "stop": b.stop,
+		"join": b.join, "idle": b.idle, "place": b.place, "lose": b.lose, "come": b.come, "restart": b.restart,
+		"stop": b.stop,
 	}
 	for _, name := range strings.Split(b.steps, ",") {
 		step := known[name]

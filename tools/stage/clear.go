@@ -13,11 +13,11 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/verge-edge/verge/internal/agent"
+	"github.com/verge-edge/verge/internal/agent/engineclient"
 	"github.com/verge-edge/verge/internal/runtime/process"
 )
 
-// Patience with those that are asked to end, and with the kernel.
+// How long to wait for processes to end, and for the kernel.
 const (
 	stopWithin = 8 * time.Second
 	goneWithin = 10 * time.Second
@@ -63,7 +63,7 @@ func Clear(dir string) error {
 func stopEngine(worker string) {
 	ctx, cancel := context.WithTimeout(context.Background(), stopWithin)
 	defer cancel()
-	hands := agent.NewRemote(worker)
+	hands := engineclient.NewRemote(worker)
 	defer hands.Close()
 	if err := hands.Shutdown(ctx); err != nil {
 		return // there is none: it was killed
@@ -112,8 +112,8 @@ func killPID(pid int) {
 
 func waitGone(pids []int) error { return waitFor(pids, goneWithin) }
 
-func waitFor(pids []int, patience time.Duration) error {
-	deadline := time.Now().Add(patience)
+func waitFor(pids []int, timeout time.Duration) error {
+	deadline := time.Now().Add(timeout)
 	for _, pid := range pids {
 		for alive(pid) {
 			if time.Now().After(deadline) {

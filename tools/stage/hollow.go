@@ -22,21 +22,23 @@ type Hollow struct {
 }
 
 // Hollow lets workers join, NAME-1 and so on, and waits until all are connected.
-func (s *Stage) Hollow(ctx context.Context, c *Cluster, name string, workers int, patience time.Duration) (*Hollow, error) {
+func (s *Stage) Hollow(ctx context.Context, c *Cluster, name string, workers int, timeout time.Duration) (*Hollow,
+	error) {
 	token, err := s.token(ctx, c.Context, "hollow-"+name, "--worker", "--uses", strconv.Itoa(workers))
 	if err != nil {
 		return nil, err
 	}
 	h := &Hollow{stage: s, name: name, Workers: workers, args: []string{
-		"worker", "--hollow", strconv.Itoa(workers), "--name", name, "--data-dir", filepath.Join(s.Dir, "workers", name),
+		"worker", "--hollow", strconv.Itoa(workers), "--name", name, "--data-dir",
+		filepath.Join(s.Dir, "workers", name),
 		"--token-file", token, "--cpus", "8", "--memory", "16Gi", "--disk", "100Gi", "--network", "loopback",
 	}}
-	return h, h.Start(ctx, patience)
+	return h, h.Start(ctx, timeout)
 }
 
 // Start starts it, again with the same command if it has run before.
-func (h *Hollow) Start(ctx context.Context, patience time.Duration) (err error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+func (h *Hollow) Start(ctx context.Context, timeout time.Duration) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	if h.Process != nil { // what it said before is not about this run
 		if err := os.Remove(h.Log); err != nil {

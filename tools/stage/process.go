@@ -87,7 +87,8 @@ func (p *Process) until(ctx context.Context, check func(ctx context.Context) err
 		case <-p.done:
 			return fmt.Errorf("the %s ended (%w); its last words:\n%s", p.Name, p.err, p.lastWords())
 		case <-ctx.Done():
-			return fmt.Errorf("the %s is not ready: %w; its last words:\n%s", p.Name, errors.Join(ctx.Err(), err), p.lastWords())
+			return fmt.Errorf("the %s is not ready: %w; its last words:\n%s", p.Name, errors.Join(ctx.Err(), err),
+				p.lastWords())
 		case <-time.After(5 * time.Millisecond):
 		}
 	}

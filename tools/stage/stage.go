@@ -13,7 +13,7 @@ import (
 	"strings"
 
 	"github.com/verge-edge/verge/client"
-	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/apiv1"
 )
 
 // marker is a file that tells a stage from any other folder.
@@ -142,7 +142,7 @@ func connect(contextFile string) (*client.Client, error) {
 }
 
 // answers is nil once the server of the context file answers.
-func answers(contextFile string, check func(wire.StatusView) error) func(context.Context) error {
+func answers(contextFile string, check func(apiv1.StatusView) error) func(context.Context) error {
 	return func(ctx context.Context) error {
 		c, err := connect(contextFile)
 		if err != nil {

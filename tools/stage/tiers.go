@@ -9,7 +9,8 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/client"
-	"github.com/verge-edge/verge/internal/agent"
+	"github.com/verge-edge/verge/internal/agent/engineclient"
+	"github.com/verge-edge/verge/internal/apiv1"
 	"github.com/verge-edge/verge/internal/orders"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -47,7 +48,7 @@ func (r *Root) Start(ctx context.Context) (err error) {
 	if r.Process, err = r.stage.start("root", r.args...); err != nil {
 		return err
 	}
-	return r.until(ctx, answers(r.Context, func(wire.StatusView) error { return nil }))
+	return r.until(ctx, answers(r.Context, func(apiv1.StatusView) error { return nil }))
 }
 
 // Client of the root's HTTP interface, to be closed by the caller.
@@ -91,7 +92,7 @@ func (c *Cluster) Start(ctx context.Context) (err error) {
 	if c.Process, err = c.stage.start("cluster "+c.ID, c.args...); err != nil {
 		return err
 	}
-	return c.until(ctx, answers(c.Context, func(st wire.StatusView) error {
+	return c.until(ctx, answers(c.Context, func(st apiv1.StatusView) error {
 		if st.Upstream != "connected" {
 			return errors.New("link to the root: " + st.Upstream)
 		}
@@ -155,7 +156,7 @@ func (w *Worker) Start(ctx context.Context) (err error) {
 	if w.Process, err = w.stage.start("worker "+w.ID, w.args...); err != nil {
 		return err
 	}
-	ready := answers(w.in.Context, func(st wire.StatusView) error {
+	ready := answers(w.in.Context, func(st apiv1.StatusView) error {
 		since := time.Since(begun).Seconds()
 		for _, v := range st.Workers {
 			if v.Name == w.ID && v.Status == "ready" && v.AgeSeconds >= 0 && v.AgeSeconds < since {
@@ -167,7 +168,7 @@ func (w *Worker) Start(ctx context.Context) (err error) {
 	if err := w.until(ctx, ready); err != nil {
 		return err
 	}
-	hands := agent.NewRemote(w.Dir)
+	hands := engineclient.NewRemote(w.Dir)
 	defer hands.Close()
 	st, err := hands.State(ctx, 0, 0)
 	if err != nil {

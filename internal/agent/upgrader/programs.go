@@ -14,6 +14,7 @@ import (
 	"github.com/verge-edge/verge/internal/atomicfile"
 	"github.com/verge-edge/verge/internal/atomicfile/statefile"
 	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 const (
@@ -97,7 +98,7 @@ type programs struct {
 	Runs    *program `json:"runs,omitempty"`
 	RunsKey string   `json:"runs_key,omitempty"`
 	Before  *program `json:"before,omitempty"`
-	// Key names the last try, State (see wire.UpgradeTry) is how it ended, or TryGoesOn.
+	// Key names the last try, State (see rpc.UpgradeTry) is how it ended, or TryGoesOn.
 	Key   string `json:"key,omitempty"`
 	State string `json:"state,omitempty"`
 	Why   string `json:"why,omitempty"`
@@ -146,7 +147,7 @@ func (p *programs) path(of *program) string {
 // failed ends the try that goes on: what ran before it goes on, and the engine goes back
 // to it.
 func (p *programs) failed(why string, again bool) {
-	p.State, p.Why, p.Again, p.To, p.Undo, p.Owed = wire.TryFailed, why, again, nil, false, true
+	p.State, p.Why, p.Again, p.To, p.Undo, p.Owed = rpc.TryFailed, why, again, nil, false, true
 }
 
 // proved ends the try that goes on: what was tried runs.
@@ -156,7 +157,7 @@ func (p *programs) proved() {
 	if p.Undo {
 		p.RunsKey, p.Before = "", nil // there is nothing further back
 	}
-	p.State, p.Why, p.Again, p.To, p.Undo, p.Owed = wire.TryDone, "", false, nil, false, false
+	p.State, p.Why, p.Again, p.To, p.Undo, p.Owed = rpc.TryDone, "", false, nil, false, false
 }
 
 // begun settles which program goes on when an agent starts as self; marker is what
@@ -165,22 +166,22 @@ func (p *programs) proved() {
 func (p *programs) begun(self installed, marker string,
 	sum func(path string) (string, error), log *slog.Logger) (next *Succession, trying bool) {
 	if p.Key != "" && marker == p.Key {
-		return nil, p.State == wire.TryGoesOn
+		return nil, p.State == rpc.TryGoesOn
 	}
-	if p.State == wire.TryGoesOn {
+	if p.State == rpc.TryGoesOn {
 		p.failed("the worker was started again before the new program had proved itself", true)
 	}
 	if p.Runs == nil {
 		return nil, false
 	}
 	if !self.same(&p.Base) {
-		log.Info("another program was installed on this machine, it goes on instead of the one that the cluster brought",
+		log.Info("another program was installed on this machine; it replaces the one from the cluster",
 			"installed", self.Path, "brought", p.Runs.Path)
 		p.Runs, p.RunsKey, p.Before = nil, "", nil
 		return nil, false
 	}
 	if is, err := sum(p.Runs.Path); err != nil || is != p.Runs.SHA256 {
-		log.Error("the program that the cluster brought is damaged, the installed one goes on", "program", p.Runs.Path,
+		log.Error("the program from the cluster is damaged; the installed one continues", "program", p.Runs.Path,
 			"error", err)
 		p.Runs, p.RunsKey, p.Before, p.Owed = nil, "", nil, true
 		return nil, false

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 var (
@@ -34,7 +35,7 @@ func TestWhichProgramGoesOn(t *testing.T) {
 		return next.Program, trying
 	}
 	try := func(key string, to *program, undo bool) {
-		p.Base, p.Key, p.State, p.To, p.Undo, p.Owed = base, key, wire.TryGoesOn, to, undo, true
+		p.Base, p.Key, p.State, p.To, p.Undo, p.Owed = base, key, rpc.TryGoesOn, to, undo, true
 	}
 	expect := func(what, self, marker, program string, trying bool) {
 		t.Helper()
@@ -53,7 +54,7 @@ func TestWhichProgramGoesOn(t *testing.T) {
 	// The second is interrupted, then tried again.
 	try("b", two, false)
 	expect("started again half-way", base.Path, "", one.Path, false)
-	if p.State != wire.TryFailed || !p.Again || !p.Owed || p.Runs != one {
+	if p.State != rpc.TryFailed || !p.Again || !p.Owed || p.Runs != one {
 		t.Errorf("half-way: %+v", p)
 	}
 	try("c", two, false)
@@ -92,9 +93,9 @@ func TestWhichProgramGoesOn(t *testing.T) {
 }
 
 func TestBackToWhatIsInstalled(t *testing.T) {
-	p := programs{Base: base, Key: "a", State: wire.TryGoesOn, To: one}
+	p := programs{Base: base, Key: "a", State: rpc.TryGoesOn, To: one}
 	p.proved()
-	p.Key, p.State, p.To, p.Undo = "b", wire.TryGoesOn, p.Before, true
+	p.Key, p.State, p.To, p.Undo = "b", rpc.TryGoesOn, p.Before, true
 	if p.path(p.To) != base.Path {
 		t.Errorf("it goes back to %s", p.path(p.To))
 	}
@@ -107,8 +108,8 @@ func TestBackToWhatIsInstalled(t *testing.T) {
 // A fetch that was broken off leaves nothing for good; what may be tried again stays.
 func TestBrokenFetchIsRemoved(t *testing.T) {
 	dir := t.TempDir()
-	kept := programs{Base: base, Key: "a", State: wire.TryDone, Runs: one, Before: two}
-	for _, p := range []programs{{}, kept, {Base: base, Key: "b", State: wire.TryFailed, Again: true, Before: two}} {
+	kept := programs{Base: base, Key: "a", State: rpc.TryDone, Runs: one, Before: two}
+	for _, p := range []programs{{}, kept, {Base: base, Key: "b", State: rpc.TryFailed, Again: true, Before: two}} {
 		if err := p.write(dir); err != nil {
 			t.Fatal(err)
 		}
@@ -140,7 +141,7 @@ func TestBrokenFetchIsRemoved(t *testing.T) {
 
 // What cannot be read is moved aside, and what is installed goes on.
 func TestDamagedProgramsFile(t *testing.T) {
-	good := programs{Base: base, Key: "a", State: wire.TryDone, Runs: one}
+	good := programs{Base: base, Key: "a", State: rpc.TryDone, Runs: one}
 	dir := t.TempDir()
 	if err := good.write(dir); err != nil {
 		t.Fatal(err)
@@ -192,16 +193,16 @@ func TestWhoMayUpgrade(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		may       Upgrades
-		q         wire.UpgradeAsk
+		q         rpc.UpgradeAsk
 		inProcess bool
 		want      string
 	}{
-		"nobody asked its operator": {Upgrades{}, wire.UpgradeAsk{Key: "a", Program: sound}, false, wire.TryRefused},
-		"any":                       {Upgrades{Any: true}, wire.UpgradeAsk{Key: "a", Program: sound}, false, wire.TryGoesOn},
-		"a name with a way out":     {Upgrades{Any: true}, wire.UpgradeAsk{Key: "a", Program: &wire.Program{OS: "linux", Arch: "amd64", SHA256: "../../x", Size: 10}}, false, wire.TryRefused},
-		"nothing":                   {Upgrades{Any: true}, wire.UpgradeAsk{Key: "a"}, false, wire.TryRefused},
-		"verge dev":                 {Upgrades{Any: true}, wire.UpgradeAsk{Key: "a", Program: sound}, true, wire.TryRefused},
-		"back from nothing":         {Upgrades{}, wire.UpgradeAsk{Key: "a", Undo: "b"}, false, wire.TryDone},
+		"nobody asked its operator": {Upgrades{}, rpc.UpgradeAsk{Key: "a", Program: sound}, false, rpc.TryRefused},
+		"any":                       {Upgrades{Any: true}, rpc.UpgradeAsk{Key: "a", Program: sound}, false, rpc.TryGoesOn},
+		"a name with a way out":     {Upgrades{Any: true}, rpc.UpgradeAsk{Key: "a", Program: &wire.Program{OS: "linux", Arch: "amd64", SHA256: "../../x", Size: 10}}, false, rpc.TryRefused},
+		"nothing":                   {Upgrades{Any: true}, rpc.UpgradeAsk{Key: "a"}, false, rpc.TryRefused},
+		"verge dev":                 {Upgrades{Any: true}, rpc.UpgradeAsk{Key: "a", Program: sound}, true, rpc.TryRefused},
+		"back from nothing":         {Upgrades{}, rpc.UpgradeAsk{Key: "a", Undo: "b"}, false, rpc.TryDone},
 	} {
 		u := open(c.may)
 		if got := u.Ask(&c.q, c.inProcess, "v1"); got.State != c.want {
@@ -210,9 +211,9 @@ func TestWhoMayUpgrade(t *testing.T) {
 	}
 	// The same question again begins nothing new, another one waits.
 	u := open(Upgrades{Any: true})
-	u.Ask(&wire.UpgradeAsk{Key: "a", Program: sound}, false, "v1")
+	u.Ask(&rpc.UpgradeAsk{Key: "a", Program: sound}, false, "v1")
 	for _, key := range []string{"a", "b"} {
-		if got := u.Ask(&wire.UpgradeAsk{Key: key, Program: sound}, false, "v1"); got.State != wire.TryGoesOn {
+		if got := u.Ask(&rpc.UpgradeAsk{Key: key, Program: sound}, false, "v1"); got.State != rpc.TryGoesOn {
 			t.Errorf("%s: %+v", key, got)
 		}
 	}
@@ -229,7 +230,7 @@ func TestNewAgentProvesItself(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			u.p, u.trying = programs{Base: base, Key: "a", State: wire.TryGoesOn, To: one, Owed: true}, true
+			u.p, u.trying = programs{Base: base, Key: "a", State: rpc.TryGoesOn, To: one, Owed: true}, true
 			var next *Succession
 			u.Succeed = func(s *Succession) { next = s }
 			begun := time.Now()
@@ -242,9 +243,9 @@ func TestNewAgentProvesItself(t *testing.T) {
 				t.Fatal(err)
 			}
 			switch {
-			case answered && (next != nil || p.State != wire.TryDone || p.Runs == nil || *p.Runs != *one || p.Owed):
+			case answered && (next != nil || p.State != rpc.TryDone || p.Runs == nil || *p.Runs != *one || p.Owed):
 				t.Errorf("answered: %v, %+v", next, p)
-			case !answered && (next == nil || next.Program != base.Path || p.State != wire.TryFailed || !p.Again || !p.Owed || time.Since(begun) != wire.TrialWithin):
+			case !answered && (next == nil || next.Program != base.Path || p.State != rpc.TryFailed || !p.Again || !p.Owed || time.Since(begun) != wire.TrialWithin):
 				t.Errorf("not answered: %+v, %+v", next, p)
 			}
 		})

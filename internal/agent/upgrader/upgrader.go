@@ -17,16 +17,18 @@ import (
 
 	"github.com/verge-edge/verge/internal/atomicfile"
 	"github.com/verge-edge/verge/internal/atomicfile/statefile"
+	"github.com/verge-edge/verge/internal/engineapi"
 	"github.com/verge-edge/verge/internal/objects/remote"
 	"github.com/verge-edge/verge/internal/obs"
-	"github.com/verge-edge/verge/internal/pki"
+	"github.com/verge-edge/verge/internal/pki/programsig"
 	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 // Engine is the one of the worker.
 type Engine interface {
 	// Upgrade lets it hand over to another program.
-	Upgrade(ctx context.Context, q wire.EngineUpgrade) (wire.EngineUpgraded, error)
+	Upgrade(ctx context.Context, q engineapi.EngineUpgrade) (engineapi.EngineUpgraded, error)
 }
 
 // Upgrades says which programs a cluster may bring; the zero value is none.
@@ -44,7 +46,7 @@ func (u *Upgrades) check(p *wire.Program) error {
 	case len(u.Keys) == 0:
 		return errors.New("its operator does not let the cluster upgrade it (verge worker --upgrades)")
 	}
-	return pki.VerifyProgram(u.Keys, p)
+	return programsig.Verify(u.Keys, p)
 }
 
 // Pace of fetching a program again that did not come as a whole.
@@ -63,8 +65,8 @@ type Upgrader struct {
 	log *slog.Logger
 	// Succeed ends the agent so that another program goes on. It is set before Run.
 	Succeed func(*Succession)
-	todo    chan wire.UpgradeAsk // one at a time
-	proved  chan struct{}        // closed when the cluster has answered a new agent
+	todo    chan rpc.UpgradeAsk // one at a time
+	proved  chan struct{}       // closed when the cluster has answered a new agent
 
 	mu     sync.Mutex // guards below
 	p      programs
@@ -80,7 +82,7 @@ func Superseded(dir string, why error) error {
 	if err != nil {
 		return err
 	}
-	if p.State == wire.TryGoesOn {
+	if p.State == rpc.TryGoesOn {
 		p.failed("the program cannot be executed: "+why.Error(), false)
 	} else {
 		p.Runs, p.RunsKey, p.Before, p.Owed = nil, "", nil, true
@@ -95,7 +97,7 @@ func Open(dir string, may Upgrades, marker string, log *slog.Logger) (*Upgrader,
 	if err != nil {
 		return nil, err
 	}
-	u := &Upgrader{dir: dir, may: may, log: log, todo: make(chan wire.UpgradeAsk, 1), proved: make(chan struct{}),
+	u := &Upgrader{dir: dir, may: may, log: log, todo: make(chan rpc.UpgradeAsk, 1), proved: make(chan struct{}),
 		Succeed: func(*Succession) {}}
 	u.p, err = readPrograms(dir)
 	if newer := (*statefile.NewerError)(nil); errors.As(err, &newer) {
@@ -103,14 +105,14 @@ func Open(dir string, may Upgrades, marker string, log *slog.Logger) (*Upgrader,
 	}
 	if err != nil {
 		aside := filepath.Join(dir, programsFile) + ".damaged"
-		log.Error("what is known of programs that the cluster brought cannot be read: it is moved aside, and the installed program goes on",
+		log.Error("the record of programs from the cluster cannot be read: it is moved aside, and the installed program continues",
 			"to", aside, "error", err)
 		if err := os.Rename(filepath.Join(dir, programsFile), aside); err != nil {
 			return nil, err
 		}
 		return u, nil
 	}
-	if u.p.State != wire.TryGoesOn && !u.p.Again {
+	if u.p.State != rpc.TryGoesOn && !u.p.Again {
 		u.p.tidy(dir, log) // of a fetch that was broken off, which begins anew if it is asked for
 	}
 	if u.p.Key == "" {
@@ -139,12 +141,12 @@ func Open(dir string, may Upgrades, marker string, log *slog.Logger) (*Upgrader,
 }
 
 // Ask says how far a try is, and begins it if nobody has heard of it.
-func (u *Upgrader) Ask(q *wire.UpgradeAsk, inProcess bool, engine string) wire.UpgradeTry {
+func (u *Upgrader) Ask(q *rpc.UpgradeAsk, inProcess bool, engine string) rpc.UpgradeTry {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	try := wire.UpgradeTry{V: wire.Version, Key: q.Key, Agent: obs.Version(), Engine: engine}
-	refuse := func(why string) wire.UpgradeTry {
-		try.State, try.Why = wire.TryRefused, why
+	try := rpc.UpgradeTry{V: wire.Version, Key: q.Key, Agent: obs.Version(), Engine: engine}
+	refuse := func(why string) rpc.UpgradeTry {
+		try.State, try.Why = rpc.TryRefused, why
 		return try
 	}
 	switch {
@@ -153,18 +155,18 @@ func (u *Upgrader) Ask(q *wire.UpgradeAsk, inProcess bool, engine string) wire.U
 	case inProcess:
 		return refuse("it is part of another process (verge dev)")
 	case q.Key == u.p.Key:
-		if try.State, try.Why, try.Again = u.p.State, u.p.Why, u.p.Again; try.State == wire.TryGoesOn {
+		if try.State, try.Why, try.Again = u.p.State, u.p.Why, u.p.Again; try.State == rpc.TryGoesOn {
 			try.Why = u.doing
 			if u.trying {
 				try.Why = "the new agent has started, and waits for an answer of the cluster"
 			}
 		}
 		return try
-	case q.Undo != "" && q.Undo != u.p.RunsKey && !(u.busy || u.p.State == wire.TryGoesOn):
-		try.State, try.Why = wire.TryDone, "nothing of it is here"
+	case q.Undo != "" && q.Undo != u.p.RunsKey && !(u.busy || u.p.State == rpc.TryGoesOn):
+		try.State, try.Why = rpc.TryDone, "nothing of it is here"
 		return try
-	case u.busy || u.p.State == wire.TryGoesOn:
-		try.State, try.Why = wire.TryGoesOn, "another upgrade goes on here"
+	case u.busy || u.p.State == rpc.TryGoesOn:
+		try.State, try.Why = rpc.TryGoesOn, "another upgrade is running here"
 		return try
 	}
 	if q.Undo == "" {
@@ -177,7 +179,7 @@ func (u *Upgrader) Ask(q *wire.UpgradeAsk, inProcess bool, engine string) wire.U
 	}
 	u.busy, u.doing = true, "it begins"
 	u.todo <- *q // there is room: nobody is busy
-	try.State, try.Why = wire.TryGoesOn, u.doing
+	try.State, try.Why = rpc.TryGoesOn, u.doing
 	return try
 }
 
@@ -213,7 +215,7 @@ func (u *Upgrader) Answered() {
 		return
 	}
 	if err := u.change((*programs).proved); err != nil {
-		u.log.Error("the new program works, and that cannot be noted; it is tried again with the next answer", "error", err)
+		u.log.Error("the new program works, but that cannot be stored; it is tried again with the next answer", "error", err)
 		return
 	}
 	u.mu.Lock()
@@ -239,12 +241,12 @@ func (u *Upgrader) Run(ctx context.Context, engine Engine, above *remote.Remote)
 			return
 		case q := <-u.todo:
 			if err := u.try(ctx, &q, engine, above); err != nil && ctx.Err() == nil {
-				u.log.Error("this worker goes on as it was", "error", err)
+				u.log.Error("this worker stays as it was", "error", err)
 				again := errors.Is(err, errNotBrought)
 				if werr := u.change(func(p *programs) {
-					p.Key, p.State, p.Why, p.Again, p.To, p.Undo = q.Key, wire.TryFailed, err.Error(), again, nil, false
+					p.Key, p.State, p.Why, p.Again, p.To, p.Undo = q.Key, rpc.TryFailed, err.Error(), again, nil, false
 				}); werr != nil {
-					u.log.Error("and that cannot be noted", "error", werr)
+					u.log.Error("that cannot be stored", "error", werr)
 				}
 			}
 			u.mu.Lock()
@@ -264,7 +266,7 @@ func (u *Upgrader) settleEngine(ctx context.Context, engine Engine) {
 	}
 	self, err := os.Executable()
 	if err == nil {
-		_, err = engine.Upgrade(ctx, wire.EngineUpgrade{Program: self, Drain: int64(wire.DefaultDrain)})
+		_, err = engine.Upgrade(ctx, engineapi.EngineUpgrade{Program: self, Drain: int64(wire.DefaultDrain)})
 	}
 	if err != nil {
 		u.log.Error("the engine does not go back with its agent; the next start of the agent tries it again, as does verge worker upgrade",
@@ -272,7 +274,7 @@ func (u *Upgrader) settleEngine(ctx context.Context, engine Engine) {
 		return
 	}
 	if err := u.change(func(p *programs) { p.Owed = false }); err != nil {
-		u.log.Warn("the engine has gone back, and that cannot be noted", "error", err)
+		u.log.Warn("the engine has gone back, but that cannot be stored", "error", err)
 	}
 }
 
@@ -300,7 +302,7 @@ func (u *Upgrader) watchTrial(ctx context.Context) {
 
 // try brings a program, lets the engine be it, and lets the agent be it. An error means
 // that nothing has changed.
-func (u *Upgrader) try(ctx context.Context, q *wire.UpgradeAsk, engine Engine, above *remote.Remote) error {
+func (u *Upgrader) try(ctx context.Context, q *rpc.UpgradeAsk, engine Engine, above *remote.Remote) error {
 	u.mu.Lock()
 	p := u.p
 	u.mu.Unlock()
@@ -320,12 +322,12 @@ func (u *Upgrader) try(ctx context.Context, q *wire.UpgradeAsk, engine Engine, a
 			return fmt.Errorf("%w: %w", errNotBrought, err)
 		}
 	}
-	order := wire.EngineUpgrade{Program: p.path(to), Drain: q.Drain}
+	order := engineapi.EngineUpgrade{Program: p.path(to), Drain: q.Drain}
 	if to != nil {
 		order.SHA256 = to.SHA256
 	}
 	if err := u.change(func(n *programs) {
-		n.Base, n.Key, n.State, n.Why, n.To, n.Undo, n.Owed = p.Base, q.Key, wire.TryGoesOn, "", to, q.Undo != "", true
+		n.Base, n.Key, n.State, n.Why, n.To, n.Undo, n.Owed = p.Base, q.Key, rpc.TryGoesOn, "", to, q.Undo != "", true
 	}); err != nil {
 		return err
 	}

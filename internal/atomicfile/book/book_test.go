@@ -75,7 +75,8 @@ func TestWhatWasGivenIsKnownAgain(t *testing.T) {
 
 func TestWhatCannotBeReadIsSetAside(t *testing.T) {
 	for name, content := range map[string]string{
-		"rubbish": "\x00", "twice": `{"v":1,"seats":[{"Name":"a","N":1},{"Name":"b","N":1}]}`, "too long": strings.Repeat(" ", 2<<10),
+		"rubbish": "\x00", "twice": `{"v":1,"seats":[{"Name":"a","N":1},{"Name":"b","N":1}]}`,
+		"too long": strings.Repeat(" ", 2<<10),
 	} {
 		path := filepath.Join(t.TempDir(), "seats.json")
 		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {

@@ -77,7 +77,8 @@ func hasFUSE() bool {
 func (d *Disk) mount(t testing.TB) {
 	t.Helper()
 	server, err := fuse.NewServer(requests{fuse.NewDefaultRawFileSystem(), d}, d.dir, &fuse.MountOptions{
-		FsName: "powertest", Name: "powertest", DirectMountStrict: true, AllowOther: true, DisableXAttrs: true, DisableReadDirPlus: true, MaxWrite: 1 << 20,
+		FsName: "powertest", Name: "powertest", DirectMountStrict: true, AllowOther: true, DisableXAttrs: true,
+		DisableReadDirPlus: true, MaxWrite: 1 << 20,
 	})
 	if err != nil {
 		t.Fatalf("mount a file system that loses what was not synced: %v", err)
@@ -489,7 +490,8 @@ func (d requests) ReadDir(_ <-chan struct{}, in *fuse.ReadIn, out *fuse.DirEntry
 			if c := n.names[list[k]]; c != nil {
 				mode, ino = c.attr.Mode, c.attr.Ino
 			}
-			if !out.AddDirEntry(fuse.DirEntry{Name: list[k], Mode: mode, Ino: ino, Off: uint64(k + 1)}) { //nolint:gosec // as above
+			if !out.AddDirEntry(fuse.DirEntry{Name: list[k], Mode: mode, Ino: ino,
+				Off: uint64(k + 1)}) { //nolint:gosec // as above
 				break
 			}
 		}
@@ -513,6 +515,7 @@ func (d requests) Access(<-chan struct{}, *fuse.AccessIn) fuse.Status { return f
 
 func (d requests) StatFs(_ <-chan struct{}, _ *fuse.InHeader, out *fuse.StatfsOut) fuse.Status {
 	const blocks = 16 << 20 // 64 GiB, of which memory is taken as it is used
-	*out = fuse.StatfsOut{Bsize: 4096, Frsize: 4096, Blocks: blocks, Bfree: blocks, Bavail: blocks, Files: blocks, Ffree: blocks, NameLen: 255}
+	*out = fuse.StatfsOut{Bsize: 4096, Frsize: 4096, Blocks: blocks, Bfree: blocks, Bavail: blocks, Files: blocks,
+		Ffree: blocks, NameLen: 255}
 	return fuse.OK
 }

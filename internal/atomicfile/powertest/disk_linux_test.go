@@ -45,7 +45,8 @@ func TestDisk(t *testing.T) {
 	if b, err := os.ReadFile(at("kept/moved")); err != nil || string(b) != "whole and a tail that is lost" {
 		t.Errorf("before the cut: %q, %v", b, err)
 	}
-	if got := d.Unsynced(""); !slices.Contains(got, "kept/unnamed (its name)") || !slices.Contains(got, "lost (its name)") || !slices.Contains(got, "kept/unwritten (0 of 4 bytes)") {
+	if got := d.Unsynced(""); !slices.Contains(got, "kept/unnamed (its name)") ||
+		!slices.Contains(got, "lost (its name)") || !slices.Contains(got, "kept/unwritten (0 of 4 bytes)") {
 		t.Errorf("unsynced are %q", got)
 	}
 	d.Cut()
@@ -70,7 +71,8 @@ func TestDisk(t *testing.T) {
 
 // The program itself has no FUSE.
 func TestTheProgramLinksNoneOfIt(t *testing.T) {
-	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", "github.com/verge-edge/verge/cmd/verge").Output()
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps",
+		"github.com/verge-edge/verge/cmd/verge").Output()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -94,7 +94,8 @@ func (e *NewerError) Error() string {
 	if e.Kept != "" {
 		remedy += ", or go back to what was before it: mv " + e.Kept + " " + e.Path
 	}
-	return fmt.Sprintf("%s in %s is of form %d, written by %s; this one (%s) reads forms up to %d, and leaves the file as it is: %s",
+	return fmt.Sprintf("%s in %s is of form %d, written by %s; this one (%s) reads forms up to %d, and leaves the "+
+		"file as it is: %s",
 		e.What, e.Path, e.Version, by, obs.Version(), e.Reads, remedy)
 }
 
@@ -144,10 +145,12 @@ func (k *Kind) Load(path string) (Loaded, error) {
 	for n := v; n < k.Version; n++ {
 		step := k.Steps[n]
 		if step == nil {
-			return Loaded{}, fmt.Errorf("%s in %s: %w: this program does not know form %d of it", k.What, path, errContent, n)
+			return Loaded{}, fmt.Errorf("%s in %s: %w: this program does not know form %d of it", k.What, path,
+				errContent, n)
 		}
 		if l.Data, err = step(l.Data); err != nil {
-			return Loaded{}, fmt.Errorf("%s in %s: %w: of form %d, which cannot be made form %d: %w", k.What, path, errContent, n, n+1, err)
+			return Loaded{}, fmt.Errorf("%s in %s: %w: of form %d, which cannot be made form %d: %w", k.What, path,
+				errContent, n, n+1, err)
 		}
 	}
 	return l, nil
@@ -234,10 +237,12 @@ func (k *Kind) keep(path string, o other) error {
 		err = prune(path)
 	}
 	if err == nil {
-		logger.Load().Info("a file is written in another form than it had, which is kept", "file", path, "kind", k.What, "form", k.Version, "had", o.version, "kept", filepath.Base(to))
+		logger.Load().Info("a file is written in another form than it had, which is kept", "file", path, "kind", k.What,
+			"form", k.Version, "had", o.version, "kept", filepath.Base(to))
 	}
 	if err != nil {
-		return fmt.Errorf("%s in %s is not written in its new form, since the old one cannot be kept as %s: %w", k.What, path, filepath.Base(to), err)
+		return fmt.Errorf("%s in %s is not written in its new form, since the old one cannot be kept as %s: %w", k.What,
+			path, filepath.Base(to), err)
 	}
 	return nil
 }

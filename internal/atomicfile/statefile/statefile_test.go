@@ -78,7 +78,8 @@ func TestAnOlderFileIsReadAndKept(t *testing.T) {
 	k := kindOf(3)
 	var c card
 	kept, err := k.Read(path, &c)
-	if err != nil || c.V != 3 || !slices.Equal(c.Names, []string{"amy"}) || c.Owner != "nobody" || kept != path+".v1.bak" {
+	if err != nil || c.V != 3 || !slices.Equal(c.Names, []string{"amy"}) || c.Owner != "nobody" || kept != path+
+		".v1.bak" {
 		t.Fatalf("%+v, %q, %v", c, kept, err)
 	}
 	if got := names(t, filepath.Dir(path)); !slices.Equal(got, []string{"card.json"}) {
@@ -123,7 +124,8 @@ func TestACrashBetweenCopyAndWrite(t *testing.T) {
 		if _, err := k.Read(path, &c); err != nil {
 			t.Fatal(err)
 		}
-		if err := k.Put(path, []byte(`{"v":3}`), func(string, []byte, os.FileMode) error { return crash }); !errors.Is(err, crash) {
+		if err := k.Put(path, []byte(`{"v":3}`),
+			func(string, []byte, os.FileMode) error { return crash }); !errors.Is(err, crash) {
 			t.Fatal(err)
 		}
 		holds(t, path, first)
@@ -180,7 +182,8 @@ func TestCopiesAreBoundedAndStay(t *testing.T) {
 			holds(t, path+".v0.bak", "an earlier copy")
 		}
 	}
-	if got := names(t, filepath.Dir(path)); !slices.Equal(got, []string{"card.json", "card.json.v2.bak", "card.json.v3.bak", "card.json.v9.bak.txt"}) {
+	if got := names(t, filepath.Dir(path)); !slices.Equal(got,
+		[]string{"card.json", "card.json.v2.bak", "card.json.v3.bak", "card.json.v9.bak.txt"}) {
 		t.Errorf("there are %v", got)
 	}
 }
@@ -195,7 +198,8 @@ func TestANewerFileIsRefusedAndLeft(t *testing.T) {
 	if !errors.As(err, &newer) || statefile.Damaged(err) {
 		t.Fatal(err)
 	}
-	for _, word := range []string{"a card", path, "form 4", `"v9.1"`, obs.Version(), "up to 3", "start that program again"} {
+	for _, word := range []string{"a card", path, "form 4", `"v9.1"`, obs.Version(), "up to 3",
+		"start that program again"} {
 		if !strings.Contains(err.Error(), word) {
 			t.Errorf("%q is not in: %v", word, err)
 		}
@@ -242,9 +246,12 @@ func TestWhatIsNoFileOfState(t *testing.T) {
 		t.Error(err)
 	}
 	for what, content := range map[string]string{
-		"empty": "", "rubbish": "\x00\x01", "a list": "[1]", "null": "null", "half": `{"names":["a`, "half a number": `{"v":`,
-		"a text": `{"v":"1"}`, "below zero": `{"v":-1}`, "a fraction": `{"v":1.5}`, "too long": strings.Repeat(" ", 2<<10),
-		"without a step": `{"names":[]}`, "a step that fails": `{"v":1,"name":5}`, "of another kind": `{"v":3,"names":"amy"}`, "cut after the number": `{"v":3,`,
+		"empty": "", "rubbish": "\x00\x01", "a list": "[1]", "null": "null", "half": `{"names":["a`,
+		"half a number": `{"v":`,
+		"a text":        `{"v":"1"}`, "below zero": `{"v":-1}`, "a fraction": `{"v":1.5}`,
+		"too long":       strings.Repeat(" ", 2<<10),
+		"without a step": `{"names":[]}`, "a step that fails": `{"v":1,"name":5}`,
+		"of another kind": `{"v":3,"names":"amy"}`, "cut after the number": `{"v":3,`,
 	} {
 		write(t, path, content, 0o600)
 		var c card

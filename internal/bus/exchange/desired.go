@@ -109,7 +109,7 @@ func (d Desired) page(f wire.Fetch, entries []bus.Entry, full bool, now wire.Rev
 		}
 		c := wire.Change{Key: e.Key, Value: json.RawMessage(e.Value), Deleted: e.Deleted}
 		bytes := len(e.Value)
-		if f.Unpacks && bytes >= wire.PackFrom {
+		if f.Unpacks && bytes >= packFrom {
 			if c.Packed, err = d.packs.of(e); err != nil {
 				return wire.FetchReply{}, fmt.Errorf("sending %s: %w", e.Key, err)
 			}

@@ -15,22 +15,24 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/internal/bus"
+	"github.com/verge-edge/verge/internal/bus/bustest"
 	"github.com/verge-edge/verge/internal/bus/exchange"
 	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 // pair is one lower and one upper side over an in-memory bus.
 type pair struct {
-	t       *testing.T
-	hub     *bus.Mem
-	low     *bus.MemConn
-	changed chan struct{}
-	source  *exchange.MemSource
-	desired *lowerStore
-	herald  *exchange.Herald
+	t        *testing.T
+	hub      *bustest.Mem
+	low      *bustest.MemConn
+	changed  chan struct{}
+	source   *exchange.MemSource
+	desired  *lowerStore
+	notifier *exchange.Notifier
 
 	mu       sync.Mutex
-	store    *bus.MemStore
+	store    *bustest.MemStore
 	inbox    *exchange.Inbox
 	reports  int
 	answered int
@@ -97,8 +99,8 @@ func (s *lowerStore) get() map[string]string {
 
 func newPair(t *testing.T) *pair {
 	p := &pair{
-		t: t, hub: bus.NewMem(), changed: make(chan struct{}, 1), source: exchange.NewMemSource(),
-		desired: &lowerStore{state: map[string]string{}}, store: bus.NewMemStore(),
+		t: t, hub: bustest.NewMem(), changed: make(chan struct{}, 1), source: exchange.NewMemSource(),
+		desired: &lowerStore{state: map[string]string{}}, store: bustest.NewMemStore(),
 	}
 	p.low = p.hub.Conn("w1", bus.Permissions{Publish: []string{"w.w1.>"}, Subscribe: []string{"o.w1.>"}})
 	p.startUpper(p.store)
@@ -118,7 +120,7 @@ func newPair(t *testing.T) *pair {
 			}
 			return nil, nil
 		},
-		Answer: func(_ context.Context, q wire.Ask) (any, error) {
+		Answer: func(_ context.Context, q rpc.Ask) (any, error) {
 			switch q.What {
 			case "echo":
 			case "missing":
@@ -145,7 +147,7 @@ func newPair(t *testing.T) *pair {
 }
 
 // startUpper starts a new upper process, which knows nothing, on a store.
-func (p *pair) startUpper(store *bus.MemStore) {
+func (p *pair) startUpper(store *bustest.MemStore) {
 	if p.stop != nil {
 		p.stop()
 	}
@@ -194,7 +196,7 @@ func (p *pair) startUpper(store *bus.MemStore) {
 			return p.upperDesired(peer), true
 		},
 	}
-	p.herald = &exchange.Herald{
+	p.notifier = &exchange.Notifier{
 		Conn: conn, Log: slog.New(slog.DiscardHandler),
 		Subject: func(peer string) string { return exchange.WorkerSubjects(peer).Nudge },
 	}
@@ -202,7 +204,7 @@ func (p *pair) startUpper(store *bus.MemStore) {
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	p.stop = func() { p.herald.Close(); stop(); conn.Close() }
+	p.stop = func() { p.notifier.Close(); stop(); conn.Close() }
 }
 
 func (p *pair) upperDesired(peer string) exchange.Desired {
@@ -283,7 +285,7 @@ func TestBothStatesArriveAndFollow(t *testing.T) {
 	})
 }
 
-func TestIdleIsOneReportEveryLambda(t *testing.T) {
+func TestIdleIsOneReportEveryHeartbeat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPair(t)
 		time.Sleep(time.Minute)
@@ -407,7 +409,7 @@ func TestARestoredUpperResynchronisesFully(t *testing.T) {
 				if got := p.desired.get(); len(got) != 7 {
 					t.Fatalf("before the restore: %v", got)
 				}
-				restored := bus.OpenMemStore(copied)
+				restored := bustest.OpenMemStore(copied)
 				want := map[string]string{"order.old": "1"}
 				for i := range after {
 					key := fmt.Sprintf("m%d", i)
@@ -533,7 +535,7 @@ func TestLargeStatesArePaged(t *testing.T) {
 
 // restless is a store in which something else changes whenever a page is read.
 type restless struct {
-	*bus.MemStore
+	*bustest.MemStore
 	n *int
 }
 
@@ -597,7 +599,7 @@ func TestLargeValuesArePacked(t *testing.T) {
 				for _, c := range page.Changes {
 					if c.Packed != nil {
 						packed++
-					} else if len(c.Value) >= wire.PackFrom {
+					} else if len(c.Value) >= 64<<10 {
 						plain++
 					}
 				}
@@ -616,7 +618,7 @@ func TestPagesOfABusyStateAreNotFetchedAgain(t *testing.T) {
 	ctx := t.Context()
 	for _, known := range []bool{false, true} { // all of it, and what changed since
 		n := 0
-		store := restless{bus.NewMemStore(), &n}
+		store := restless{bustest.NewMemStore(), &n}
 		d := exchange.Desired{Store: store, Parts: []exchange.Part{{Prefix: "to.w1.", As: "order."}, {Prefix: "route.", As: "route."}}}
 		put := func(key, value string) {
 			t.Helper()
@@ -731,22 +733,22 @@ func TestQuestions(t *testing.T) {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
 		var out string
-		if err := exchange.AskPeer(ctx, c, exchange.WorkerSubjects("w1"), wire.Ask{What: "echo", Instance: "hi"}, &out); err != nil || out != "hi" {
+		if err := exchange.AskPeer(ctx, c, exchange.WorkerSubjects("w1"), rpc.Ask{What: "echo", Instance: "hi"}, &out); err != nil || out != "hi" {
 			t.Errorf("got %q, %v", out, err)
 		}
-		if err := exchange.AskPeer(ctx, c, exchange.WorkerSubjects("w1"), wire.Ask{What: "else"}, &out); err == nil || !strings.Contains(err.Error(), "no such question") {
+		if err := exchange.AskPeer(ctx, c, exchange.WorkerSubjects("w1"), rpc.Ask{What: "else"}, &out); err == nil || !strings.Contains(err.Error(), "no such question") {
 			t.Errorf("a question that nobody answers gave %v", err)
 		}
 		var problem *wire.Problem
-		err := exchange.AskPeer(ctx, c, exchange.WorkerSubjects("w1"), wire.Ask{What: "missing", Instance: "x"}, &out)
+		err := exchange.AskPeer(ctx, c, exchange.WorkerSubjects("w1"), rpc.Ask{What: "missing", Instance: "x"}, &out)
 		if !errors.As(err, &problem) || *problem != *wire.Problemf(404, "no-such-thing", "look elsewhere", "there is no such thing", "x") {
 			t.Errorf("a problem arrived as %#v", err)
 		}
-		err = exchange.AskPeer(ctx, c, exchange.WorkerSubjects("w1"), wire.Ask{What: "odd"}, &out)
+		err = exchange.AskPeer(ctx, c, exchange.WorkerSubjects("w1"), rpc.Ask{What: "odd"}, &out)
 		if !errors.As(err, &problem) || problem.Status != 502 || len(problem.Title) > 5000 {
 			t.Errorf("an odd problem arrived as %v", err)
 		}
-		if err := exchange.AskPeer(ctx, c, exchange.WorkerSubjects("w2"), wire.Ask{What: "echo"}, &out); !errors.Is(err, bus.ErrNoResponder) {
+		if err := exchange.AskPeer(ctx, c, exchange.WorkerSubjects("w2"), rpc.Ask{What: "echo"}, &out); !errors.Is(err, bus.ErrNoResponder) {
 			t.Errorf("asking nobody gave %v", err)
 		}
 	})

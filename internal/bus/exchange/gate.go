@@ -8,13 +8,14 @@ import (
 
 	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 // AskGate asks the hooks of the tier above before something is done here. warnings are those
 // that did not answer and are not needed. What those that are needed say against it is a
 // *wire.Problem; all other errors mean that the tier above did not answer.
 func AskGate(ctx context.Context, c bus.Conn, s Subjects, d wire.HookData) (warnings []string, err error) {
-	b, err := json.Marshal(wire.GateQuestion{V: wire.Version, Data: d})
+	b, err := json.Marshal(rpc.GateQuestion{V: wire.Version, Data: d})
 	if err != nil {
 		return nil, fmt.Errorf("encoding a question for hooks: %w", err)
 	}
@@ -22,7 +23,7 @@ func AskGate(ctx context.Context, c bus.Conn, s Subjects, d wire.HookData) (warn
 	if err != nil {
 		return nil, fmt.Errorf("asking for the word of hooks: %w", err)
 	}
-	var reply wire.GateReply
+	var reply rpc.GateReply
 	if err := json.Unmarshal(data, &reply); err != nil {
 		return nil, fmt.Errorf("decoding the word of hooks: %w", err)
 	}
@@ -36,9 +37,9 @@ func AskGate(ctx context.Context, c bus.Conn, s Subjects, d wire.HookData) (warn
 // told the peer by the subject that it used; what it returns that is no *wire.Problem is
 // logged and not told. A peer asks one question at a time.
 func (u *Upper) ServeGates(subject string, ask func(ctx context.Context, peer string, d wire.HookData) (warnings []string, err error)) (stop func(), err error) {
-	d := newDesk(0, func(ctx context.Context, m bus.Msg) {
-		reply := wire.GateReply{V: wire.Version}
-		var q wire.GateQuestion
+	d := newDispatcher(0, func(ctx context.Context, m bus.Msg) {
+		reply := rpc.GateReply{V: wire.Version}
+		var q rpc.GateQuestion
 		err := json.Unmarshal(m.Data, &q)
 		if err == nil {
 			err = wire.CheckVersion("the question", q.V)

@@ -10,8 +10,8 @@ import (
 
 // Bounds of what is held of one peer where its owner sets none.
 const (
-	DefaultMaxKeys  = 100_000
-	DefaultMaxBytes = 128 << 20
+	defaultMaxKeys  = 100_000
+	defaultMaxBytes = 128 << 20
 )
 
 // keyOverhead stands for what a key costs in memory beside its bytes.
@@ -127,8 +127,8 @@ func (b *Inbox) put(c wire.Change) bool {
 	if there {
 		grow -= cost(c.Key, old)
 	}
-	if (!there && len(b.state) >= orDefault(b.MaxKeys, DefaultMaxKeys)) ||
-		(grow > 0 && b.bytes+grow > orDefault(b.MaxBytes, DefaultMaxBytes)) || len(c.Key) > bus.MaxKeyBytes {
+	if (!there && len(b.state) >= orDefault(b.MaxKeys, defaultMaxKeys)) ||
+		(grow > 0 && b.bytes+grow > orDefault(b.MaxBytes, defaultMaxBytes)) || len(c.Key) > bus.MaxKeyBytes {
 		b.over++
 		return false
 	}

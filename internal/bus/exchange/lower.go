@@ -13,6 +13,7 @@ import (
 
 	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 // maxNudges is how many nudges wait: each may tell of another change.
@@ -68,9 +69,9 @@ type Lower struct {
 	// Uses, if set, returns the services that are used here, nil where nothing is new;
 	// full asks for all the same.
 	Uses func(full bool) *wire.Uses
-	// OnHeed, if set, is told of each answered report whether the upper side tells of
-	// what is used alone. It must not block.
-	OnHeed func(heeds bool)
+	// OnFilter, if set, is called for each answered report with whether the upper side
+	// sends routes of used services only. It must not block.
+	OnFilter func(filters bool)
 	// OnGateway, if set, is told of each answered report whether the upper side refuses
 	// us as a gateway. It must not block.
 	OnGateway func(refused bool)
@@ -99,7 +100,7 @@ type Lower struct {
 	// Farewell announces the end of Run with a last report.
 	Farewell bool
 	// Answer serves questions from above; nil answers that there is nothing.
-	Answer func(ctx context.Context, q wire.Ask) (any, error)
+	Answer func(ctx context.Context, q rpc.Ask) (any, error)
 	Log    *slog.Logger
 
 	bulk bulk
@@ -274,8 +275,8 @@ func (r *lowerRun) once(ctx context.Context) (again bool, err error) {
 		r.needStatus = true // it was heard, and not taken over
 		return false, fmt.Errorf("report refused: %s", reply.Refused)
 	}
-	if r.OnHeed != nil {
-		r.OnHeed(reply.Heeds)
+	if r.OnFilter != nil {
+		r.OnFilter(reply.Heeds)
 	}
 	if r.OnGateway != nil {
 		r.OnGateway(reply.NoGateway)
@@ -445,7 +446,7 @@ func (p *pages) add(page wire.FetchReply) error {
 		p.full, p.at = page.Full, map[string]int{}
 	}
 	for _, c := range page.Changes {
-		c, err := c.Unpack()
+		c, err := unpacked(c)
 		if err != nil {
 			return err
 		}
@@ -485,8 +486,8 @@ func (r *lowerRun) timeout() time.Duration {
 
 // answer serves one question from above.
 func (l *Lower) answer(ctx context.Context, m bus.Msg) {
-	a := wire.Answer{V: wire.Version}
-	var q wire.Ask
+	a := rpc.Answer{V: wire.Version}
+	var q rpc.Ask
 	err := json.Unmarshal(m.Data, &q)
 	if err == nil && l.Answer == nil {
 		err = errors.New("nothing is answered here")
@@ -508,8 +509,8 @@ func (l *Lower) answer(ctx context.Context, m bus.Msg) {
 }
 
 // refusal is an answer that says what is wrong.
-func refusal(err error) wire.Answer {
-	a := wire.Answer{V: wire.Version, Error: err.Error()}
+func refusal(err error) rpc.Answer {
+	a := rpc.Answer{V: wire.Version, Error: err.Error()}
 	var p *wire.Problem
 	if errors.As(err, &p) {
 		a.Problem = p
@@ -517,7 +518,7 @@ func refusal(err error) wire.Answer {
 	return a
 }
 
-func (l *Lower) respond(ctx context.Context, m bus.Msg, a wire.Answer) {
+func (l *Lower) respond(ctx context.Context, m bus.Msg, a rpc.Answer) {
 	b, err := json.Marshal(a)
 	switch {
 	case err != nil:

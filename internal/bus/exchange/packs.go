@@ -5,7 +5,6 @@ import (
 	"sync"
 
 	"github.com/verge-edge/verge/internal/bus"
-	"github.com/verge-edge/verge/internal/wire"
 )
 
 // maxPacks bounds the packed values that are kept for the next peer.
@@ -33,12 +32,12 @@ func (p *packs) of(e bus.Entry) ([]byte, error) {
 			}
 		}
 	}
-	packed, err := wire.Pack(e.Value)
+	value, err := packed(e.Value)
 	if err != nil {
 		return nil, err
 	}
 	if p != nil {
-		p.last = append([]pack{{e.Value, packed}}, p.last[:min(len(p.last), maxPacks-1)]...)
+		p.last = append([]pack{{e.Value, value}}, p.last[:min(len(p.last), maxPacks-1)]...)
 	}
-	return packed, nil
+	return value, nil
 }

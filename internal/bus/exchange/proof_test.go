@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/verge-edge/verge/internal/bus"
+	"github.com/verge-edge/verge/internal/bus/bustest"
 )
 
 // A lower side keeps the proof of what it has, however that came, and shows it to a new upper
@@ -48,14 +48,14 @@ func TestProofs(t *testing.T) {
 		proven("fetched")
 		have := p.desired.Have()
 		p.put("to.w1.c", `3`)
-		p.herald.Tell("w1", p.upperDesired("w1"), have)
+		p.notifier.Tell("w1", p.upperDesired("w1"), have)
 		synctest.Wait()
 		proven("brought by a nudge")
 		p.mu.Lock()
 		before := slices.Contains(p.ahead, true)
 		p.ahead = nil
 		p.mu.Unlock()
-		p.startUpper(bus.OpenMemStore(copied))
+		p.startUpper(bustest.OpenMemStore(copied))
 		again()
 		p.mu.Lock()
 		defer p.mu.Unlock()

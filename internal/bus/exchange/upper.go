@@ -10,6 +10,7 @@ import (
 
 	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 // Upper is the upper side of the exchange with the peers behind one connection.
@@ -38,9 +39,9 @@ type Upper struct {
 // Serve answers reports and fetches until stop is called. The subjects may hold
 // wildcards.
 func (u *Upper) Serve(report, fetch string) (stop func(), err error) {
-	reports := newDesk(keepFor(report), func(ctx context.Context, m bus.Msg) {
+	reports := newDispatcher(keepFor(report), func(ctx context.Context, m bus.Msg) {
 		reply := wire.ReportReply{V: wire.Version}
-		if r, err := wire.DecodeReport(m.Data); err != nil {
+		if r, err := decodeReport(m.Data); err != nil {
 			reply.Refused = "not a report: " + err.Error()
 		} else if err := wire.CheckVersion("the report", r.V); err != nil {
 			reply.Refused = err.Error()
@@ -61,7 +62,7 @@ func (u *Upper) Serve(report, fetch string) (stop func(), err error) {
 	if err != nil {
 		return nil, fmt.Errorf("serving reports on %s: %w", report, err)
 	}
-	fetches := newDesk(keepFor(fetch), func(ctx context.Context, m bus.Msg) {
+	fetches := newDispatcher(keepFor(fetch), func(ctx context.Context, m bus.Msg) {
 		var f wire.Fetch
 		if err := json.Unmarshal(m.Data, &f); err != nil {
 			u.Log.Warn("not a fetch", "subject", m.Subject, "error", err)
@@ -102,7 +103,7 @@ func (u *Upper) try(peer string, m bus.Msg) bool {
 	if u.TryReport == nil {
 		return false
 	}
-	r, plain := wire.PlainReport(m.Data)
+	r, plain := plainReport(m.Data)
 	if !plain || r.V != wire.Version {
 		return false
 	}
@@ -126,7 +127,7 @@ func (u *Upper) tell(peer string, r wire.Report, reply wire.ReportReply) {
 }
 
 func (u *Upper) reply(m bus.Msg, reply wire.ReportReply) {
-	b, err := wire.EncodeReply(reply)
+	b, err := encodeReply(reply)
 	u.respond(m, b, err)
 }
 
@@ -151,7 +152,7 @@ func Nudge(c bus.Conn, s Subjects) error {
 
 // AskPeer puts a question to a peer and decodes its answer into out. What the
 // peer refuses with a *wire.Problem is one here, too.
-func AskPeer(ctx context.Context, c bus.Conn, s Subjects, q wire.Ask, out any) error {
+func AskPeer(ctx context.Context, c bus.Conn, s Subjects, q rpc.Ask, out any) error {
 	b, err := json.Marshal(q)
 	if err != nil {
 		return err
@@ -160,7 +161,7 @@ func AskPeer(ctx context.Context, c bus.Conn, s Subjects, q wire.Ask, out any) e
 	if err != nil {
 		return fmt.Errorf("asking for %s: %w", q.What, err)
 	}
-	var a wire.Answer
+	var a rpc.Answer
 	if err := json.Unmarshal(data, &a); err != nil {
 		return fmt.Errorf("decoding the answer to %s: %w", q.What, err)
 	}

@@ -6,11 +6,12 @@ import (
 	"testing"
 
 	"github.com/verge-edge/verge/internal/bus"
+	"github.com/verge-edge/verge/internal/bus/bustest"
 )
 
 // counting is a store that notes how it was written to.
 type counting struct {
-	*bus.MemStore
+	*bustest.MemStore
 	commits [][]bus.Op
 }
 
@@ -38,7 +39,7 @@ func TestCommitKeepsGroupsWholeAndLimits(t *testing.T) {
 			}
 			groups = append(groups, ops)
 		}
-		store := &counting{MemStore: bus.NewMemStore()}
+		store := &counting{MemStore: bustest.NewMemStore()}
 		if err := Commit(context.Background(), store, groups); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}

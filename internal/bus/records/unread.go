@@ -171,16 +171,21 @@ func LoadInto[T any](e bus.Entry, into map[string]*T, key string, fate Fate) err
 	return err
 }
 
-// CodeUnreadable is the code of the problem with which a store on Hold refuses writes.
-const CodeUnreadable = "records-unreadable"
+// codeUnreadable is the code of the problem with which a store on Hold refuses writes.
+const codeUnreadable = "records-unreadable"
 
-// Refused is the problem with which a store on Hold refused a write; nil for another error.
-func Refused(err error) *wire.Problem {
+// Unstored is the problem of a change that a store did not take. look is the remedy if the outcome
+// is not known; disk is the one that may be full.
+func Unstored(err error, look, disk string) error {
 	var p *wire.Problem
-	if errors.As(err, &p) && p.Code == CodeUnreadable {
+	switch {
+	case errors.As(err, &p) && p.Code == codeUnreadable:
 		return p
+	case errors.Is(err, bus.ErrUnknownOutcome):
+		return wire.Problemf(503, "outcome-unknown", look, "it is not known whether this was stored", "%v", err)
 	}
-	return nil
+	return wire.Problemf(507, "not-stored", "free some space or repair "+disk+", then try again",
+		"nothing was changed: it could not be stored", "%v", err)
 }
 
 // Hold is a store that can be read and not written, and says why.
@@ -192,7 +197,7 @@ type held struct {
 }
 
 func (h *held) refuse() error {
-	return wire.Problemf(503, CodeUnreadable, "verge status, which says what to do", "nothing can be changed here now", "%s", h.why)
+	return wire.Problemf(503, codeUnreadable, "verge status, which says what to do", "nothing can be changed here now", "%s", h.why)
 }
 
 // WriteError implements bus.Store.

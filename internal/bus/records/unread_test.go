@@ -2,10 +2,13 @@ package records
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/verge-edge/verge/internal/bus"
+	"github.com/verge-edge/verge/internal/bus/bustest"
+	"github.com/verge-edge/verge/internal/wire"
 )
 
 type versioned struct {
@@ -79,7 +82,7 @@ func TestWhatIsSaidOfRecords(t *testing.T) {
 
 func TestHold(t *testing.T) {
 	ctx := t.Context()
-	mem := bus.NewMemStore()
+	mem := bustest.NewMemStore()
 	if _, err := mem.Put(ctx, "k", []byte("v")); err != nil {
 		t.Fatal(err)
 	}
@@ -90,14 +93,25 @@ func TestHold(t *testing.T) {
 		"swap":   func() error { _, err := s.CompareAndSwap(ctx, "k", nil, rev); return err },
 		"delete": func() error { _, err := s.Delete(ctx, "k"); return err },
 	} {
-		if p := Refused(write()); p == nil || !strings.Contains(p.Detail, "record k cannot be read") {
-			t.Errorf("%s: %v", what, p)
+		var p *wire.Problem
+		if err := Unstored(write(), "look", "the disk"); !errors.As(err, &p) || p.Code != "records-unreadable" ||
+			!strings.Contains(p.Detail, "record k cannot be read") {
+			t.Errorf("%s: %v", what, err)
 		}
 	}
 	if e, err := s.Get(ctx, "k"); err != nil || string(e.Value) != "v" || mem.Rev() != rev || s.WriteError() == nil {
 		t.Error(e, err, s.WriteError())
 	}
-	if Refused(errors.New("another")) != nil {
-		t.Error("another error is taken for a refusal")
+}
+
+func TestUnstored(t *testing.T) {
+	for code, err := range map[string]error{
+		"not-stored":      errors.New("full"),
+		"outcome-unknown": fmt.Errorf("commit: %w", bus.ErrUnknownOutcome),
+	} {
+		var p *wire.Problem
+		if got := Unstored(err, "look", "the disk"); !errors.As(got, &p) || p.Code != code {
+			t.Errorf("%v: %v", err, got)
+		}
 	}
 }

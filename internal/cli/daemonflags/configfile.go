@@ -70,21 +70,22 @@ func configFiles(main string, named bool) ([]string, error) {
 		return nil, fmt.Errorf("configuration folder: %w", err)
 	}
 	for _, e := range entries { // sorted
-		if strings.HasPrefix(e.Name(), ".") || !(strings.HasSuffix(e.Name(), ".yaml") || strings.HasSuffix(e.Name(), ".yml")) {
+		if strings.HasPrefix(e.Name(), ".") ||
+			!(strings.HasSuffix(e.Name(), ".yaml") || strings.HasSuffix(e.Name(), ".yml")) {
 			continue
 		}
 		files = append(files, filepath.Join(dir, e.Name()))
 	}
 	if len(files) > maxConfigFiles {
-		return nil, fmt.Errorf("configuration folder %s has %d files, at most %d are read", dir, len(files), maxConfigFiles)
+		return nil, fmt.Errorf("configuration folder %s has %d files, at most %d are read", dir, len(files),
+			maxConfigFiles)
 	}
 	return files, nil
 }
 
-// flagsFromFiles sets each flag of cmd that was neither given nor in the
-// environment from the configuration files. Keys are the names of the flags.
-// strict: a key that is not one of them is an error. origin is told where each
-// came from.
+// flagsFromFiles sets each flag of cmd that neither the command line nor the environment sets,
+// from the configuration files. Keys are the names of the flags. strict: another key is an error.
+// origin receives the source of each.
 func flagsFromFiles(cmd *cobra.Command, files []string, strict bool, origin map[string]string) error {
 	given := map[string]bool{}
 	for _, f := range givenFlags(cmd) {
@@ -104,7 +105,8 @@ func flagsFromFiles(cmd *cobra.Command, files []string, strict bool, origin map[
 			case f == nil && !strict:
 				continue // of the daemon, and no business of this command
 			case !isSetting(f):
-				return configError(at, fmt.Sprintf("%q is not a setting of verge %s", key.Value, cmd.Name()), nextSetting(cmd, key.Value))
+				return configError(at, fmt.Sprintf("%q is not a setting of verge %s", key.Value, cmd.Name()),
+					nextSetting(cmd, key.Value))
 			case seen[f.Name]:
 				return configError(at, f.Name+" is set twice", "remove one of them")
 			}
@@ -159,7 +161,8 @@ func readConfig(file string) (*yaml.Node, error) {
 	case m.Kind == yaml.ScalarNode && m.Value == "":
 		return nil, nil
 	case m.Kind != yaml.MappingNode:
-		return nil, configError(fmt.Sprintf("%s:%d", file, m.Line), "is not a mapping", "write one line of name: value for each setting")
+		return nil, configError(fmt.Sprintf("%s:%d", file, m.Line), "is not a mapping",
+			"write one line of name: value for each setting")
 	}
 	return m, nil
 }

@@ -6,17 +6,18 @@ import (
 	"strings"
 
 	"github.com/verge-edge/verge/api"
-	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/engineapi"
 )
 
 // autoWord leaves something to be found out.
 const autoWord = "auto"
 
 // deviceSyntax is how a device is written.
-const deviceSyntax = "TYPE=PATH[:PATH...][,model=NAME][,count=N], such as camera=/dev/video0 or gpu=/dev/dri/renderD128,model=a10, or none"
+const deviceSyntax = "TYPE=PATH[:PATH...][,model=NAME][,count=N], such as camera=/dev/video0 or " +
+	"gpu=/dev/dri/renderD128,model=a10, or none"
 
 // deviceFlags reads the devices of a worker, and whether others are to be looked for.
-func deviceFlags(all []string) (list []wire.DeviceNode, probe bool, err error) {
+func deviceFlags(all []string) (list []engineapi.DeviceNode, probe bool, err error) {
 	probe = true
 	for _, s := range all {
 		if s == noneWord {
@@ -25,7 +26,8 @@ func deviceFlags(all []string) (list []wire.DeviceNode, probe bool, err error) {
 		}
 		d, count, ok := deviceFlag(s)
 		if !ok || len(list)+count > api.MaxDevices {
-			return nil, false, errMustBe("--device", strconv.Quote(s), deviceSyntax+"; at most "+strconv.Itoa(api.MaxDevices)+" in all")
+			return nil, false, errMustBe("--device", strconv.Quote(s),
+				deviceSyntax+"; at most "+strconv.Itoa(api.MaxDevices)+" in all")
 		}
 		for range count {
 			list = append(list, d)
@@ -34,7 +36,7 @@ func deviceFlags(all []string) (list []wire.DeviceNode, probe bool, err error) {
 	return list, probe, nil
 }
 
-func deviceFlag(s string) (d wire.DeviceNode, count int, ok bool) {
+func deviceFlag(s string) (d engineapi.DeviceNode, count int, ok bool) {
 	what, options, more := strings.Cut(s, ",")
 	typ, paths, _ := strings.Cut(what, "=")
 	d.Type, count = typ, 1

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/engineapi"
 	"github.com/verge-edge/verge/internal/plugin"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -46,7 +47,7 @@ type Daemons struct {
 	StopWorker func(ctx context.Context, f StopFlags) error
 	// LeaveWorker takes a worker out of its cluster and ends it.
 	LeaveWorker func(ctx context.Context, f LeaveFlags) error
-	// UpgradeWorker lets a worker's engine go on with another program.
+	// UpgradeWorker hands a worker's engine over to another program.
 	UpgradeWorker func(ctx context.Context, f UpgradeFlags) error
 	Engine        func(ctx context.Context, f EngineFlags) error
 	Dev           func(ctx context.Context, f DevFlags) error
@@ -78,8 +79,7 @@ type RootFlags struct {
 	DataDir string
 	// API and Link are the addresses to listen on, host:port.
 	API, Link string
-	// Advertise are the hosts by which others reach this root; empty: to be
-	// detected.
+	// Advertise are the host names and addresses of this root for others; empty: detected.
 	Advertise []string
 	// Relay that runs beside it.
 	Relay wire.RelayConfig
@@ -137,26 +137,25 @@ type WorkerFlags struct {
 	Cluster []string
 	// Data is the address of the data port, "" for none.
 	Data string
-	// Advertise is HOST or HOST:PORT by which others reach the data port; "" is to
-	// be detected, "none" that they cannot.
+	// Advertise is HOST or HOST:PORT of the data port for others; "" is detected, "none" is
+	// unreachable.
 	Advertise string
 	// Gateway is the address to listen on for users; "" for none. GatewayMore is the
 	// rest of how it is a gateway.
 	Gateway     string
-	GatewayMore wire.GatewayConfig
+	GatewayMore engineapi.GatewayConfig
 	// CPUs, Memory and Disk are the capacity; zero is what the machine has, less
 	// Reserve (a fraction, 0 to 0.9).
 	CPUs         api.CPU
 	Memory, Disk api.Bytes
 	Reserve      float64
 	Labels       map[string]string
-	// HostPaths are the directories of which instances may use what is below,
-	// absolute and clean.
+	// HostPaths are directories, absolute and clean; instances may use directories below them.
 	HostPaths []string
 	// HostUsers are the users of the machine that instances may run as.
 	HostUsers []string
 	// Devices that were set, and whether others are to be looked for.
-	Devices      []wire.DeviceNode
+	Devices      []engineapi.DeviceNode
 	ProbeDevices bool
 	// Bandwidth of the machine's connection that instances may reserve; ProbeBandwidth
 	// is to be found out.
@@ -171,7 +170,7 @@ type WorkerFlags struct {
 	// Containerd is the address of containerd's socket; "" is the usual one.
 	Containerd string
 	// Pull is how images are fetched.
-	Pull wire.PullConfig
+	Pull engineapi.PullConfig
 	// Programs that the cluster may bring: any, or those that one of the keys has signed.
 	AnyUpgrade  bool
 	UpgradeKeys []ed25519.PublicKey

@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/engineapi"
 )
 
 // acmeFlags are as they are written.
@@ -19,18 +19,24 @@ type acmeFlags struct {
 }
 
 // gatewayFlags adds those of how a worker is a gateway, beside --gateway.
-func gatewayFlags(fl *pflag.FlagSet, g *wire.GatewayConfig, a *acmeFlags) {
-	fl.StringVar(&g.TLSAddr, "gateway-tls", "", "address for users' requests with TLS, for example :8443 (default: none)")
-	fl.StringVar(&a.ports, "gateway-ports", "", "range in which services may publish tcp and udp ports, as 1024-65535 (default: any)")
-	fl.StringSliceVar(&a.proxyFrom, "gateway-proxy-from", nil, "balancers in front of the gateway, as 10.0.0.0/24,192.0.2.7, whose connections begin with a PROXY protocol header")
-	fl.BoolVar(&a.agree, "acme-agree", false, "agree to the terms of the ACME server, and get certificates from it for hosts with \"tls: acme\"")
+func gatewayFlags(fl *pflag.FlagSet, g *engineapi.GatewayConfig, a *acmeFlags) {
+	fl.StringVar(&g.TLSAddr, "gateway-tls", "",
+		"address for users' requests with TLS, for example :8443 (default: none)")
+	fl.StringVar(&a.ports, "gateway-ports", "",
+		"range in which services may publish tcp and udp ports, as 1024-65535 (default: any)")
+	fl.StringSliceVar(&a.proxyFrom, "gateway-proxy-from", nil,
+		"balancers in front of the gateway, as 10.0.0.0/24,192.0.2.7, whose connections begin with a PROXY "+
+			"protocol header")
+	fl.BoolVar(&a.agree, "acme-agree", false,
+		"agree to the terms of the ACME server, and get certificates from it for hosts with \"tls: acme\"")
 	fl.StringVar(&g.ACME.Directory, "acme-directory", "", "directory URL of the ACME server (default: Let's Encrypt)")
 	fl.StringVar(&g.ACME.Email, "acme-email", "", "email address for the ACME server's notices")
-	fl.StringVar(&g.ACME.CA, "acme-ca", "", "file (PEM) with the authorities of the ACME server's own certificate (default: the system's)")
+	fl.StringVar(&g.ACME.CA, "acme-ca", "",
+		"file (PEM) with the authorities of the ACME server's own certificate (default: the system's)")
 }
 
 // settleGateway checks them.
-func settleGateway(plain string, g *wire.GatewayConfig, a *acmeFlags) (err error) {
+func settleGateway(plain string, g *engineapi.GatewayConfig, a *acmeFlags) (err error) {
 	noneIsEmpty(&g.TLSAddr)
 	if g.Ports, err = portRange("--gateway-ports", a.ports); err != nil {
 		return err
@@ -42,8 +48,9 @@ func settleGateway(plain string, g *wire.GatewayConfig, a *acmeFlags) (err error
 		return err
 	}
 	switch {
-	case !a.agree && g.ACME != wire.ACMEConfig{}:
-		return errMustBe("--acme-agree", "false", "given with the other settings of ACME: the server has terms to agree to")
+	case !a.agree && g.ACME != engineapi.ACMEConfig{}:
+		return errMustBe("--acme-agree", "false",
+			"given with the other settings of ACME: the server has terms to agree to")
 	case a.agree && g.TLSAddr == "":
 		return errMustBe("--gateway-tls", `""`, "given with --acme-agree")
 	case plain == "" && g.TLSAddr == "" && a.ports != "":
@@ -54,10 +61,11 @@ func settleGateway(plain string, g *wire.GatewayConfig, a *acmeFlags) (err error
 		return nil
 	}
 	if g.ACME.Directory == "" {
-		g.ACME.Directory = wire.LetsEncrypt
+		g.ACME.Directory = engineapi.LetsEncrypt
 	}
 	if u, err := url.Parse(g.ACME.Directory); err != nil || u.Scheme != "https" || u.Host == "" {
-		return errMustBe("--acme-directory", strconv.Quote(g.ACME.Directory), "the URL of a directory, as "+wire.LetsEncrypt)
+		return errMustBe("--acme-directory", strconv.Quote(g.ACME.Directory),
+			"the URL of a directory, as "+engineapi.LetsEncrypt)
 	}
 	if g.ACME.CA == "" {
 		return nil
@@ -70,8 +78,9 @@ func settleGateway(plain string, g *wire.GatewayConfig, a *acmeFlags) (err error
 
 // prefixes reads a list of prefixes of addresses; an address alone is one.
 func prefixes(flag string, list []string) (out []netip.Prefix, _ error) {
-	if len(list) > wire.MaxProxyFrom {
-		return nil, errMustBe(flag, strconv.Itoa(len(list))+" entries", fmt.Sprintf("a list of at most %d", wire.MaxProxyFrom))
+	if len(list) > engineapi.MaxProxyFrom {
+		return nil, errMustBe(flag, strconv.Itoa(len(list))+" entries",
+			fmt.Sprintf("a list of at most %d", engineapi.MaxProxyFrom))
 	}
 	for _, s := range list {
 		p, err := netip.ParsePrefix(s)

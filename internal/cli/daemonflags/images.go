@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/verge-edge/verge/api"
-	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/engineapi"
 )
 
 // Defaults of what is kept of images.
@@ -20,17 +20,20 @@ const (
 )
 
 // pullFlags are those of how a worker fetches images.
-func pullFlags(fl *pflag.FlagSet, p *wire.PullConfig, mirrors *[]string) {
+func pullFlags(fl *pflag.FlagSet, p *engineapi.PullConfig, mirrors *[]string) {
 	fl.TextVar(&p.Rate, "pull-rate", api.Bitrate(0), "limit of all image pulls together, as 20Mbps (0: none)")
 	p.KeepUnused = api.Duration(keepUnused)
 	fl.TextVar(&p.KeepUnused, "image-keep", p.KeepUnused, "how long an unused image from a registry stays (0: forever)")
-	fl.IntVar(&p.DiskHigh, "image-disk-high", diskHigh, "usage of the images' disk in percent above which unused images go (0: not checked)")
-	fl.StringVar(&p.Hosts, "registry-hosts", "", "folder with a hosts.toml for each registry, as containerd and K3s use (default: /etc/containerd/certs.d)")
-	fl.StringArrayVar(mirrors, "registry-mirror", nil, "mirror to ask before a registry, as docker.io=https://mirror.example.org (repeatable)")
+	fl.IntVar(&p.DiskHigh, "image-disk-high", diskHigh,
+		"usage of the images' disk in percent above which unused images go (0: not checked)")
+	fl.StringVar(&p.Hosts, "registry-hosts", "",
+		"folder with a hosts.toml for each registry, as containerd and K3s use (default: /etc/containerd/certs.d)")
+	fl.StringArrayVar(mirrors, "registry-mirror", nil,
+		"mirror to ask before a registry, as docker.io=https://mirror.example.org (repeatable)")
 }
 
 // settlePull reads and checks what pullFlags got.
-func settlePull(p *wire.PullConfig, mirrors []string) error {
+func settlePull(p *engineapi.PullConfig, mirrors []string) error {
 	if p.KeepUnused < 0 {
 		return errMustBe("--image-keep", strconv.Quote(p.KeepUnused.String()), "0 or more")
 	}
@@ -45,7 +48,8 @@ func settlePull(p *wire.PullConfig, mirrors []string) error {
 		host, at, _ := strings.Cut(m, "=")
 		u, err := url.Parse(at)
 		if _, twice := p.Mirrors[host]; err != nil || twice || host == "" || strings.ContainsAny(host, "/@ ") ||
-			u.Host == "" || u.User != nil || u.Scheme != "http" && u.Scheme != "https" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" {
+			u.Host == "" || u.User != nil || u.Scheme != "http" && u.Scheme != "https" ||
+			strings.Trim(u.Path, "/") != "" || u.RawQuery != "" {
 			return errMustBe(flag, strconv.Quote(host+"=…"), want)
 		}
 		if p.Mirrors == nil {

@@ -4,18 +4,19 @@ import (
 	"maps"
 	"testing"
 
-	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/engineapi"
 )
 
 func TestMirrorsOfRegistries(t *testing.T) {
-	var p wire.PullConfig
+	var p engineapi.PullConfig
 	if err := settlePull(&p, []string{"docker.io=https://m.test:5000/", "x.test:1=http://m.test"}); err != nil {
 		t.Fatal(err)
 	}
-	if want := map[string]string{"docker.io": "https://m.test:5000", "x.test:1": "http://m.test"}; !maps.Equal(p.Mirrors, want) {
+	if want := map[string]string{"docker.io": "https://m.test:5000",
+		"x.test:1": "http://m.test"}; !maps.Equal(p.Mirrors, want) {
 		t.Errorf("%v", p.Mirrors)
 	}
-	if err := settlePull(&wire.PullConfig{Hosts: "certs.d"}, nil); err == nil {
+	if err := settlePull(&engineapi.PullConfig{Hosts: "certs.d"}, nil); err == nil {
 		t.Error("a relative folder is accepted")
 	}
 	for _, bad := range [][]string{
@@ -23,7 +24,7 @@ func TestMirrorsOfRegistries(t *testing.T) {
 		{"docker.io/x=https://m.test"}, {"docker.io=https://m.test/v2"}, {"docker.io=https://user:pw@m.test"},
 		{"docker.io=https://a.test", "docker.io=https://b.test"},
 	} {
-		if err := settlePull(&wire.PullConfig{}, bad); err == nil {
+		if err := settlePull(&engineapi.PullConfig{}, bad); err == nil {
 			t.Errorf("%v is accepted", bad)
 		}
 	}

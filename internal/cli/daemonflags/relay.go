@@ -12,9 +12,12 @@ import (
 
 // relayFlags are those of a node that may be a relay.
 func relayFlags(fl *pflag.FlagSet, r *wire.RelayConfig, ports *string) {
-	fl.StringVar(&r.Listen, "relay", "", "be a relay for workers that cannot reach each other, at this address over TCP and UDP, for example :8475 (default: no relay)")
+	fl.StringVar(&r.Listen, "relay", "",
+		"be a relay for workers that cannot reach each other, at this address over TCP and UDP, for example :8475 "+
+			"(default: no relay)")
 	fl.StringVar(ports, "relay-ports", "", "UDP ports that the relay uses, FIRST-LAST (default: any free ones)")
-	fl.TextVar(&r.Rate, "relay-rate", api.Bitrate(0), "limit of what two workers send each other through the relay, as 10Mbps (0: none)")
+	fl.TextVar(&r.Rate, "relay-rate", api.Bitrate(0),
+		"limit of what two workers send each other through the relay, as 10Mbps (0: none)")
 }
 
 // settleRelay reads and checks what relayFlags got.

@@ -17,20 +17,22 @@ import (
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/policy/place"
 	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 // Commands are those that run daemons, and the one of them that is a worker's, which has
 // others below it.
 func (l *Line) Commands(d Daemons) (all []*cobra.Command, worker *cobra.Command) {
 	worker = daemon(l, l.workerRole, d.Worker)
-	worker.AddCommand(daemon(l, l.workerStopRole, d.StopWorker), daemon(l, l.workerLeaveRole, d.LeaveWorker), daemon(l, l.workerUpgradeRole, d.UpgradeWorker))
+	worker.AddCommand(daemon(l, l.workerStopRole, d.StopWorker), daemon(l, l.workerLeaveRole, d.LeaveWorker),
+		daemon(l, l.workerUpgradeRole, d.UpgradeWorker))
 	return []*cobra.Command{
-		daemon(l, l.devRole, d.Dev), daemon(l, l.rootRole, d.Root), daemon(l, l.clusterRole, d.Cluster), worker, daemon(l, l.engineRole, d.Engine), daemon(l, l.devWorkerRole, d.DevWorker),
+		daemon(l, l.devRole, d.Dev), daemon(l, l.rootRole, d.Root), daemon(l, l.clusterRole, d.Cluster), worker,
+		daemon(l, l.engineRole, d.Engine), daemon(l, l.devWorkerRole, d.DevWorker),
 	}, worker
 }
 
-// Settings are the flags of a root, a cluster or a worker for who wants to know them and runs
-// none.
+// Settings are the flags of a root, a cluster or a worker, for commands that only show them.
 type Settings struct {
 	// Cmd has the flags; what it does is up to the caller.
 	Cmd *cobra.Command
@@ -72,7 +74,9 @@ func newRole[F any](l *Line, cmd *cobra.Command, f *F, p *Process, config string
 		return nil
 	}
 	if config != "" {
-		cmd.Flags().String(configFlag, "", "file with settings, one line of name: value for each flag (default: /etc/verge/"+config+".yaml; without root rights $XDG_CONFIG_HOME/verge/"+config+".yaml)")
+		cmd.Flags().String(configFlag, "",
+			"file with settings, one line of name: value for each flag (default: /etc/verge/"+config+
+				".yaml; without root rights $XDG_CONFIG_HOME/verge/"+config+".yaml)")
 	}
 	cmd.Flags().StringVar(&p.LogFormat, "log-format", "text", "log format: text or json")
 	cmd.Flags().StringVar(&p.LogLevel, "log-level", "info", "log level: debug, info, warn or error")
@@ -170,14 +174,19 @@ func (l *Line) rootRole() *role[RootFlags] {
 	cmd := &cobra.Command{Use: "root", Short: "Run a root: owns applications, knows clusters"}
 	fl := cmd.Flags()
 	fl.StringVar(&f.DataDir, "data-dir", "", dataDirUsage("root"))
-	fl.StringVar(&f.API, "api", "0.0.0.0:8470", "address of the HTTP interface")
+	fl.StringVar(&f.API, "api", "0.0.0.0:"+rpc.RootAPIPort, "address of the HTTP interface")
 	fl.StringVar(&f.Link, "link", "0.0.0.0:8471", "address for clusters to connect to")
-	fl.StringSliceVar(&f.Advertise, "advertise", nil, "host name or address by which others reach this root (repeatable; default: detected)")
-	fl.DurationVar(&f.ClusterDeadAfter, "cluster-dead-after", time.Minute, "replace the instances of a cluster that has been silent for this long")
+	fl.StringSliceVar(&f.Advertise, "advertise", nil,
+		"host name or address by which others reach this root (repeatable; default: detected)")
+	fl.DurationVar(&f.ClusterDeadAfter, "cluster-dead-after", time.Minute,
+		"replace the instances of a cluster that has been silent for this long")
 	relayFlags(fl, &f.Relay, &relayPorts)
-	fl.StringVar(&ipv6, "network-prefix", "", "IPv6 network (fd.../48) of all instances (default: generated at the first start)")
-	fl.StringVar(&pool, "network-pool", "", "pool of workers' IPv4 networks, a /24 each (default 10.128.0.0/9, or what was chosen before)")
-	fl.StringVar(&services, "network-services", "", "pool of services' IPv4 addresses (default 10.30.0.0/16, or what was chosen before)")
+	fl.StringVar(&ipv6, "network-prefix", "",
+		"IPv6 network (fd.../48) of all instances (default: generated at the first start)")
+	fl.StringVar(&pool, "network-pool", "",
+		"pool of workers' IPv4 networks, a /24 each (default 10.128.0.0/9, or what was chosen before)")
+	fl.StringVar(&services, "network-services", "",
+		"pool of services' IPv4 addresses (default 10.30.0.0/16, or what was chosen before)")
 	fl.StringSliceVar(&allow, "hooks-allow", nil, hooksAllowUsage)
 	return newRole(l, cmd, f, &f.Process, "root", func() (err error) {
 		if f.HooksAllow, err = networks("--hooks-allow", allow); err != nil {
@@ -198,14 +207,16 @@ func (l *Line) rootRole() *role[RootFlags] {
 		if f.ClusterDeadAfter <= 0 {
 			return errMustBe("--cluster-dead-after", f.ClusterDeadAfter, "more than 0")
 		}
-		return firstError(l.dataDir(&f.DataDir, "root"), address("--api", f.API), address("--link", f.Link), hosts("--advertise", f.Advertise))
+		return firstError(l.dataDir(&f.DataDir, "root"), address("--api", f.API), address("--link", f.Link),
+			hosts("--advertise", f.Advertise))
 	})
 }
 
-const hooksAllowUsage = "network that hooks may reach although it belongs to this machine, its link or cloud metadata (repeatable; default: none)"
+const hooksAllowUsage = "network that hooks may reach although it belongs to this machine, its link or cloud " +
+	"metadata (repeatable; default: none)"
 
-// maxInterval is the longest time between two reports (λ).
-const maxInterval = 10 * time.Second
+// defaultInterval is the heartbeat interval of workers that their cluster says nothing else of.
+const defaultInterval = rpc.MaxHeartbeat
 
 // prefix reads the value of a flag, zero where it is not set.
 func prefix(flag, value string) (p netip.Prefix, err error) {
@@ -243,19 +254,25 @@ func (l *Line) clusterRole() *role[ClusterFlags] {
 	fl := cmd.Flags()
 	fl.StringVar(&f.DataDir, "data-dir", "", dataDirUsage("cluster"))
 	fl.StringVar(&f.Name, "name", "", "name of the cluster (default: that in the token)")
-	fl.StringVar(&f.TokenFile, "token-file", "", "file with the join token, - for standard input; needed the first time only")
+	fl.StringVar(&f.TokenFile, "token-file", "",
+		"file with the join token, - for standard input; needed the first time only")
 	fl.StringSliceVar(&f.Root, "root", nil, "HOST:PORT of the root's link, if it has moved since the join (repeatable)")
 	fl.StringVar(&f.Link, "link", ":8472", "address for workers to connect to")
-	fl.StringVar(&f.API, "api", ":8473", "address of the HTTP interface")
-	fl.StringSliceVar(&f.Advertise, "advertise", nil, "host name or address by which others reach this cluster (repeatable; default: detected)")
+	fl.StringVar(&f.API, "api", ":"+rpc.ClusterAPIPort, "address of the HTTP interface")
+	fl.StringSliceVar(&f.Advertise, "advertise", nil,
+		"host name or address by which others reach this cluster (repeatable; default: detected)")
 	fl.StringSliceVar(&f.Areas, "area", nil, "area that this cluster serves (repeatable)")
 	fl.StringVar(&f.Operator, "operator", "", "who runs this cluster, for people")
 	fl.StringVar(&where, "location", "", locationUsage)
 	fl.StringToStringVar(&f.Labels, "label", nil, "label of all its workers as KEY=VALUE (repeatable)")
-	fl.BoolVar(&f.ShareDetails, "share-details", false, "let the root show this cluster's workers, logs and decisions, and pass on its operators' commands (exec, cordon, drain)")
-	fl.StringVar(&export, "export", "address", "how other clusters reach instances here: address (of the worker's data port) or relay (only through a relay)")
-	fl.StringVar(&f.Scheduler, "scheduler", place.ROM, "scheduler for services whose descriptor names none: "+strings.Join(place.Schedulers(), ", ")+", plugin:NAME")
-	fl.DurationVar(&f.Interval, "interval", maxInterval, "longest time between two reports, 1s to 10s")
+	fl.BoolVar(&f.ShareDetails, "share-details", false,
+		"let the root show this cluster's workers, logs and decisions, and pass on its operators' commands (exec, "+
+			"cordon, drain)")
+	fl.StringVar(&export, "export", "address",
+		"how other clusters reach instances here: address (of the worker's data port) or relay (only through a relay)")
+	fl.StringVar(&f.Scheduler, "scheduler", place.ROM, "scheduler for services whose descriptor names none: "+
+		strings.Join(place.Schedulers(), ", ")+", plugin:NAME")
+	fl.DurationVar(&f.Interval, "interval", defaultInterval, "longest time between two reports, 1s to 10s")
 	fl.StringSliceVar(&allow, "hooks-allow", nil, hooksAllowUsage)
 	plugins.add(fl)
 	return newRole(l, cmd, f, &f.Process, "cluster", func() (err error) {
@@ -275,13 +292,15 @@ func (l *Line) clusterRole() *role[ClusterFlags] {
 			return err
 		}
 		if len(f.Operator) > maxOperator {
-			return errMustBe("--operator", fmt.Sprintf("%d bytes long", len(f.Operator)), fmt.Sprintf("at most %d", maxOperator))
+			return errMustBe("--operator", fmt.Sprintf("%d bytes long", len(f.Operator)),
+				fmt.Sprintf("at most %d", maxOperator))
 		}
-		if f.Interval < time.Second || f.Interval > maxInterval {
+		if f.Interval < time.Second || f.Interval > rpc.MaxHeartbeat {
 			return errMustBe("--interval", f.Interval, "1s to 10s")
 		}
 		return firstError(l.dataDir(&f.DataDir, "cluster"), optionalLabel("--name", f.Name), address("--link", f.Link),
-			address("--api", f.API), hosts("--advertise", f.Advertise), labels("--area", f.Areas), keyValues("--label", f.Labels))
+			address("--api", f.API), hosts("--advertise", f.Advertise), labels("--area", f.Areas),
+			keyValues("--label", f.Labels))
 	})
 }
 
@@ -296,12 +315,17 @@ func (l *Line) workerRole() *role[WorkerFlags] {
 	cmd := &cobra.Command{Use: "worker", Short: "Run a worker: runs instances"}
 	fl := cmd.Flags()
 	fl.StringVar(&f.DataDir, "data-dir", "", dataDirUsage("worker"))
-	fl.IntVar(&f.Hollow, "hollow", 0, "to test a cluster at size: run this many workers, NAME-1 and so on, in one process that runs no instances (make the token with --uses N)")
+	fl.IntVar(&f.Hollow, "hollow", 0,
+		"to test a cluster at size: run this many workers, NAME-1 and so on, in one process that runs no instances "+
+			"(make the token with --uses N)")
 	fl.StringVar(&f.Name, "name", "", "name of the worker (default: the host name)")
-	fl.StringVar(&f.TokenFile, "token-file", "", "file with the join token, - for standard input; needed the first time only")
-	fl.StringSliceVar(&f.Cluster, "cluster", nil, "HOST:PORT of the cluster's link, if it has moved since the join (repeatable)")
+	fl.StringVar(&f.TokenFile, "token-file", "",
+		"file with the join token, - for standard input; needed the first time only")
+	fl.StringSliceVar(&f.Cluster, "cluster", nil,
+		"HOST:PORT of the cluster's link, if it has moved since the join (repeatable)")
 	fl.StringVar(&f.Data, "data", ":8474", "address for traffic between workers; none for no such port")
-	fl.StringVar(&f.Advertise, "advertise", "", "HOST or HOST:PORT by which other workers reach --data; none if they cannot (default: detected)")
+	fl.StringVar(&f.Advertise, "advertise", "",
+		"HOST or HOST:PORT by which other workers reach --data; none if they cannot (default: detected)")
 	fl.StringVar(&f.Gateway, "gateway", "", "address for users' requests, for example :8480 (default: no gateway)")
 	gatewayFlags(fl, &f.GatewayMore, &acme)
 	fl.TextVar(&f.CPUs, "cpus", api.CPU(0), "cpu for instances, as 4 or 500m (0: all of the machine)")
@@ -309,14 +333,24 @@ func (l *Line) workerRole() *role[WorkerFlags] {
 	fl.TextVar(&f.Disk, "disk", api.Bytes(0), "disk for instances, as 20Gi (0: all that is free)")
 	fl.StringVar(&reserve, "reserve", "5%", "part of the machine held back from instances, where not set above")
 	fl.StringToStringVar(&f.Labels, "label", nil, "label as KEY=VALUE (repeatable)")
-	fl.StringVar(&f.Containerd, "containerd", "", "socket of containerd, which runs containers (default: /run/containerd/containerd.sock)")
+	fl.StringVar(&f.Containerd, "containerd", "",
+		"socket of containerd, which runs containers (default: /run/containerd/containerd.sock)")
 	pullFlags(fl, &f.Pull, &mirrors)
-	fl.StringSliceVar(&f.HostPaths, "allow-host-path", nil, "directory below which instances may use directories as volumes (repeatable; default: none)")
-	fl.StringSliceVar(&f.HostUsers, "allow-host-user", nil, "other user that processes may run as, named as in descriptors: root, www-data, 1000:1000 (repeatable; default: none)")
-	fl.StringArrayVar(&devices, "device", nil, "device for instances beside those detected, as TYPE=PATH[:PATH...][,model=NAME][,count=N] (repeatable; none: detect none)")
-	fl.StringVar(&bandwidth, "bandwidth", autoWord, "what instances may reserve of the machine's connection, as 1Gbps or in=100Mbps,out=20Mbps; auto: the speed of the network card; none: nothing")
+	fl.StringSliceVar(&f.HostPaths, "allow-host-path", nil,
+		"directory below which instances may use directories as volumes (repeatable; default: none)")
+	fl.StringSliceVar(&f.HostUsers, "allow-host-user", nil,
+		"other user that processes may run as, named as in descriptors: root, www-data, 1000:1000 (repeatable; "+
+			"default: none)")
+	fl.StringArrayVar(&devices, "device", nil,
+		"device for instances beside those detected, as TYPE=PATH[:PATH...][,model=NAME][,count=N] (repeatable; "+
+			"none: detect none)")
+	fl.StringVar(&bandwidth, "bandwidth", autoWord,
+		"what instances may reserve of the machine's connection, as 1Gbps or in=100Mbps,out=20Mbps; auto: the speed "+
+			"of the network card; none: nothing")
 	fl.StringVar(&where, "location", "", locationUsage)
-	fl.StringVar(&f.Network, "network", wire.NetworkAuto, "how instances are connected: overlay (the service network, with addresses for each; needs root on Linux), loopback (they share the machine's network) or auto (overlay if the machine can, else loopback)")
+	fl.StringVar(&f.Network, "network", wire.NetworkAuto,
+		"how instances are connected: overlay (the service network, with addresses for each; needs root on Linux), "+
+			"loopback (they share the machine's network) or auto (overlay if the machine can, else loopback)")
 	tunnelFlags(fl, f, &wireguard)
 	relayFlags(fl, &f.Relay, &relayPorts)
 	upgradesFlag(fl, &upgrades)
@@ -362,7 +396,8 @@ func (l *Line) workerRole() *role[WorkerFlags] {
 			return err
 		}
 		return firstError(l.dataDir(&f.DataDir, "worker"), workerLabel(&f.Name), optionalAddress("--data", f.Data),
-			advertised("--advertise", f.Advertise), optionalAddress("--gateway", f.Gateway), keyValues("--label", f.Labels),
+			advertised("--advertise", f.Advertise), optionalAddress("--gateway", f.Gateway),
+			keyValues("--label", f.Labels),
 			directories("--allow-host-path", f.HostPaths), hostUsers("--allow-host-user", f.HostUsers))
 	})
 }
@@ -371,7 +406,8 @@ func (l *Line) workerStopRole() *role[StopFlags] {
 	f := &StopFlags{}
 	cmd := &cobra.Command{
 		Use: "stop", Short: "Stop a worker's engine and its instances",
-		Long: "Instances outlive verge worker, so that it can be restarted and upgraded. Once it has ended, this stops them and the engine.",
+		Long: "Instances outlive verge worker, so that it can be restarted and upgraded. Once it has ended, this " +
+			"stops them and the engine.",
 	}
 	cmd.Flags().StringVar(&f.DataDir, "data-dir", "", dataDirUsage("worker"))
 	return newRole(l, cmd, f, &f.Process, "worker", func() error { return l.dataDir(&f.DataDir, "worker") })
@@ -444,7 +480,8 @@ func (l *Line) engineRole() *role[EngineFlags] {
 
 func (l *Line) devWorkerRole() *role[DevWorkerFlags] {
 	f := &DevWorkerFlags{}
-	cmd := &cobra.Command{Use: "dev-worker", Short: "Run a worker in a network namespace of its own (started by verge dev)", Hidden: true}
+	cmd := &cobra.Command{Use: "dev-worker",
+		Short: "Run a worker in a network namespace of its own (started by verge dev)", Hidden: true}
 	cmd.Flags().StringVar(&f.DataDir, "data-dir", "", "directory of the worker")
 	return newRole(l, cmd, f, &f.Process, "", func() error { return nil })
 }
@@ -460,11 +497,16 @@ func (l *Line) devRole() *role[DevFlags] {
 	fl.StringVar(&f.DataDir, "data-dir", "", "directory for all state (default: a temporary one, removed at the end)")
 	fl.StringSliceVar(&f.Clusters, "clusters", []string{"edge", "fog", "cloud"}, "names of the clusters")
 	fl.IntVar(&f.Workers, "workers", 2, "workers in each cluster")
-	fl.StringVar(&f.API, "api", "127.0.0.1:8470", "address of the HTTP interface")
+	fl.StringVar(&f.API, "api", "127.0.0.1:"+rpc.RootAPIPort, "address of the HTTP interface")
 	fl.StringVar(&f.Gateway, "gateway", "127.0.0.1:8480", "address for users' requests; none for no gateway")
-	fl.StringVar(&f.GatewayTLS, "gateway-tls", "", "address for users' requests with TLS; none for none (default: 127.0.0.1:8443; none with another --gateway)")
-	fl.StringVar(&f.Scheduler, "scheduler", place.ROM, "scheduler for services whose descriptor names none, as for verge cluster")
-	fl.StringVar(&f.Network, "network", wire.NetworkAuto, "how instances are connected: overlay (the service network, each worker a process in a network namespace of its own; needs root on Linux), loopback (they share this machine's ports) or auto (overlay if the machine can, else loopback)")
+	fl.StringVar(&f.GatewayTLS, "gateway-tls", "",
+		"address for users' requests with TLS; none for none (default: 127.0.0.1:8443; none with another --gateway)")
+	fl.StringVar(&f.Scheduler, "scheduler", place.ROM,
+		"scheduler for services whose descriptor names none, as for verge cluster")
+	fl.StringVar(&f.Network, "network", wire.NetworkAuto,
+		"how instances are connected: overlay (the service network, each worker a process in a network namespace of "+
+			"its own; needs root on Linux), loopback (they share this machine's ports) or auto (overlay if the "+
+			"machine can, else loopback)")
 	plugins.add(fl)
 	return newRole(l, cmd, f, &f.Process, "", func() (err error) {
 		if !slices.Contains([]string{wire.NetworkAuto, wire.NetworkOverlay, wire.NetworkLoopback}, f.Network) {
@@ -486,6 +528,7 @@ func (l *Line) devRole() *role[DevFlags] {
 			return errMustBe("--clusters", `""`, "at least one name")
 		}
 		noneIsEmpty(&f.Gateway, &f.GatewayTLS)
-		return firstError(optionalAddress("--gateway-tls", f.GatewayTLS), labels("--clusters", f.Clusters), distinct("--clusters", f.Clusters), address("--api", f.API), optionalAddress("--gateway", f.Gateway))
+		return firstError(optionalAddress("--gateway-tls", f.GatewayTLS), labels("--clusters", f.Clusters),
+			distinct("--clusters", f.Clusters), address("--api", f.API), optionalAddress("--gateway", f.Gateway))
 	})
 }

@@ -44,7 +44,8 @@ func (l *Line) flagsFromEnvironment(cmd *cobra.Command, origin map[string]string
 }
 
 func dataDirUsage(role string) string {
-	return fmt.Sprintf("directory for its state (default: /var/lib/verge/%s; without root rights $XDG_STATE_HOME/verge/%s)", role, role)
+	return fmt.Sprintf("directory for its state (default: /var/lib/verge/%s; without root rights "+
+		"$XDG_STATE_HOME/verge/%s)", role, role)
 }
 
 // dataDir fills in the default folder of a role.
@@ -210,7 +211,8 @@ func directories(flag string, all []string) error {
 func hostUsers(flag string, all []string) error {
 	for _, u := range all {
 		if !api.IsUser(u) {
-			return errMustBe(flag, strconv.Quote(u), "a name or a number, with or without :group, as www-data or 1000:1000")
+			return errMustBe(flag, strconv.Quote(u),
+				"a name or a number, with or without :group, as www-data or 1000:1000")
 		}
 	}
 	return nil

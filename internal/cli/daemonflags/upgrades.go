@@ -3,7 +3,7 @@ package daemonflags
 import (
 	"github.com/spf13/pflag"
 
-	"github.com/verge-edge/verge/internal/pki"
+	"github.com/verge-edge/verge/internal/pki/programsig"
 )
 
 // Values of --upgrades beside a file.
@@ -13,7 +13,9 @@ const (
 )
 
 func upgradesFlag(fl *pflag.FlagSet, upgrades *string) {
-	fl.StringVar(upgrades, "upgrades", upgradesNone, "programs that the cluster may install (verge upgrade): none, any, or a file with public keys (PEM, Ed25519), one of which must have signed the program")
+	fl.StringVar(upgrades, "upgrades", upgradesNone,
+		"programs that the cluster may install (verge upgrade): none, any, or a file with public keys (PEM, "+
+			"Ed25519), one of which must have signed the program")
 }
 
 // settleUpgrades reads which programs a cluster may bring.
@@ -22,7 +24,7 @@ func settleUpgrades(f *WorkerFlags, upgrades string) (err error) {
 	if f.AnyUpgrade || upgrades == upgradesNone {
 		return nil
 	}
-	if f.UpgradeKeys, err = pki.ReadProgramKeys(upgrades); err != nil {
+	if f.UpgradeKeys, err = programsig.ReadKeys(upgrades); err != nil {
 		return errMustBe("--upgrades", err, "none, any, or a file with public keys")
 	}
 	return nil

@@ -60,7 +60,8 @@ func (b bed) verge(tool string) (string, error) {
 	}
 	path, err := exec.LookPath("verge")
 	if err != nil {
-		return "", cli.Error("lab", "verge, which runs in the hosts, is neither "+beside+" nor in the PATH", "start it as verge lab")
+		return "", cli.Error("lab", "verge, which runs in the hosts, is neither "+beside+" nor in the PATH",
+			"start it as verge lab")
 	}
 	return filepath.Abs(path)
 }
@@ -125,7 +126,8 @@ func (b bed) set(_ context.Context, name string, c Link) (string, error) {
 	}
 	s := lab.LinkSpec{
 		Latency: (*api.Duration)(c.Latency), RTT: (*api.Duration)(c.RTT), Jitter: (*api.Duration)(c.Jitter),
-		Loss: (*lab.Share)(c.Loss), Rate: (*api.Bitrate)(c.Rate), Buffer: (*api.Bytes)(c.Buffer), Reorder: c.Reorder, Cut: c.Cut,
+		Loss: (*lab.Share)(c.Loss), Rate: (*api.Bitrate)(c.Rate), Buffer: (*api.Bytes)(c.Buffer), Reorder: c.Reorder,
+		Cut: c.Cut,
 	}
 	now, err := l.Set(c.A, c.B, s, c.OneWay)
 	if err != nil {

@@ -37,7 +37,8 @@ func virtualTime() *Sim {
 }
 
 // runExperiments one after the other; short names the requirements that were not met.
-func runExperiments(ctx context.Context, todo []experiment.Experiment, r Run, o experiment.Options) (_ cli.Sheet, short, err error) {
+func runExperiments(ctx context.Context, todo []experiment.Experiment, r Run, o experiment.Options) (_ cli.Sheet, short,
+	err error) {
 	o.Quick, o.Seed = r.Quick, r.Seed
 	rows := experiment.Rows{}
 	for _, x := range todo {

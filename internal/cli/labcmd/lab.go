@@ -59,27 +59,31 @@ type Run struct {
 
 func (t *tool) labCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "verge-lab", Annotations: map[string]string{cobra.CommandDisplayNameAnnotation: "verge lab"}, Short: "Emulate sites with real distances on this machine, and run experiments",
+		Use: "verge-lab", Annotations: map[string]string{cobra.CommandDisplayNameAnnotation: "verge lab"},
+		Short: "Emulate sites with real distances on this machine, and run experiments",
 		Long: `Emulate sites on one Linux machine: hosts are network namespaces, links between them
 have latency, jitter, loss, a rate and NAT, and real processes of Verge run in them.
 It needs root, and leaves the machine's own network unchanged.`,
 		Args: cobra.ArbitraryArgs, RunE: cli.Group,
 	}
-	cmd.AddCommand(t.labUp(), t.labDown(), t.labStatus(), t.labShell(), t.labLink(), t.labSwitch(), t.labWireGuard(), t.labPod(), t.labList(), t.labRun(), t.labReport())
+	cmd.AddCommand(t.labUp(), t.labDown(), t.labStatus(), t.labShell(), t.labLink(), t.labSwitch(), t.labWireGuard(),
+		t.labPod(), t.labList(), t.labRun(), t.labReport())
 	return cmd
 }
 
 // bed is the test bed, where there can be one.
 func (t *tool) bed() (*Lab, error) {
 	if t.lab == nil {
-		return nil, cli.Error("lab", "it needs Linux: hosts are network namespaces", "run it on a Linux machine, as root")
+		return nil, cli.Error("lab", "it needs Linux: hosts are network namespaces",
+			"run it on a Linux machine, as root")
 	}
 	return t.lab, nil
 }
 
 func (t *tool) labUp() *cobra.Command {
 	return &cobra.Command{
-		Use: "up FILE", Short: "Create the hosts and links of a lab file and start what runs there", Args: cli.OneArg("the lab file"),
+		Use: "up FILE", Short: "Create the hosts and links of a lab file and start what runs there",
+		Args: cli.OneArg("the lab file"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			l, err := t.bed()
 			if err != nil {
@@ -230,7 +234,8 @@ func (t *tool) labSetLink() *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use: "set HOST HOST", Short: "Change the link between two hosts; other settings stay",
-		Example: "  verge lab link set edge-1 client --latency 30ms --loss 20%\n  verge lab link set edge-1 client --rate 10Mbps --one-way",
+		Example: "  verge lab link set edge-1 client --latency 30ms --loss 20%\n" +
+			"  verge lab link set edge-1 client --rate 10Mbps --one-way",
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		l, err := twoHosts(cmd, args)
@@ -304,7 +309,8 @@ func readLink(link *Link, loss, rate, buffer string) error {
 
 func (t *tool) labWireGuard() *cobra.Command {
 	return &cobra.Command{
-		Use: "wireguard CONFIG", Short: "Be one end of a tunnel; an experiment starts it", Hidden: true, Args: cobra.ExactArgs(1),
+		Use: "wireguard CONFIG", Short: "Be one end of a tunnel; an experiment starts it", Hidden: true,
+		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			l, err := t.bed()
 			if err != nil {
@@ -317,7 +323,8 @@ func (t *tool) labWireGuard() *cobra.Command {
 
 func (t *tool) labPod() *cobra.Command {
 	return &cobra.Command{
-		Use: "pod", Short: "Be an instance that works for a drawn time; an experiment deploys it", Hidden: true, Args: cobra.NoArgs,
+		Use: "pod", Short: "Be an instance that works for a drawn time; an experiment deploys it", Hidden: true,
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			l, err := t.bed()
 			if err != nil {
@@ -369,18 +376,20 @@ func (t *tool) experimentList(short string, list func() (cli.Sheet, error)) *cob
 }
 
 func (t *tool) labRun() *cobra.Command {
-	return t.experimentRun("lab", "proxymity-imbalance", "proxymity-latency", func(ctx context.Context, r Run) (cli.Sheet, error, error) {
-		l, err := t.bed()
-		if err != nil {
-			return nil, nil, err
-		}
-		return l.Run(ctx, t.Stderr(), r)
-	})
+	return t.experimentRun("lab", "proxymity-imbalance", "proxymity-latency",
+		func(ctx context.Context, r Run) (cli.Sheet, error, error) {
+			l, err := t.bed()
+			if err != nil {
+				return nil, nil, err
+			}
+			return l.Run(ctx, t.Stderr(), r)
+		})
 }
 
 // experimentRun is the command of a group that runs experiments, with two of them as
 // examples.
-func (t *tool) experimentRun(group, one, other string, run func(context.Context, Run) (rows cli.Sheet, short, err error)) *cobra.Command {
+func (t *tool) experimentRun(group, one, other string,
+	run func(context.Context, Run) (rows cli.Sheet, short, err error)) *cobra.Command {
 	mode, r := "", Run{}
 	cmd := &cobra.Command{
 		Use: "run NAME…", Short: "Run experiments and compare the results with the papers",

@@ -15,12 +15,14 @@ import (
 // runLab runs a command line with a test bed.
 func runLab(l *Lab, args ...string) (code int, out, problems string) {
 	var o, e bytes.Buffer
-	code = runMain(context.Background(), args, strings.NewReader(""), &o, &e, cli.Options{Getenv: func(string) string { return "" }}, l, nil)
+	code = runMain(context.Background(), args, strings.NewReader(""), &o, &e,
+		cli.Options{Getenv: func(string) string { return "" }}, l, nil)
 	return code, o.String(), e.String()
 }
 
 func TestLabElsewhere(t *testing.T) {
-	for _, args := range [][]string{{"up", "f"}, {"down"}, {"status"}, {"shell", "h"}, {"link", "cut", "a", "b"}, {"list"}, {"run", "x"}, {"report"}} {
+	for _, args := range [][]string{{"up", "f"}, {"down"}, {"status"}, {"shell", "h"}, {"link", "cut", "a", "b"},
+		{"list"}, {"run", "x"}, {"report"}} {
 		if code, _, problems := runLab(nil, args...); code != 1 || !strings.Contains(problems, "needs Linux") {
 			t.Errorf("%v: %d, %s", args, code, problems)
 		}
@@ -36,7 +38,8 @@ func TestLink(t *testing.T) {
 		got = c
 		return "as set", nil
 	}}
-	latency, zero, rate, buffer, loss, yes := 30*time.Millisecond, time.Duration(0), int64(10e6), int64(64<<10), 0.2, true
+	latency, zero, rate, buffer, loss, yes := 30*time.Millisecond, time.Duration(0), int64(10e6), int64(64<<10), 0.2,
+		true
 	for line, want := range map[string]Link{
 		"set a b --latency 30ms --loss 20%":        {A: "a", B: "b", Latency: &latency, Loss: &loss},
 		"set a b --loss 0.2 --rtt 0s --one-way":    {A: "a", B: "b", Loss: &loss, RTT: &zero, OneWay: true},
@@ -52,9 +55,12 @@ func TestLink(t *testing.T) {
 		}
 	}
 	for line, want := range map[string]string{
-		"set a": "two hosts", "set a b --loss 2": "20%", "set a b --loss x": "20%", "set a b --rate fast": "--rate", "set a b --buffer x": "--buffer",
+		"set a": "two hosts", "set a b --loss 2": "20%", "set a b --loss x": "20%", "set a b --rate fast": "--rate",
+		"set a b --buffer x": "--buffer",
 	} {
-		if code, _, problems := runLab(l, append([]string{"link"}, strings.Fields(line+" --lab two")...)...); code != 1 || !strings.Contains(problems, want) {
+		if code, _, problems := runLab(l,
+			append([]string{"link"}, strings.Fields(line+" --lab two")...)...); code != 1 ||
+			!strings.Contains(problems, want) {
 			t.Errorf("%s: %d, %s", line, code, problems)
 		}
 	}
@@ -67,7 +73,8 @@ func TestLabShell(t *testing.T) {
 		return nil
 	}}
 	for line, want := range map[string]string{"h": "h /bin/sh", "h -- ls -l": "h ls -l"} {
-		if code, _, problems := runLab(l, append([]string{"shell"}, strings.Fields(line)...)...); code != 0 || strings.Join(got, " ") != want {
+		if code, _, problems := runLab(l, append([]string{"shell"}, strings.Fields(line)...)...); code != 0 ||
+			strings.Join(got, " ") != want {
 			t.Errorf("%s: %d, %q, %s", line, code, got, problems)
 		}
 	}

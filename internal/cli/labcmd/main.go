@@ -23,12 +23,15 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 	return runMain(ctx, args, stdin, stdout, stderr, o, testBed(os.Getenv), virtualTime())
 }
 
-func runMain(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, o cli.Options, l *Lab, s *Sim) int {
+func runMain(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, o cli.Options, l *Lab,
+	s *Sim) int {
 	// verge sim starts this program, too.
 	if len(args) > 0 && args[0] == "sim" {
-		return cli.RunTool(ctx, args[1:], stdin, stdout, stderr, o, func(t cli.Tool) *cobra.Command { return (&tool{t, l, s}).simCommand() })
+		return cli.RunTool(ctx, args[1:], stdin, stdout, stderr, o,
+			func(t cli.Tool) *cobra.Command { return (&tool{t, l, s}).simCommand() })
 	}
-	return cli.RunTool(ctx, args, stdin, stdout, stderr, o, func(t cli.Tool) *cobra.Command { return (&tool{t, l, s}).labCommand() })
+	return cli.RunTool(ctx, args, stdin, stdout, stderr, o,
+		func(t cli.Tool) *cobra.Command { return (&tool{t, l, s}).labCommand() })
 }
 
 // Commands are the trees of commands, for whoever writes a manual of them.

@@ -22,14 +22,16 @@ type Sim struct {
 
 func (t *tool) simCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "verge-lab-sim", Annotations: map[string]string{cobra.CommandDisplayNameAnnotation: "verge sim"}, Short: "Run experiments in virtual time",
+		Use: "verge-lab-sim", Annotations: map[string]string{cobra.CommandDisplayNameAnnotation: "verge sim"},
+		Short: "Run experiments in virtual time",
 		Long: `Run experiments in virtual time: the decisions are those of the running system; clocks,
 networks and work are simulated. It runs on any system and needs no rights. verge lab
 runs experiments with real requests; some have both forms.`,
 		Args: cobra.ArbitraryArgs, RunE: cli.Group,
 	}
 	cmd.AddCommand(
-		t.experimentList("List the experiments, and which of them verge lab has too", func() (cli.Sheet, error) { return t.sim.List(), nil }),
+		t.experimentList("List the experiments, and which of them verge lab has too",
+			func() (cli.Sheet, error) { return t.sim.List(), nil }),
 		t.experimentRun("sim", "mu-lb", "study-lb", func(ctx context.Context, r Run) (cli.Sheet, error, error) {
 			return t.sim.Run(ctx, t.Stderr(), r)
 		}),
@@ -46,7 +48,8 @@ func (t *tool) simPlace() *cobra.Command {
 		Long: `Run the same workload through each scheduler and compare the results. A file describes
 the infrastructure and the services; continuum, openb and planetlab are built in.
 Nothing is deployed.`,
-		Example: "  verge sim place continuum\n  verge sim place sites.yaml --scheduler rom,spread -o json", Args: cli.OneArg("the file"),
+		Example: "  verge sim place continuum\n  verge sim place sites.yaml --scheduler rom,spread -o json",
+		Args:    cli.OneArg("the file"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, err := t.sim.Place(cmd.Context(), args[0], schedulers, seed)
 			if err != nil {

@@ -24,7 +24,8 @@ func TestSim(t *testing.T) {
 	}
 	run := func(args ...string) (code int, out, problems string) {
 		var o, e strings.Builder
-		code = runMain(context.Background(), args, strings.NewReader(""), &o, &e, cli.Options{Getenv: func(string) string { return "" }}, nil, s)
+		code = runMain(context.Background(), args, strings.NewReader(""), &o, &e,
+			cli.Options{Getenv: func(string) string { return "" }}, nil, s)
 		return code, o.String(), e.String()
 	}
 	if code, out, _ := run("sim", "list"); code != 0 || !strings.Contains(out, "mu-lb") {
@@ -37,7 +38,8 @@ func TestSim(t *testing.T) {
 	if code != 1 || out != "A,B\n1,2\n" || !strings.Contains(problems, "falls short") {
 		t.Errorf("run: %d, %q, %q", code, out, problems)
 	}
-	if code, out, _ := run("sim", "place", "sites.yaml", "--scheduler", "rom,spread", "-o", "csv"); code != 0 || out != "A,B\nsites.yaml,rom+spread\n" {
+	if code, out, _ := run("sim", "place", "sites.yaml", "--scheduler", "rom,spread", "-o", "csv"); code != 0 ||
+		out != "A,B\nsites.yaml,rom+spread\n" {
 		t.Errorf("place: %d, %q", code, out)
 	}
 	if code, _, problems := run("sim", "place"); code != 1 || !strings.Contains(problems, "the file is missing") {

@@ -11,10 +11,13 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/apiv1"
 	"github.com/verge-edge/verge/internal/bus/records"
 	"github.com/verge-edge/verge/internal/cluster/state"
 	"github.com/verge-edge/verge/internal/pki"
 	"github.com/verge-edge/verge/internal/policy/lease"
+	"github.com/verge-edge/verge/internal/policy/lease/appnumber"
+	"github.com/verge-edge/verge/internal/policy/lease/block"
 	"github.com/verge-edge/verge/internal/tier/table"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -65,17 +68,20 @@ type left struct {
 // remembered.
 var (
 	BlocksTable = table.Add(&state.Schema, records.Kind{
-		Prefix: KeyBlocks + "net", Fate: records.Holds, With: state.FromRoot, Drop: "the blocks of addresses are fetched from the root again",
+		Prefix: KeyBlocks + "net", Fate: records.Holds, With: state.FromRoot,
+		Drop: "the blocks of addresses are fetched from the root again",
 	}, table.Rules[wire.ClusterLease]{Single: true})
 	restTable = table.Add(&state.Schema, records.Kind{
-		Prefix: KeyLeft, Fate: records.Holds, Ask: true, Drop: "addresses that no worker says it has are not given out any more",
+		Prefix: KeyLeft, Fate: records.Holds, Ask: true,
+		Drop: "addresses that no worker says it has are not given out any more",
 	}, table.Rules[left]{Stage: table.First, Single: true, Essential: true})
 	NumberTable = table.Add(&state.Schema, records.Kind{
 		Prefix: KeyNumber, Fate: records.Holds,
 		Drop: "the application, which began here, gets another number: what runs of it gets other addresses when it is started again",
 	}, table.Rules[siteNumber]{Stage: table.First, Essential: true})
 	LeaseTable = table.Add(&state.Schema, records.Kind{
-		Prefix: KeyLease, Fate: records.Holds, Ask: true, Drop: "the worker says itself which addresses it has; one that is away gets others",
+		Prefix: KeyLease, Fate: records.Holds, Ask: true,
+		Drop: "the worker says itself which addresses it has; one that is away gets others",
 	}, table.Rules[WorkerLease]{Stage: table.First, Essential: true, Group: inLease[WorkerLease]})
 	ToldTable = table.Add(&state.Schema, records.Kind{
 		Prefix: KeyNet, Fate: records.Again, Drop: "it is made anew",
@@ -166,11 +172,13 @@ func (p *Pass) Lease(now time.Time) {
 			until = g.Until
 		}
 		numbers, subnets := lease.Parts(&l.Lease)
-		left.Rests = append(slices.Clone(left.Rests), lease.Rests("worker "+name, 0, numbers, subnets, now.Round(0), until)...)
+		left.Rests = append(slices.Clone(left.Rests),
+			lease.Rests("worker "+name, 0, numbers, subnets, now.Round(0), until)...)
 		LeaseTable.Changes(p.Rows)[name], ToldTable.Changes(p.Rows)[name] = nil, nil
 	}
 	if mark := m.Mark(); mark != nil && !left.Fenced.Equal(mark.At) {
-		left.Rests = append(slices.Clone(left.Rests), lease.Fence(Blocks(m), have, left.Rests, now.Round(0), now.Round(0).Add(pki.LeafTTL+pki.RenewGrace))...)
+		left.Rests = append(slices.Clone(left.Rests),
+			lease.Fence(Blocks(m), have, left.Rests, now.Round(0), now.Round(0).Add(pki.LeafTTL+pki.RenewGrace))...)
 		left.Fenced = mark.At
 	}
 	for name, w := range m.Workers {
@@ -199,7 +207,8 @@ func (p *Pass) setLease(name string, l wire.Lease, w *state.Worker) {
 
 // take lets a worker go on with what it says that it has, of what rests because
 // this cluster was restored; nil if it cannot.
-func take(blocks *wire.ClusterLease, have map[string]*wire.Lease, rests []lease.Rest, l *wire.Lease) (*wire.Lease, []lease.Rest) {
+func take(blocks *wire.ClusterLease, have map[string]*wire.Lease, rests []lease.Rest, l *wire.Lease) (*wire.Lease,
+	[]lease.Rest) {
 	if !lease.Takes(blocks, have, l) {
 		return nil, rests
 	}
@@ -207,8 +216,9 @@ func take(blocks *wire.ClusterLease, have map[string]*wire.Lease, rests []lease.
 	var out []lease.Rest
 	for _, r := range rests {
 		if r.Of == lease.Unaccounted {
-			r.Numbers, r.Subnets = lease.Without(r.Numbers, numbers), lease.Without(r.Subnets, subnets)
-		} else if lease.Count(lease.Without(numbers, r.Numbers)) < 1 || len(subnets) > 0 && lease.Count(lease.Without(subnets, r.Subnets)) < 1 {
+			r.Numbers, r.Subnets = block.Without(r.Numbers, numbers), block.Without(r.Subnets, subnets)
+		} else if block.Count(block.Without(numbers, r.Numbers)) < 1 || len(subnets) > 0 &&
+			block.Count(block.Without(subnets, r.Subnets)) < 1 {
 			return nil, rests // it was taken from somebody since
 		}
 		if len(r.Numbers)+len(r.Subnets) > 0 {
@@ -289,7 +299,8 @@ func ownRelays(m *state.Model) []wire.Relay {
 	var out []wire.Relay
 	for _, name := range records.SortedKeys(m.Workers) {
 		w := m.Workers[name]
-		if w.Info.Network == nil || w.Info.Network.Relay == nil || !w.Revoked.IsZero() || len(out) == wire.MaxClusterRelays {
+		if w.Info.Network == nil || w.Info.Network.Relay == nil || !w.Revoked.IsZero() ||
+			len(out) == wire.MaxClusterRelays {
 			continue
 		}
 		r := *w.Info.Network.Relay
@@ -347,12 +358,12 @@ func Need(m *state.Model) *wire.NetworkNeed {
 }
 
 // View is the part of the network that is here, nil for none.
-func View(m *state.Model) *wire.NetworkView {
+func View(m *state.Model) *apiv1.NetworkView {
 	l := Blocks(m)
 	if l == nil {
 		return nil
 	}
-	v := &wire.NetworkView{Prefix: l.Prefix, Pool: l.Pool, Services: l.Services, Subnets: lease.Count(l.Subnets)}
+	v := &apiv1.NetworkView{Prefix: l.Prefix, Pool: l.Pool, Services: l.Services, Subnets: block.Count(l.Subnets)}
 	for _, w := range LeaseTable.Rows(m.DB) {
 		if w.IPv4.IsValid() {
 			v.Given++
@@ -384,7 +395,7 @@ func givenNumbers(m *state.Model) map[[2]string]uint32 {
 			out[[2]string{r.App, cmp.Or(r.Namespace, api.DefaultNamespace)}] = r.AppNumber
 		}
 	}
-	for _, s := range m.Given {
+	for _, s := range m.FromRoot {
 		if s.AppNumber != 0 {
 			out[[2]string{s.App, cmp.Or(s.Namespace, api.DefaultNamespace)}] = s.AppNumber
 		}
@@ -413,7 +424,7 @@ func (p *Pass) AppNumber(app, namespace string) uint32 {
 	}
 	used := p.usedNumbers()
 	left := p.left()
-	number, next := lease.SiteApp(Blocks(m).Index, left.NextApp, func(n uint32) bool { return used[n] })
+	number, next := appnumber.NextAtSite(Blocks(m).Index, left.NextApp, func(n uint32) bool { return used[n] })
 	if number == 0 {
 		return 0
 	}
@@ -435,7 +446,7 @@ func (p *Pass) AdoptNumber(s *wire.Share, st wire.InstanceStatus) uint32 {
 	}
 	for _, a := range st.Addrs {
 		_, n, _, ok := lease.Parse(blocks.Prefix, a)
-		if !ok || n != s.AppNumber && !lease.SiteOwns(blocks.Index, n) {
+		if !ok || n != s.AppNumber && !appnumber.SiteOwns(blocks.Index, n) {
 			continue
 		}
 		if n != s.AppNumber && p.siteNumber(s.App) == nil && !p.usedNumbers()[n] {
@@ -449,7 +460,7 @@ func (p *Pass) AdoptNumber(s *wire.Share, st wire.InstanceStatus) uint32 {
 // usedNumbers are all that something here may still have.
 func (p *Pass) usedNumbers() map[uint32]bool {
 	used := map[uint32]bool{}
-	for _, s := range p.Model.Given {
+	for _, s := range p.Model.FromRoot {
 		used[s.AppNumber] = true
 	}
 	for _, r := range p.Model.Far {
@@ -538,7 +549,8 @@ func TakeBlocks(t *state.Tx, ch wire.Change, log *slog.Logger) error {
 		return err
 	}
 	if !usable(&l, t.Model.Name) {
-		log.Error("what the root gives of the service network cannot be used and is left out", "cluster", l.Cluster, "prefix", l.Prefix, "pool", l.Pool, "services", l.Services)
+		log.Error("what the root gives of the service network cannot be used and is left out", "cluster", l.Cluster,
+			"prefix", l.Prefix, "pool", l.Pool, "services", l.Services)
 		return nil
 	}
 	BlocksTable.Put(t.Rows, "", &l)
@@ -547,5 +559,20 @@ func TakeBlocks(t *state.Tx, ch wire.Change, log *slog.Logger) error {
 
 // usable says whether a part of the network can be worked with.
 func usable(l *wire.ClusterLease, cluster string) bool {
-	return l.Cluster == cluster && l.Prefix.IsValid() && l.Prefix.Bits() == 48 && lease.CheckPools(l.Pool, l.Services) == nil && !lease.Has(l.Numbers, 0)
+	return l.Cluster == cluster && l.Prefix.IsValid() && l.Prefix.Bits() == 48 &&
+		lease.CheckPools(l.Pool, l.Services) == nil && !block.Has(l.Numbers, 0)
+}
+
+var memory = table.Remember(&state.Schema, table.MemoryRules[Network]{
+	Clone: func(n *Network) *Network { c := *n; return &c },
+})
+
+// NetworkOf is what the cluster of m is in the network.
+func NetworkOf(m *state.Model) *Network { return memory.Of(m.DB) }
+
+var scratch = table.AddScratch[Pass](&state.Schema)
+
+// In is the network as the pass that t is of sees it.
+func In(t *state.Tx) *Pass {
+	return scratch.Of(t.Rows, func() *Pass { return NetworkOf(t.Model).Pass(t) })
 }

@@ -25,7 +25,8 @@ func newWorld(t *testing.T) *world {
 	w := &world{T: t, m: state.NewModel("edge", true, time.Now()), now: time.Now()}
 	tx := w.m.Begin()
 	BlocksTable.Put(tx.Rows, "", &wire.ClusterLease{
-		V: wire.Version, Cluster: "edge", Index: 3, Prefix: netip.MustParsePrefix("fd01:203:405::/48"), Pool: lease.DefaultPool, Services: lease.DefaultServices,
+		V: wire.Version, Cluster: "edge", Index: 3, Prefix: netip.MustParsePrefix("fd01:203:405::/48"),
+		Pool: lease.DefaultPool, Services: lease.DefaultServices,
 		Numbers: []wire.Block{{From: 100, N: 40}}, Subnets: []wire.Block{{From: 7, N: 3}},
 	})
 	tx.Done()
@@ -44,7 +45,8 @@ func (w *world) pass() *state.Tx {
 	tx := w.m.Begin()
 	p := Network{Signs: "key"}.Pass(tx)
 	p.Lease(w.now)
-	p.Sign(func(wire.Lease) (wire.SignedLease, error) { return wire.SignedLease{Sig: []byte("s")}, w.fail }, slog.New(slog.DiscardHandler))
+	p.Sign(func(wire.Lease) (wire.SignedLease, error) { return wire.SignedLease{Sig: []byte("s")}, w.fail },
+		slog.New(slog.DiscardHandler))
 	if _, err := tx.Encode(); err != nil {
 		w.Fatal(err)
 	}
@@ -100,14 +102,17 @@ func TestNumbers(t *testing.T) {
 		t.Error("it is forgotten")
 	}
 	tx = w.m.Begin()
-	state.GivenTable.Put(tx.Rows, "shop.web", &wire.Share{App: "shop", Service: "web", AppNumber: 7})
+	state.FromRootTable.Put(tx.Rows, "shop.web", &wire.Share{App: "shop", Service: "web", AppNumber: 7})
 	tx.Done()
 	tx = w.m.Begin()
 	p = Network{Signs: "key"}.Pass(tx)
 	if n := p.AppNumber("shop", ""); n != 7 {
 		t.Errorf("%d, the root says 7", n)
 	}
-	p.DropNumbers()
+	state.FromRootTable.Put(tx.Rows, "shop.web", nil)
+	tx.Done()
+	tx = w.m.Begin()
+	Network{Signs: "key"}.Pass(tx).DropNumbers()
 	tx.Done()
 	if len(NumberTable.Rows(w.m.DB)) != 0 {
 		t.Errorf("left: %v", records.SortedKeys(NumberTable.Rows(w.m.DB)))
@@ -118,7 +123,8 @@ func TestTakeBlocks(t *testing.T) {
 	m := state.NewModel("edge", true, time.Now())
 	log := slog.New(slog.DiscardHandler)
 	tx := m.Begin()
-	if err := TakeBlocks(tx, wire.Change{Value: []byte(`{"v":1,"cluster":"other"}`)}, log); err != nil || tx.Rows.Len() != 0 {
+	if err := TakeBlocks(tx, wire.Change{Value: []byte(`{"v":1,"cluster":"other"}`)}, log); err != nil ||
+		tx.Rows.Len() != 0 {
 		t.Errorf("another cluster's part is taken: %v", err)
 	}
 	if err := TakeBlocks(tx, wire.Change{Value: []byte(`{`)}, log); err == nil {

@@ -28,7 +28,7 @@ const (
 
 // Tables of secrets, whose records have no values in memory.
 var (
-	Given = table.Add(&state.Schema, records.Kind{
+	FromRoot = table.Add(&state.Schema, records.Kind{
 		Prefix: Key, Fate: records.Aside, With: state.FromRoot, Drop: "the secret is fetched from the root again",
 	}, table.Rules[wire.SealedSecret]{Keep: bare})
 	Sealed = table.Add(&state.Schema, records.Kind{
@@ -117,7 +117,7 @@ func published(t *state.Tx) []string {
 // give lets a worker have a secret as it is now.
 func (v Vault) give(t *state.Tx, worker, id string) {
 	key := worker + "." + id
-	secret, old := Given.Get(t.Rows, id), Sealed.Rows(t.Model.DB)[key]
+	secret, old := FromRoot.Get(t.Rows, id), Sealed.Rows(t.Model.DB)[key]
 	if secret == nil {
 		if old != nil && !records.Among(t.Model.Unread, Key+id) {
 			put(t, key, nil)
@@ -132,7 +132,8 @@ func (v Vault) give(t *state.Tx, worker, id string) {
 	if err != nil || old.Fits(secret.Version, to) {
 		return
 	}
-	put(t, key, &wire.SealedSecret{V: wire.Version, Namespace: secret.Namespace, Name: secret.Name, Version: secret.Version, Key: to})
+	put(t, key, &wire.SealedSecret{V: wire.Version, Namespace: secret.Namespace, Name: secret.Name,
+		Version: secret.Version, Key: to})
 }
 
 func put(t *state.Tx, key string, s *wire.SealedSecret) {
@@ -185,3 +186,10 @@ func Check(s *wire.SealedSecret, id string) error {
 	}
 	return nil
 }
+
+var memory = table.Remember(&state.Schema, table.MemoryRules[Vault]{
+	Clone: func(v *Vault) *Vault { c := *v; return &c },
+})
+
+// VaultOf is that of the cluster of m.
+func VaultOf(m *state.Model) *Vault { return memory.Of(m.DB) }

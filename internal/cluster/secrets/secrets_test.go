@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/api"
-	"github.com/verge-edge/verge/internal/bus"
+	"github.com/verge-edge/verge/internal/bus/bustest"
 	"github.com/verge-edge/verge/internal/bus/records"
 	"github.com/verge-edge/verge/internal/cluster/state"
 	"github.com/verge-edge/verge/internal/seal"
@@ -24,7 +24,7 @@ func TestGive(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, store, v := state.NewModel("edge", true, time.Now()), bus.NewMemStore(), Vault{Key: own}
+	m, store, v := state.NewModel("edge", true, time.Now()), bustest.NewMemStore(), Vault{Key: own}
 	commit := func(tx *state.Tx) {
 		t.Helper()
 		groups, err := tx.Encode()
@@ -38,12 +38,13 @@ func TestGive(t *testing.T) {
 	}
 	give := func(version, value string) {
 		t.Helper()
-		s := &wire.SealedSecret{V: wire.Version, Namespace: "default", Name: "password", Version: version, Key: own.ID()}
+		s := &wire.SealedSecret{V: wire.Version, Namespace: "default", Name: "password", Version: version,
+			Key: own.ID()}
 		if s.Sealed, err = seal.Seal(own.Public(), s.Purpose(), []byte(value)); err != nil {
 			t.Fatal(err)
 		}
 		tx := m.Begin()
-		Given.Put(tx.Rows, "default.password", s)
+		FromRoot.Put(tx.Rows, "default.password", s)
 		commit(tx)
 	}
 	pass := func(want string) {
@@ -75,15 +76,18 @@ func TestGive(t *testing.T) {
 	}
 
 	tx := m.Begin()
-	state.WorkerTable.Put(tx.Rows, "w1", &state.WorkerRecord{V: wire.Version, Info: wire.WorkerInfo{Name: "w1", SealKey: worker.Public()}})
-	tx.Order("w1", "shop.web.0", &wire.Order{V: wire.Version, ID: "shop.web.0", App: "shop", Service: "web", Spec: &api.Service{
-		EnvSecrets: map[string]string{"PASSWORD": "password"},
-	}})
+	state.WorkerTable.Put(tx.Rows, "w1", &state.WorkerRecord{V: wire.Version,
+		Info: wire.WorkerInfo{Name: "w1", SealKey: worker.Public()}})
+	tx.Order("w1", "shop.web.0", &wire.Order{V: wire.Version, ID: "shop.web.0", App: "shop", Service: "web",
+		Spec: &api.Service{
+			EnvSecrets: map[string]string{"PASSWORD": "password"},
+		}})
 	commit(tx)
 	pass("") // it is not known yet
 	give("1", "hunter2")
 	pass("hunter2")
-	if s := Sealed.Rows(m.DB)["w1.default.password"]; s == nil || s.Sealed != nil || Given.Rows(m.DB)["default.password"].Sealed != nil {
+	if s := Sealed.Rows(m.DB)["w1.default.password"]; s == nil || s.Sealed != nil ||
+		FromRoot.Rows(m.DB)["default.password"].Sealed != nil {
 		t.Errorf("a value is in memory: %+v", s)
 	}
 	give("2", "correct horse")

@@ -2,19 +2,21 @@ package state
 
 import (
 	"cmp"
-	"github.com/verge-edge/verge/api"
-	"github.com/verge-edge/verge/internal/backup"
-	"github.com/verge-edge/verge/internal/bus/records"
-	"github.com/verge-edge/verge/internal/enroll"
-	"github.com/verge-edge/verge/internal/pki"
-	"github.com/verge-edge/verge/internal/policy/life"
-	"github.com/verge-edge/verge/internal/tier/table"
-	"github.com/verge-edge/verge/internal/wire"
 	"maps"
 	"reflect"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/backup"
+	"github.com/verge-edge/verge/internal/bus/records"
+	"github.com/verge-edge/verge/internal/enroll"
+	"github.com/verge-edge/verge/internal/pki"
+	"github.com/verge-edge/verge/internal/policy/standing/publish"
+	"github.com/verge-edge/verge/internal/policy/suspicion"
+	"github.com/verge-edge/verge/internal/tier/table"
+	"github.com/verge-edge/verge/internal/wire"
 )
 
 // NamespaceOf an instance; "" where it has no share any more. The site's operators
@@ -47,7 +49,8 @@ func (m *Model) Namespace(app string) string {
 // that they are alike is then seen at a glance, and held once.
 func (m *Model) HoldOnce() {
 	for _, o := range m.Orders {
-		if s := m.Shares[o.App+"."+o.Service]; s != nil && o.Revision == s.Revision && reflect.DeepEqual(o.Spec, s.Spec) {
+		if s := m.Shares[o.App+"."+o.Service]; s != nil && o.Revision == s.Revision &&
+			reflect.DeepEqual(o.Spec, s.Spec) {
 			o.Spec = s.Spec
 		}
 	}
@@ -99,7 +102,7 @@ func (m *Model) SpaceOf(i *wire.Instance) string {
 	return m.Namespace(i.App)
 }
 
-// Revoked are all keys that do not count any more, as far as they are known here.
+// Revoked are all revoked keys, as far as they are known here.
 func (m *Model) Revoked() []string {
 	out := make([]string, 0, len(m.Gone)+len(m.farGone))
 	for hash := range m.Gone {
@@ -121,28 +124,26 @@ type HaveRecord struct {
 	Parts []string `json:"parts,omitempty"`
 }
 
-// Model is what all parts of a cluster know. It is only touched under the mutex of its
+// Model is what all parts of a cluster know. It is only used under the lock of its
 // owner; changes to what is stored go through a Tx.
 type Model struct {
-	DB      *table.DB // all that is stored; the maps below that are, are its own, see bind
-	Name    string
-	Details bool // whether details about workers may leave the cluster
-	Site    wire.Site
-	// Shares are those in force, made by effect of given (the root's) and of local changes.
-	Shares map[string]*wire.Share
-	Given  map[string]*wire.Share
-	Far    map[string]*wire.Route
-	Insts  map[wire.InstanceID]*wire.Instance
-	byName []wire.InstanceID // as they were sorted last, see Tx.instances
-	listed []string          // the names of workers as they were sorted last, see workerNames
+	Process
+	DB *table.DB // all that is stored; the maps of records below are its own, see Bind
+	// Shares are the effective ones: the root's (FromRoot) merged with local changes.
+	Shares   map[string]*wire.Share
+	FromRoot map[string]*wire.Share
+	Far      map[string]*wire.Route
+	Insts    map[wire.InstanceID]*wire.Instance
+	byName   []wire.InstanceID // as they were sorted last, see Tx.instances
+	listed   []string          // the names of workers as they were sorted last, see WorkerNames
 	// Leaving are those of insts that have a Leaving.
-	Leaving map[wire.InstanceID]bool
-	Orders  map[string]*wire.Order // by key without prefix: worker.id
-	Routes  map[string]*wire.Route
-	Names   map[string]*wire.Route // the routes without endpoints
-	Ups     map[wire.InstanceID]*wire.Reported
-	Tallies map[string]*wire.Tally // by application, or wire.TallyGone
-	Workers map[string]*Worker
+	Leaving  map[wire.InstanceID]bool
+	Orders   map[string]*wire.Order // by key without prefix: worker.id
+	Routes   map[string]*wire.Route
+	Names    map[string]*wire.Route // the routes without endpoints
+	Ups      map[wire.InstanceID]*wire.Reported
+	Counters map[string]*wire.Counters // by application, or wire.GoneCounters
+	Workers  map[string]*Worker
 	// Gone and farGone are the revoked keys, by hash: of this cluster, and of others.
 	Gone    map[string]*enroll.Gone
 	farGone map[string]*wire.Revocation
@@ -151,42 +152,75 @@ type Model struct {
 	Recovery   recovery
 	// Unread are the stored records that cannot be read.
 	Unread []records.Unread
+}
+
+// Process is what does not come from the store: the settings, and what this process learned.
+type Process struct {
+	Name    string
+	Details bool // whether details about workers may leave the cluster
+	Site    wire.Site
+	// Scheduler of services that name none; "" is rom.
+	Scheduler string
 	// Peer gives the opaque name of a worker for routers of other clusters.
 	Peer func(worker string) string
-	// Started is when this process did, waits from when workers get time to report
+	// Started is when this process did, Waits from when workers get time to report
 	// before silence counts: then, or when it was no longer cut off.
 	Started, Waits time.Time
 	Alone          bool // nobody is heard: it may be this cluster that is cut off
+	RootHeard      bool // an exchange with the root has come to its end
+	// Proven are the states of other eras that the root and workers have proved, by peer.
+	Proven map[string]wire.Rev
 }
 
 // NewModel returns what a cluster knows that has stored nothing.
 func NewModel(name string, details bool, now time.Time) *Model {
-	m := &Model{
-		Name: name, Details: details, Started: now, Waits: now,
-		Shares: map[string]*wire.Share{}, Leaving: map[string]bool{}, Workers: map[string]*Worker{},
-		Peer: func(w string) string { return w }, Recovery: recovery{Proven: map[string]wire.Rev{}},
-	}
+	return newModel(Process{Name: name, Details: details, Started: now, Waits: now,
+		Peer: func(w string) string { return w }, Proven: map[string]wire.Rev{}})
+}
+
+func newModel(p Process) *Model {
+	m := &Model{Process: p, Shares: map[string]*wire.Share{}, Leaving: map[string]bool{},
+		Workers: map[string]*Worker{}}
 	m.Bind(Schema.New())
 	return m
+}
+
+// Again returns a model that has what m knows of the process, and no records: they are read anew.
+func (m *Model) Again() *Model {
+	next := newModel(m.Process)
+	next.DB.Inherit(m.DB)
+	return next
+}
+
+// KeepWorkers keeps what old knows of the workers that are still registered.
+func (m *Model) KeepWorkers(old *Model) {
+	for name, w := range m.Workers {
+		if was := old.Workers[name]; was != nil {
+			was.WorkerRecord, was.Labels = w.WorkerRecord, w.Labels
+			m.Workers[name] = was
+		}
+	}
 }
 
 // Bind makes db what is stored.
 func (m *Model) Bind(db *table.DB) {
 	m.DB = db
-	m.Given, m.Far, m.farGone, m.Gone = GivenTable.Rows(db), FarTable.Rows(db), FarGoneTable.Rows(db), GoneTable.Rows(db)
-	m.Insts, m.Orders, m.Routes, m.Names = InstanceTable.Rows(db), OrderTable.Rows(db), RouteTable.Rows(db), NameTable.Rows(db)
-	m.Ups, m.Tallies = UpTable.Rows(db), TallyTable.Rows(db)
+	m.FromRoot, m.Far, m.farGone, m.Gone = FromRootTable.Rows(db), FarTable.Rows(db), FarGoneTable.Rows(db),
+		GoneTable.Rows(db)
+	m.Insts, m.Orders, m.Routes, m.Names = InstanceTable.Rows(db), OrderTable.Rows(db), RouteTable.Rows(db),
+		NameTable.Rows(db)
+	m.Ups, m.Counters = UpTable.Rows(db), CountersTable.Rows(db)
 }
 
 // Clone shares no state with m but records, which nobody modifies.
 func (m *Model) Clone() *Model {
 	c := *m
 	c.Bind(m.DB.Clone())
-	c.Shares, c.Leaving, c.Recovery.Proven = maps.Clone(m.Shares), maps.Clone(m.Leaving), maps.Clone(m.Recovery.Proven)
+	c.Shares, c.Leaving, c.Proven = maps.Clone(m.Shares), maps.Clone(m.Leaving), maps.Clone(m.Proven)
 	c.byName, c.listed, c.Unread = slices.Clone(m.byName), slices.Clone(m.listed), slices.Clone(m.Unread)
 	c.Workers = records.CloneEach(m.Workers)
 	for _, w := range c.Workers {
-		w.Status, w.Labels = maps.Clone(w.Status), maps.Clone(w.Labels)
+		w.Status, w.Labels, w.Place = maps.Clone(w.Status), maps.Clone(w.Labels), slices.Clone(w.Place)
 		w.Inbox = w.Inbox.Heading() // it hears no reports
 	}
 	return &c
@@ -200,6 +234,11 @@ func (m *Model) Loaded(now time.Time) {
 	for name, rec := range WorkerTable.Rows(m.DB) {
 		rec.settle()
 		m.known(name, rec, now)
+	}
+	for _, d := range derived {
+		if d.Loaded != nil {
+			d.Loaded(m)
+		}
 	}
 }
 
@@ -251,7 +290,7 @@ func (m *Model) ReplaceAfter(i *wire.Instance, w *Worker) time.Duration {
 		after = s.Spec.ReplaceAfter.Std()
 	}
 	if w.Leaving {
-		after += life.AnnouncedGrace
+		after += suspicion.AnnouncedGrace
 	}
 	return after
 }
@@ -260,15 +299,11 @@ func (m *Model) ReplaceAfter(i *wire.Instance, w *Worker) time.Duration {
 // worker has such a name.
 const TheRoot = "="
 
-// recovery is what a restored cluster knows beyond its store.
+// recovery is how far a restored cluster is.
 type recovery struct {
-	// Proven are the states of other eras that the root and workers have proved to this process.
-	Proven map[string]wire.Rev
 	// Stored is the last sequence number of the store as a pass begins.
 	Stored uint64
-	// Heard: an exchange with the root has come to its end since this process began.
-	Heard bool
-	// Settled: a pass has decided on everything since.
+	// Settled: a pass has decided on everything since the root was heard.
 	Settled bool
 }
 
@@ -286,8 +321,8 @@ func (m *Model) Silent(name string) bool {
 func Asleep(i *wire.Instance) bool { return i.State == wire.WorkerScheduled && i.Asleep }
 
 // Counted is all that was ever counted here.
-func (m *Model) Counted() (sum wire.Tally) {
-	for _, n := range m.Tallies {
+func (m *Model) Counted() (sum wire.Counters) {
+	for _, n := range m.Counters {
 		sum = sum.Plus(*n)
 	}
 	return sum
@@ -303,3 +338,6 @@ func (m *Model) Running() map[string][]*wire.Instance {
 	}
 	return out
 }
+
+// Publish is what namespaces may publish, by the root's word; of others it is the default.
+func (m *Model) Publish() publish.Rules { return PublishTable.Rows(m.DB) }

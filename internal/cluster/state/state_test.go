@@ -10,7 +10,8 @@ import (
 )
 
 func instance(ordinal int) wire.Instance {
-	return wire.Instance{V: wire.Version, ID: "shop.web." + string(rune('0'+ordinal)), App: "shop", Service: "web", Ordinal: ordinal, State: wire.ClusterScheduled}
+	return wire.Instance{V: wire.Version, ID: "shop.web." + string(rune('0'+ordinal)), App: "shop", Service: "web",
+		Ordinal: ordinal, State: wire.ClusterScheduled}
 }
 
 // What a transaction changes is seen by itself at once, and by others when it is done.
@@ -27,7 +28,8 @@ func TestTx(t *testing.T) {
 		}
 		return out
 	}
-	if got := ids(tx.Instances()); !slices.Equal(got, []string{"shop.web.0", "shop.web.1", "shop.web.2"}) || len(m.Insts) != 0 {
+	if got := ids(tx.Instances()); !slices.Equal(got, []string{"shop.web.0", "shop.web.1", "shop.web.2"}) ||
+		len(m.Insts) != 0 {
 		t.Fatalf("%v in the transaction, %d in the model", got, len(m.Insts))
 	}
 	tx.Done()
@@ -47,7 +49,8 @@ func TestTx(t *testing.T) {
 	tx.Order("w1", next.ID, &wire.Order{V: wire.Version, ID: next.ID})
 	tx.Remove("shop.web.2")
 	groups, err := tx.Encode()
-	if err != nil || len(groups) != 2 || !tx.Inst("shop.web.1").Leaving.Started.IsZero() || tx.Inst("shop.web.2") != nil {
+	if err != nil || len(groups) != 2 || !tx.Inst("shop.web.1").Leaving.Started.IsZero() ||
+		tx.Inst("shop.web.2") != nil {
 		t.Fatalf("%v, %v", groups, err)
 	}
 	var keys []string
@@ -76,7 +79,8 @@ func TestWorkerRecords(t *testing.T) {
 		}
 		tx.Done()
 	}
-	rec := WorkerRecord{V: wire.Version, Info: wire.WorkerInfo{Name: "w1", Labels: map[string]string{"disk": "ssd"}}, Joined: now}
+	rec := WorkerRecord{V: wire.Version, Info: wire.WorkerInfo{Name: "w1", Labels: map[string]string{"disk": "ssd"}},
+		Joined: now}
 	put(&rec)
 	w := m.Workers["w1"]
 	w.Suspect = true

@@ -2,16 +2,17 @@ package state
 
 import (
 	"cmp"
-	"fmt"
+	"slices"
+	"time"
+
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/bus/records"
+	"github.com/verge-edge/verge/internal/event"
 	"github.com/verge-edge/verge/internal/policy/life"
 	"github.com/verge-edge/verge/internal/policy/place"
 	"github.com/verge-edge/verge/internal/tier/table"
 	"github.com/verge-edge/verge/internal/wire"
-	"slices"
-	"time"
 )
 
 // Encode implements keeper.Tx.
@@ -51,7 +52,7 @@ type Tx struct {
 	Names    map[string]*wire.Route
 	Ups      map[wire.InstanceID]*wire.Reported
 	Whys     map[wire.InstanceID]*place.Record
-	Tallies  map[string]*wire.Tally
+	Counters map[string]*wire.Counters
 	// Nudge are the workers whose desired state changes; all of them if all.
 	Nudge map[string]bool
 	All   bool
@@ -60,19 +61,17 @@ type Tx struct {
 	// programs are the ids of those that were started.
 	programs map[*api.Service]string
 	// Events in words, for people.
-	Events []Event
+	Events []event.Event
 }
-
-// Event is what people are told of a subject, such as "instance/shop.web.0".
-type Event struct{ Subject, What string }
 
 // Begin starts a transaction.
 func (m *Model) Begin() *Tx {
 	rows := m.DB.Begin()
 	return &Tx{
 		Model: m, Rows: rows, Nudge: map[string]bool{}, Gone: map[wire.InstanceID]string{},
-		Insts: InstanceTable.Changes(rows), Orders: OrderTable.Changes(rows), Routes: RouteTable.Changes(rows), Names: NameTable.Changes(rows),
-		Ups: UpTable.Changes(rows), Whys: WhyTable.Changes(rows), Tallies: TallyTable.Changes(rows),
+		Insts: InstanceTable.Changes(rows), Orders: OrderTable.Changes(rows), Routes: RouteTable.Changes(rows),
+		Names: NameTable.Changes(rows),
+		Ups:   UpTable.Changes(rows), Whys: WhyTable.Changes(rows), Counters: CountersTable.Changes(rows),
 	}
 }
 
@@ -183,8 +182,8 @@ func (t *Tx) Order(worker, id string, o *wire.Order) {
 }
 
 // Event notes what people are told once the transaction is stored.
-func (t *Tx) Event(subject, format string, args ...any) {
-	t.Events = append(t.Events, Event{subject, fmt.Sprintf(format, args...)})
+func (t *Tx) Event(kind event.Kind, name, format string, args ...any) {
+	t.Events = append(t.Events, kind.On(name, format, args...))
 }
 
 // Done implements keeper.Tx.
@@ -200,6 +199,11 @@ func (t *Tx) Done() {
 	for name, w := range m.Workers {
 		if t.All || t.Nudge[name] {
 			w.Current = false
+		}
+	}
+	for _, d := range derived {
+		if d.Done != nil {
+			d.Done(t)
 		}
 	}
 }
@@ -219,10 +223,11 @@ func (t *Tx) Advance(i wire.Instance, to wire.State, now time.Time, tier, why st
 }
 
 // AdvanceFor is Advance with a cause.
-func (t *Tx) AdvanceFor(i wire.Instance, to wire.State, now time.Time, tier string, cause wire.Cause, why string) wire.Instance {
+func (t *Tx) AdvanceFor(i wire.Instance, to wire.State, now time.Time, tier string, cause wire.Cause,
+	why string) wire.Instance {
 	next, err := life.AdvanceFor(i, to, now, tier, cause, why)
 	if err != nil {
-		t.Event("instance/"+i.ID, "refused: %v", err)
+		t.Event(event.InstanceRefused, i.ID, "refused: %v", err)
 		return i
 	}
 	next.Reason = why
@@ -242,12 +247,12 @@ func (t *Tx) Program(s *api.Service) string {
 	return id
 }
 
-// Tally adds to the count of an application.
-func (t *Tx) Tally(app string, n wire.Tally) {
-	if old := t.Tallies[app]; old != nil {
+// Count adds to the count of an application.
+func (t *Tx) Count(app string, n wire.Counters) {
+	if old := t.Counters[app]; old != nil {
 		n = n.Plus(*old)
-	} else if old := t.Model.Tallies[app]; old != nil {
+	} else if old := t.Model.Counters[app]; old != nil {
 		n = n.Plus(*old)
 	}
-	t.Tallies[app] = &n
+	t.Counters[app] = &n
 }

@@ -1,13 +1,15 @@
 package state
 
 import (
-	"github.com/verge-edge/verge/internal/bus/exchange"
-	"github.com/verge-edge/verge/internal/pki"
-	"github.com/verge-edge/verge/internal/policy/life"
-	"github.com/verge-edge/verge/internal/wire"
-	"golang.org/x/time/rate"
 	"maps"
 	"time"
+
+	"github.com/verge-edge/verge/internal/bus/exchange"
+	"github.com/verge-edge/verge/internal/pki"
+	"github.com/verge-edge/verge/internal/policy/suspicion"
+	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
+	"golang.org/x/time/rate"
 )
 
 // CertifiedUntil is when the last certificate that the worker was given does.
@@ -88,7 +90,7 @@ type Worker struct {
 	Has               wire.Rev  // of its desired state, as its last report said
 	Current           bool      // that was the current one
 	Over              int       // reported changes that were too many, as far as that was said
-	Want              wire.Rev  // see wantOf; as the store was at revision wantAt, if lookedUp
+	Want              wire.Rev  // of its desired state, as the store was at revision WantAt, if LookedUp
 	WantAt            uint64
 	LookedUp          bool
 	Inbox             exchange.Inbox
@@ -96,6 +98,9 @@ type Worker struct {
 	Status            map[wire.InstanceID]wire.InstanceStatus
 	// Coord is where it said last that it is; nil where that is not known.
 	Coord *wire.Coordinate
+	// Place is the Coord that routes tell (coord.Point.Short), as of Placed; nil: none yet.
+	Place  []int32
+	Placed time.Time
 	// Labels are its own over those of the site; nil where the site has none.
 	Labels map[string]string
 }
@@ -112,7 +117,7 @@ func (w *Worker) Learn(rec WorkerRecord, site map[string]string) {
 // NewWorker returns a registered worker that has not been heard by this process.
 func NewWorker(rec WorkerRecord, now time.Time) *Worker {
 	return &Worker{
-		WorkerRecord: rec, Heard: now, HeartbeatInterval: MaxHeartbeat, Status: map[string]wire.InstanceStatus{},
+		WorkerRecord: rec, Heard: now, HeartbeatInterval: rpc.MaxHeartbeat, Status: map[string]wire.InstanceStatus{},
 		Inbox: exchange.Inbox{MaxKeys: MaxStatuses, MaxBytes: maxStatusBytes}, Says: newUsesLimit(),
 	}
 }
@@ -120,11 +125,8 @@ func NewWorker(rec WorkerRecord, now time.Time) *Worker {
 // Draining says whether everything is to move off a worker.
 func (w *Worker) Draining() bool { return w != nil && w.Cordon != nil && w.Cordon.Drain }
 
-// Bounds of the time between two reports of a worker.
-const (
-	MinHeartbeat = time.Second
-	MaxHeartbeat = 10 * time.Second
-)
+// MinHeartbeat is the shortest time between two reports of a worker, rpc.MaxHeartbeat the longest.
+const MinHeartbeat = time.Second
 
 // Impaired is why the worker itself says that it cannot be counted on. What was
 // stored by a former process says nothing about now.
@@ -135,9 +137,9 @@ func (w *Worker) Impaired() string {
 	return w.Info.Impaired
 }
 
-// Peer is the worker as life judges it.
-func (w *Worker) Peer() life.Peer {
-	return life.Peer{
+// Peer is the worker as package suspicion judges it.
+func (w *Worker) Peer() suspicion.Peer {
+	return suspicion.Peer{
 		Heard: w.Heard, Interval: w.HeartbeatInterval, Since: w.Since,
 		// One that has not been heard since this process started may still be on
 		// its way back.

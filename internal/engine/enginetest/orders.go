@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/engineapi"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -22,12 +23,13 @@ func Order(ordinal, incarnation int, cpu api.CPU) wire.Order {
 }
 
 // Nodes are the devices of a worker: two GPUs and a camera.
-func Nodes() []wire.DeviceNode {
-	node := func(id, typ, vendor, index string, paths ...string) wire.DeviceNode {
-		return wire.DeviceNode{Device: wire.Device{ID: id, Type: typ}, Vendor: vendor, Index: index, Paths: paths}
+func Nodes() []engineapi.DeviceNode {
+	node := func(id, typ, vendor, index string, paths ...string) engineapi.DeviceNode {
+		return engineapi.DeviceNode{Device: wire.Device{ID: id, Type: typ}, Vendor: vendor, Index: index, Paths: paths}
 	}
-	return []wire.DeviceNode{
-		node("gpu0", "gpu", "nvidia", "GPU-a", "/dev/nvidia0", "/dev/nvidiactl"), node("gpu1", "gpu", "nvidia", "GPU-b", "/dev/nvidia1", "/dev/nvidiactl"),
+	return []engineapi.DeviceNode{
+		node("gpu0", "gpu", "nvidia", "GPU-a", "/dev/nvidia0", "/dev/nvidiactl"),
+		node("gpu1", "gpu", "nvidia", "GPU-b", "/dev/nvidia1", "/dev/nvidiactl"),
 		node("camera0", "camera", "", "", "/dev/video0"),
 	}
 }

@@ -7,10 +7,11 @@ import (
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/engine/state"
+	"github.com/verge-edge/verge/internal/engineapi"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
-// Variables by which an instance finds its devices.
+// Variables that tell an instance its devices.
 const (
 	envDevices = "VERGE_DEVICES" // their ids, "gpu0,camera1"
 	envDevice  = "VERGE_DEVICE_" // + type: their nodes, "/dev/nvidia0:/dev/nvidiactl"
@@ -20,10 +21,10 @@ const (
 )
 
 // Devices are the devices of an order that are on this machine.
-func Devices(o *wire.Order, nodes []wire.DeviceNode) []wire.DeviceNode {
-	var out []wire.DeviceNode
+func Devices(o *wire.Order, nodes []engineapi.DeviceNode) []engineapi.DeviceNode {
+	var out []engineapi.DeviceNode
 	for _, h := range o.Devices {
-		if i := slices.IndexFunc(nodes, func(n wire.DeviceNode) bool { return n.ID == h.ID }); i >= 0 {
+		if i := slices.IndexFunc(nodes, func(n engineapi.DeviceNode) bool { return n.ID == h.ID }); i >= 0 {
 			out = append(out, nodes[i])
 		}
 	}
@@ -31,7 +32,7 @@ func Devices(o *wire.Order, nodes []wire.DeviceNode) []wire.DeviceNode {
 }
 
 // Paths are the nodes of devices, each once.
-func Paths(nodes []wire.DeviceNode) []string {
+func Paths(nodes []engineapi.DeviceNode) []string {
 	var out []string
 	for i := range nodes {
 		for _, p := range nodes[i].Paths {
@@ -43,10 +44,10 @@ func Paths(nodes []wire.DeviceNode) []string {
 	return out
 }
 
-// deviceEnv are the variables by which an instance finds its devices, ours and those of the
-// vendors. An instance without a device of a vendor that the worker has gets that vendor's
-// variable empty, unless its descriptor sets it: a library takes all devices by default.
-func deviceEnv(o *wire.Order, nodes []wire.DeviceNode) map[string]string {
+// deviceEnv are the variables that tell an instance its devices, ours and those of the vendors.
+// If the worker has devices of a vendor and the instance has none of them, that vendor's variable
+// is empty, unless the descriptor sets it: a library takes all devices by default.
+func deviceEnv(o *wire.Order, nodes []engineapi.DeviceNode) map[string]string {
 	if len(nodes) == 0 || state.RuntimeOf(o) == api.Wasm {
 		return nil
 	}
@@ -61,7 +62,7 @@ func deviceEnv(o *wire.Order, nodes []wire.DeviceNode) map[string]string {
 		}
 	}
 	var ids []string
-	byType, chosen := map[string][]wire.DeviceNode{}, map[string][]string{}
+	byType, chosen := map[string][]engineapi.DeviceNode{}, map[string][]string{}
 	for _, n := range Devices(o, nodes) {
 		ids = append(ids, n.ID)
 		byType[n.Type] = append(byType[n.Type], n)

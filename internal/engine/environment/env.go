@@ -11,17 +11,18 @@ import (
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/engine/state"
+	"github.com/verge-edge/verge/internal/engineapi"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
-// Surroundings are what an instance is told about itself.
+// Surroundings are what an instance learns about itself.
 type Surroundings struct {
 	Path, Cluster, Worker, Engine string
 	Listen                        string // the address that it is to listen on
 	Objects                       string // URL of its objects, "" where they cannot be had
 	Work, Tmp                     string
 	Ports                         map[string]int
-	Devices                       []wire.DeviceNode // of the worker
+	Devices                       []engineapi.DeviceNode // of the worker
 	// Addrs of the services of the application: service → port name → host:port.
 	Addrs map[string]map[string]string
 }

@@ -36,14 +36,16 @@ func TestResolve(t *testing.T) {
 		t.Fatal(err)
 	}
 	env := List(vars)
-	if want := []string{"front", "--listen=:25002", "--store", "127.0.0.1:20001", "$HOME", "on w1"}; !slices.Equal(argv, want) {
+	if want := []string{"front", "--listen=:25002", "--store", "127.0.0.1:20001", "$HOME", "on w1"}; !slices.Equal(argv,
+		want) {
 		t.Errorf("got %q\nwant %q", argv, want)
 	}
 	for _, want := range []string{
 		"PORT=25001", "PORT_HTTP=25001", "PORT_ADMIN_UI=25002", "PATH=/opt/bin:/usr/bin", "HOME=/w", "TMPDIR=/t",
 		"VERGE_APP=shop", "VERGE_SERVICE=web", "VERGE_INSTANCE=shop.web.3", "VERGE_ORDINAL=3",
 		"VERGE_WORKER=w1", "VERGE_CLUSTER=edge", "VERGE_LISTEN=127.0.0.1", "VERGE_ENGINE=mark",
-		"VERGE_STORE_ADDR=127.0.0.1:20001", "VERGE_STORE_REDIS_ADDR=127.0.0.1:20001", "VERGE_STORE_STATS_ADDR=127.0.0.1:20002",
+		"VERGE_STORE_ADDR=127.0.0.1:20001", "VERGE_STORE_REDIS_ADDR=127.0.0.1:20001",
+		"VERGE_STORE_STATS_ADDR=127.0.0.1:20002",
 		"VERGE_S_A_ADDR=127.0.0.1:20006", // the service s-a, not the port a of s
 	} {
 		if !slices.Contains(env, want) {

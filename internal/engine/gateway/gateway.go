@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/verge-edge/verge/internal/atomicfile"
+	"github.com/verge-edge/verge/internal/engineapi"
 	"github.com/verge-edge/verge/internal/loop"
 	"github.com/verge-edge/verge/internal/proxy"
 	"github.com/verge-edge/verge/internal/proxy/certs"
@@ -21,7 +22,7 @@ const about = "gateway: "
 
 // ACMEServer is the ACME server of a configuration. What cannot be read of it leaves
 // the gateway without one.
-func ACMEServer(c wire.ACMEConfig) (certs.Authority, error) {
+func ACMEServer(c engineapi.ACMEConfig) (certs.Authority, error) {
 	a := certs.Authority{Directory: c.Directory, Email: c.Email}
 	if c.CA == "" {
 		return a, nil
@@ -32,7 +33,8 @@ func ACMEServer(c wire.ACMEConfig) (certs.Authority, error) {
 	}
 	a.Roots = x509.NewCertPool()
 	if !a.Roots.AppendCertsFromPEM(text) {
-		return certs.Authority{}, errors.New("authorities of the ACME server (--acme-ca): there is no certificate in " + c.CA)
+		return certs.Authority{},
+			errors.New("authorities of the ACME server (--acme-ca): there is no certificate in " + c.CA)
 	}
 	return a, nil
 }
@@ -90,13 +92,15 @@ func (w *Watcher) show(told map[string]bool) {
 			protocol = "udp"
 		}
 		if p.Problem != "" {
-			wrong[fmt.Sprintf("%sport %d/%s", about, p.Port, protocol)] = fmt.Sprintf("gateway: %s, which %s publishes", p.Problem, p.Service)
+			wrong[fmt.Sprintf("%sport %d/%s", about, p.Port, protocol)] = fmt.Sprintf("gateway: %s, which %s publishes",
+				p.Problem, p.Service)
 		}
 		if len(info.Ports) == wire.MaxGatewayItems {
 			info.More = true
 			continue
 		}
-		info.Ports = append(info.Ports, wire.GatewayPort{Port: p.Port, Protocol: protocol, Service: p.Service, Problem: p.Problem})
+		info.Ports = append(info.Ports,
+			wire.GatewayPort{Port: p.Port, Protocol: protocol, Service: p.Service, Problem: p.Problem})
 	}
 	for _, c := range st.Certificates {
 		if info.TLS == "" {
@@ -109,7 +113,9 @@ func (w *Watcher) show(told map[string]bool) {
 			info.More = true
 			continue
 		}
-		info.Certificates = append(info.Certificates, wire.GatewayCertificate{Host: c.Host, Source: string(c.Source), Expires: c.NotAfter.UTC(), Problem: c.Problem, Failed: c.Failed})
+		info.Certificates = append(info.Certificates,
+			wire.GatewayCertificate{Host: c.Host, Source: string(c.Source), Expires: c.NotAfter.UTC(),
+				Problem: c.Problem, Failed: c.Failed})
 	}
 	for subject := range told {
 		if wrong[subject] == "" {

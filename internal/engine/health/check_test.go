@@ -24,34 +24,46 @@ func TestChecksOf(t *testing.T) {
 		"nothing to check": {},
 		"first port": {
 			spec: api.Service{Ports: both},
-			want: Checks{Readiness: &Check{Kind: Readiness, port: 1000, interval: 2 * second, Timeout: second, failures: 3}},
+			want: Checks{Readiness: &Check{Kind: Readiness, port: 1000, interval: 2 * second, Timeout: second,
+				failures: 3}},
 		},
 		"http": {
-			spec: api.Service{Ports: both, Readiness: &api.Check{HTTP: &api.HTTPCheck{Path: "/ok", Port: "admin"}, Interval: 5e9, Timeout: 3e9, Failures: 1}},
-			want: Checks{Readiness: &Check{Kind: Readiness, port: 2000, Path: "/ok", interval: 5 * second, Timeout: 3 * second, failures: 1}},
+			spec: api.Service{Ports: both,
+				Readiness: &api.Check{HTTP: &api.HTTPCheck{Path: "/ok", Port: "admin"}, Interval: 5e9, Timeout: 3e9,
+					Failures: 1}},
+			want: Checks{Readiness: &Check{Kind: Readiness, port: 2000, Path: "/ok", interval: 5 * second,
+				Timeout: 3 * second, failures: 1}},
 		},
 		"a path that would name a host": {
 			spec: api.Service{Ports: both, Readiness: &api.Check{HTTP: &api.HTTPCheck{Path: "@example.com/"}}},
-			want: Checks{Readiness: &Check{Kind: Readiness, port: 1000, Path: "/@example.com/", interval: 2 * second, Timeout: second, failures: 3}},
+			want: Checks{Readiness: &Check{Kind: Readiness, port: 1000, Path: "/@example.com/", interval: 2 * second,
+				Timeout: second, failures: 3}},
 		},
 		"all three, with their defaults": {
 			spec: api.Service{
 				Ports: both, Startup: &api.Check{HTTP: &api.HTTPCheck{Path: "/up"}},
-				Readiness: &api.Check{TCP: &api.TCPCheck{Port: "admin"}}, Liveness: &api.Check{Exec: &api.ExecCheck{Command: []string{"look", "-q"}}},
+				Readiness: &api.Check{TCP: &api.TCPCheck{Port: "admin"}},
+				Liveness:  &api.Check{Exec: &api.ExecCheck{Command: []string{"look", "-q"}}},
 			},
 			want: Checks{
-				Startup:   &Check{Kind: Startup, port: 1000, Path: "/up", interval: 2 * second, Timeout: second, failures: 30},
+				Startup: &Check{Kind: Startup, port: 1000, Path: "/up", interval: 2 * second, Timeout: second,
+					failures: 30},
 				Readiness: &Check{Kind: Readiness, port: 2000, interval: 2 * second, Timeout: second, failures: 3},
-				Liveness:  &Check{Kind: Liveness, Command: []string{"look", "-q"}, interval: 10 * second, Timeout: second, failures: 3},
+				Liveness: &Check{Kind: Liveness, Command: []string{"look", "-q"}, interval: 10 * second,
+					Timeout: second, failures: 3},
 			},
 		},
 		"a command needs no port": {
 			spec: api.Service{Readiness: &api.Check{Exec: &api.ExecCheck{Command: []string{"look"}}}},
-			want: Checks{Readiness: &Check{Kind: Readiness, Command: []string{"look"}, interval: 2 * second, Timeout: second, failures: 3}},
+			want: Checks{Readiness: &Check{Kind: Readiness, Command: []string{"look"}, interval: 2 * second,
+				Timeout: second, failures: 3}},
 		},
-		"unknown port":   {spec: api.Service{Ports: both, Readiness: &api.Check{TCP: &api.TCPCheck{Port: "x"}}}, err: `readiness: the service has no port "x"`},
-		"no port":        {spec: api.Service{Liveness: &api.Check{TCP: &api.TCPCheck{}}}, err: "liveness: the service has no port"},
-		"an empty check": {spec: api.Service{Startup: &api.Check{Exec: &api.ExecCheck{}}}, err: "startup: it has no command"},
+		"unknown port": {spec: api.Service{Ports: both, Readiness: &api.Check{TCP: &api.TCPCheck{Port: "x"}}},
+			err: `readiness: the service has no port "x"`},
+		"no port": {spec: api.Service{Liveness: &api.Check{TCP: &api.TCPCheck{}}},
+			err: "liveness: the service has no port"},
+		"an empty check": {spec: api.Service{Startup: &api.Check{Exec: &api.ExecCheck{}}},
+			err: "startup: it has no command"},
 	} {
 		got, err := Of(&c.spec, ports)
 		if c.err != "" {
@@ -121,12 +133,14 @@ func TestCourse(t *testing.T) {
 	// is looked at often; and it is looked at as often as its failures say.
 	told, probes := play(newProgress(c, false, start), start, time.Hour, until(0))
 	last := len(told) - 1
-	if last < 1 || last > 2 || told[0].v.Final || !told[last].v.Final || told[last].at < 6*time.Second || told[last].at > 7*time.Second || probes > 30 {
+	if last < 1 || last > 2 || told[0].v.Final || !told[last].v.Final || told[last].at < 6*time.Second ||
+		told[last].at > 7*time.Second || probes > 30 {
 		t.Errorf("a start that fails: %+v after %d probes", told, probes)
 	}
 	quick := c
 	quick.interval = time.Millisecond
-	if told, probes = play(newProgress(quick, false, start), start, time.Hour, until(0)); probes != 3 || !told[len(told)-1].v.Final {
+	if told, probes = play(newProgress(quick, false, start), start, time.Hour, until(0)); probes != 3 ||
+		!told[len(told)-1].v.Final {
 		t.Errorf("three failures: %+v after %d probes", told, probes)
 	}
 	// A pause of this process is nobody's failure.
@@ -143,7 +157,8 @@ func TestCourse(t *testing.T) {
 
 	c.Kind = Liveness
 	told, _ = play(newProgress(c, true, start), start, time.Hour, until(11*time.Second))
-	if len(told) != 1 || !told[0].v.Final || told[0].v.Why != "liveness tcp port 0: refused (3 in a row)" || told[0].at != 16*time.Second {
+	if len(told) != 1 || !told[0].v.Final || told[0].v.Why != "liveness tcp port 0: refused (3 in a row)" ||
+		told[0].at != 16*time.Second {
 		t.Errorf("what dies after 11 s: %+v", told)
 	}
 	n := 0
@@ -176,7 +191,8 @@ func TestCourse(t *testing.T) {
 		}
 		return nil
 	})
-	if len(told) != 2 || told[0].v.Pass || told[0].v.Final || told[0].at != 16*time.Second || !told[1].v.Pass || told[1].at > 21*time.Second {
+	if len(told) != 2 || told[0].v.Pass || told[0].v.Final || told[0].at != 16*time.Second || !told[1].v.Pass ||
+		told[1].at > 21*time.Second {
 		t.Errorf("unready for a while: %+v", told)
 	}
 
@@ -184,13 +200,16 @@ func TestCourse(t *testing.T) {
 	// intervals, and not at all once that changes no more. It is told no more often where
 	// each answer is another one.
 	c.Path = "/healthz"
-	told, probes = play(newProgress(c, false, start), start, time.Hour, func(time.Duration) error { return errors.New(`503 "no data"`) })
-	if last := len(told) - 1; probes < 1000 || last > 5 || told[0].at < time.Second || told[0].at > 2*time.Second || told[last].at > time.Minute ||
+	told, probes = play(newProgress(c, false, start), start, time.Hour,
+		func(time.Duration) error { return errors.New(`503 "no data"`) })
+	if last := len(told) - 1; probes < 1000 || last > 5 || told[0].at < time.Second || told[0].at > 2*time.Second ||
+		told[last].at > time.Minute ||
 		told[last].v.Why != `readiness http /healthz: 503 "no data" (60 of 60)` {
 		t.Errorf("never ready: %+v", told)
 	}
 	n = 0
-	told, _ = play(newProgress(c, false, start), start, time.Hour, func(time.Duration) error { n++; return fmt.Errorf(`503 "request %d"`, n) })
+	told, _ = play(newProgress(c, false, start), start, time.Hour,
+		func(time.Duration) error { n++; return fmt.Errorf(`503 "request %d"`, n) })
 	if len(told) > 65 || len(told) < 50 {
 		t.Errorf("an answer that is another one each time: told %d times in an hour", len(told))
 	}

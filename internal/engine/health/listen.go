@@ -38,7 +38,8 @@ func ProbeHosts(ctx context.Context, p Prober, c *Check, pid int, answered func(
 		}
 	}
 	if loopbackOnly(pid, c.port) {
-		return fmt.Errorf("%w: it listens on the loopback alone, where nobody else reaches it; let it listen on $VERGE_LISTEN", first)
+		return fmt.Errorf("%w: it listens on the loopback alone, where nobody else reaches it; let it listen on "+
+			"$VERGE_LISTEN", first)
 	}
 	return first
 }

@@ -8,7 +8,8 @@ import (
 func TestListening(t *testing.T) {
 	const head = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
 	line := func(addr, state string) string {
-		return "   0: " + addr + " 00000000:0000 " + state + " 00000000:00000000 00:00000000 00000000     0        0 1 1\n"
+		return "   0: " + addr + " 00000000:0000 " + state +
+			" 00000000:00000000 00:00000000 00000000     0        0 1 1\n"
 	}
 	for _, c := range []struct {
 		name, list    string

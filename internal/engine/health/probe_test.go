@@ -33,7 +33,8 @@ func TestNetProber(t *testing.T) {
 	defer close(hang)
 	port := srv.Listener.Addr().(*net.TCPAddr).Port
 	p := NewNetProber()
-	for path, want := range map[string]string{"": "", "/ok": "", "/moved": "", "/bad": `500 "no data from [secret]"`, "/hang": "no answer within 50ms"} {
+	for path, want := range map[string]string{"": "", "/ok": "", "/moved": "", "/bad": `500 "no data from [secret]"`,
+		"/hang": "no answer within 50ms"} {
 		timeout := 10 * time.Second
 		if path == "/hang" {
 			timeout = 50 * time.Millisecond
@@ -53,7 +54,8 @@ func TestNetProber(t *testing.T) {
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := p.Probe(context.Background(), Check{port: free}); err == nil || !strings.Contains(err.Error(), "refused") {
+	if err := p.Probe(context.Background(), Check{port: free}); err == nil ||
+		!strings.Contains(err.Error(), "refused") {
 		t.Errorf("nobody listens: %v", err)
 	}
 }

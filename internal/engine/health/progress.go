@@ -212,7 +212,8 @@ func Timed(ctx context.Context, timeout time.Duration, probe func(context.Contex
 
 // probeUntil probes until ctx is done or tell returns true. tell gets every change. passing says
 // whether the check passed before.
-func probeUntil(ctx context.Context, c Check, passing bool, probe func(context.Context) error, tell func(Result) (enough bool)) {
+func probeUntil(ctx context.Context, c Check, passing bool, probe func(context.Context) error,
+	tell func(Result) (enough bool)) {
 	s := newProgress(c, passing, time.Now())
 	pause := s.first()
 	timer := time.NewTimer(pause)

@@ -45,7 +45,8 @@ func TestStalls(t *testing.T) {
 		}
 		// A probe that comes to its end in time, but to a bad one, is one.
 		for _, d := range []time.Duration{0, time.Second, time.Hour} {
-			err := Timed(t.Context(), time.Second, func(context.Context) error { <-time.After(d); return errors.New("refused") })
+			err := Timed(t.Context(), time.Second,
+				func(context.Context) error { <-time.After(d); return errors.New("refused") })
 			if err == nil || err.Error() != "refused" {
 				t.Errorf("after %s: %v", d, err)
 			}

@@ -74,7 +74,7 @@ func (i *Identity) ServerTLS() (*tls.Config, error) {
 		// It is tried again by the next handshake: this process may have been out of descriptors.
 		if !fi.ModTime().Equal(i.failed) {
 			i.failed = fi.ModTime()
-			i.log.Error("a renewed identity can't be used, the old one goes on", "error", err)
+			i.log.Error("cannot use a renewed identity; the old one stays", "error", err)
 		}
 	}
 	return i.current.ServerTLS(tls.RequireAndVerifyClientCert), nil

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/internal/runtime"
-	"github.com/verge-edge/verge/internal/runtime/container"
-	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/runtime/container/imagestore"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 // Pace of looking for images to remove.
@@ -18,7 +18,7 @@ const (
 
 // collector is a driver that removes images.
 type collector interface {
-	Collect(ctx context.Context, needed map[string]bool, age time.Duration, high int) ([]container.Gone, error)
+	Collect(ctx context.Context, needed map[string]bool, age time.Duration, high int) ([]imagestore.Gone, error)
 }
 
 // Run removes images that nothing needs, now and then, until ctx is done.
@@ -74,10 +74,10 @@ func (m *Manager) collect(ctx context.Context, age time.Duration, high int) (som
 
 // tellGone reports removed images to the cluster, for its events. While the cluster is away only
 // the log of the engine has them.
-func (m *Manager) tellGone(ctx context.Context, gone []container.Gone) {
-	var out []wire.ImageGone
+func (m *Manager) tellGone(ctx context.Context, gone []imagestore.Gone) {
+	var out []rpc.ImageGone
 	for _, g := range gone {
-		out = append(out, wire.ImageGone{Image: g.Name, Size: g.Size, Why: g.Why})
+		out = append(out, rpc.ImageGone{Image: g.Name, Size: g.Size, Why: g.Why})
 	}
 	if len(out) == 0 {
 		return
@@ -89,5 +89,5 @@ func (m *Manager) tellGone(ctx context.Context, gone []container.Gone) {
 	}
 }
 
-// maxGoneTold are told at a time; the log has all.
+// maxGoneTold are reported at a time; the log has all.
 const maxGoneTold = 16

@@ -7,26 +7,27 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/engineapi"
 	"github.com/verge-edge/verge/internal/runtime"
-	"github.com/verge-edge/verge/internal/runtime/container"
-	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/runtime/container/imagestore"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 // keeper is a driver that has images, and a cluster that is told which went.
 type keeper struct {
 	runtime.Driver
 	asked []map[string]bool
-	told  []wire.ImageGone
+	told  []rpc.ImageGone
 }
 
-func (k *keeper) Collect(_ context.Context, needed map[string]bool, _ time.Duration, _ int) ([]container.Gone, error) {
+func (k *keeper) Collect(_ context.Context, needed map[string]bool, _ time.Duration, _ int) ([]imagestore.Gone, error) {
 	k.asked = append(k.asked, needed)
-	return []container.Gone{{Name: "docker.io/library/old:1", Size: 1}}, nil
+	return []imagestore.Gone{{Name: "docker.io/library/old:1", Size: 1}}, nil
 }
 
-func (k *keeper) ImageSources(context.Context, string) ([]wire.ImageSource, error) { return nil, nil }
+func (k *keeper) ImageSources(context.Context, string) ([]rpc.ImageSource, error) { return nil, nil }
 
-func (k *keeper) ImagesGone(_ context.Context, gone []wire.ImageGone) error {
+func (k *keeper) ImagesGone(_ context.Context, gone []rpc.ImageGone) error {
 	k.told = append(k.told, gone...)
 	return nil
 }
@@ -36,7 +37,8 @@ func (k *keeper) ImagesGone(_ context.Context, gone []wire.ImageGone) error {
 func TestOnlyWhatNothingNeedsIsRemoved(t *testing.T) {
 	k, known := &keeper{}, false
 	m := New(Options{
-		Pull: wire.PullConfig{KeepUnused: api.Duration(time.Hour), DiskHigh: 85}, Drivers: map[string]runtime.Driver{"container": k}, Above: k,
+		Pull:    engineapi.PullConfig{KeepUnused: api.Duration(time.Hour), DiskHigh: 85},
+		Drivers: map[string]runtime.Driver{"container": k}, Above: k,
 		Ordered: func() (map[string]string, bool) {
 			return map[string]string{"docker.io/library/shop:1": "shop:1"}, known
 		},

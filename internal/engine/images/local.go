@@ -5,8 +5,9 @@ import (
 	"io"
 	"log/slog"
 
+	"github.com/verge-edge/verge/internal/engineapi"
 	"github.com/verge-edge/verge/internal/runtime/container"
-	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/runtime/container/imagestore"
 )
 
 // Local are those of this machine's containerd, which the operator of the machine
@@ -14,7 +15,7 @@ import (
 type Local struct{ driver imageStore }
 
 type imageStore interface {
-	Images(ctx context.Context) ([]container.Image, error)
+	Images(ctx context.Context) ([]imagestore.Image, error)
 	Load(ctx context.Context, archive io.Reader, name string) ([]string, error)
 	RemoveImage(ctx context.Context, name string) error
 	Close() error
@@ -29,11 +30,12 @@ func Open(address string) *Local {
 func (i *Local) Close() error { return i.driver.Close() }
 
 // List lists them by name.
-func (i *Local) List(ctx context.Context) ([]wire.ImageView, error) {
+func (i *Local) List(ctx context.Context) ([]engineapi.ImageView, error) {
 	list, err := i.driver.Images(ctx)
-	out := make([]wire.ImageView, 0, len(list))
+	out := make([]engineapi.ImageView, 0, len(list))
 	for _, x := range list {
-		out = append(out, wire.ImageView{Name: x.Name, Digest: x.Digest, Size: x.Size, Created: x.Created, Users: x.Users})
+		out = append(out, engineapi.ImageView{Name: x.Name, Digest: x.Digest, Size: x.Size, Created: x.Created,
+			Users: x.Users})
 	}
 	return out, err
 }

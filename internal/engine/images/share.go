@@ -15,10 +15,11 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/verge-edge/verge/internal/engineapi"
 	"github.com/verge-edge/verge/internal/obs"
 	"github.com/verge-edge/verge/internal/pki"
 	"github.com/verge-edge/verge/internal/runtime"
-	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 const (
@@ -29,7 +30,7 @@ const (
 	stallTimeout = 30 * time.Second
 	// dialTimeout is how long a neighbour may take to accept a connection.
 	dialTimeout = 5 * time.Second
-	// clusterTimeout is how long the cluster may take to say who has an image.
+	// clusterTimeout is how long the cluster may take to name the workers with an image.
 	clusterTimeout = 5 * time.Second
 )
 
@@ -38,12 +39,12 @@ type Options struct {
 	Cluster string
 	// Shares: other workers of the cluster can reach this one, and so copy from each other.
 	Shares  bool
-	Pull    wire.PullConfig
+	Pull    engineapi.PullConfig
 	Drivers map[string]runtime.Driver
-	// Above is the cluster, which knows who has an image.
+	// Above is the cluster, which knows the workers with an image.
 	Above interface {
-		ImageSources(ctx context.Context, image string) ([]wire.ImageSource, error)
-		ImagesGone(ctx context.Context, gone []wire.ImageGone) error
+		ImageSources(ctx context.Context, image string) ([]rpc.ImageSource, error)
+		ImagesGone(ctx context.Context, gone []rpc.ImageGone) error
 	}
 	// TLS is for connections to the server of a name.
 	TLS func(name string) (*tls.Config, error)
@@ -53,9 +54,8 @@ type Options struct {
 	Log     *slog.Logger
 }
 
-// Manager keeps the images of a worker. Workers copy them from each other: who has one is
-// known to the cluster; what is copied goes over the workers' data ports, between workers of
-// the cluster alone.
+// Manager keeps the images of a worker. Workers copy them from each other: the cluster knows
+// where an image is; the copy uses the workers' data ports, only between workers of the cluster.
 type Manager struct {
 	o       Options
 	copier  runtime.Copier // nil: no driver has images
@@ -101,11 +101,11 @@ func (m *Manager) find(ctx context.Context, image string) ([]runtime.Neighbour, 
 
 // neighbour is another worker that may have an image.
 type neighbour struct {
-	wire.ImageSource
+	rpc.ImageSource
 	client *http.Client
 }
 
-func (m *Manager) neighbour(s wire.ImageSource) *neighbour {
+func (m *Manager) neighbour(s rpc.ImageSource) *neighbour {
 	name := pki.WorkerName(m.o.Cluster, s.Worker)
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
 		ctx, cancel := context.WithTimeout(ctx, dialTimeout)
@@ -115,13 +115,14 @@ func (m *Manager) neighbour(s wire.ImageSource) *neighbour {
 			return nil, err
 		}
 		cfg := given.Clone()
-		cfg.NextProtos = []string{wire.ImageProtocol}
+		cfg.NextProtos = []string{rpc.ImageProtocol}
 		raw, err := (&net.Dialer{}).DialContext(ctx, "tcp", s.Address)
 		if err != nil {
 			return nil, err
 		}
 		conn := tls.Client(raw, cfg)
-		if err = conn.HandshakeContext(ctx); err == nil && conn.ConnectionState().NegotiatedProtocol != wire.ImageProtocol {
+		if err = conn.HandshakeContext(ctx); err == nil &&
+			conn.ConnectionState().NegotiatedProtocol != rpc.ImageProtocol {
 			err = errors.New("it does not share images: it has an older version")
 		}
 		if err != nil {
@@ -130,7 +131,8 @@ func (m *Manager) neighbour(s wire.ImageSource) *neighbour {
 		return conn, nil
 	}
 	return &neighbour{s, &http.Client{Transport: &http.Transport{
-		DialContext: dial, IdleConnTimeout: 5 * time.Second, MaxConnsPerHost: 3, ResponseHeaderTimeout: stallTimeout, DisableCompression: true,
+		DialContext: dial, IdleConnTimeout: 5 * time.Second, MaxConnsPerHost: 3, ResponseHeaderTimeout: stallTimeout,
+		DisableCompression: true,
 	}}}
 }
 
@@ -143,7 +145,8 @@ func (n *neighbour) Pending() bool { return n.ImageSource.Pending }
 // Blob implements runtime.Neighbour.
 func (n *neighbour) Blob(ctx context.Context, image, digest string, offset int64) (io.ReadCloser, error) {
 	ctx, cancel := context.WithCancel(ctx)
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://worker"+wire.ImageBlobPath+digest+"?image="+url.QueryEscape(image), nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet,
+		"http://worker"+rpc.ImageBlobPath+digest+"?image="+url.QueryEscape(image), nil)
 	if err != nil {
 		cancel()
 		return nil, err
@@ -162,7 +165,8 @@ func (n *neighbour) Blob(ctx context.Context, image, digest string, offset int64
 	defer cancel()
 	_, _ = io.CopyN(io.Discard, res.Body, 4<<10) // so that the connection is used again
 	_ = res.Body.Close()
-	if done, err := strconv.ParseInt(res.Header.Get(wire.ImageFetchedHeader), 10, 64); err == nil && res.StatusCode == http.StatusServiceUnavailable {
+	if done, err := strconv.ParseInt(res.Header.Get(rpc.ImageFetchedHeader), 10, 64); err == nil &&
+		res.StatusCode == http.StatusServiceUnavailable {
 		return nil, &runtime.Fetching{Done: done}
 	}
 	return nil, fmt.Errorf("worker %s: %s", n.Worker, res.Status)
@@ -194,7 +198,9 @@ func (m *Manager) Samples() []obs.Sample {
 	if m.copier == nil {
 		return nil
 	}
-	const name, help = "verge_worker_image_bytes_total", "Bytes of images that this worker has fetched, by where they came from, and that it has sent to others, since the engine started."
+	const name, help = "verge_worker_image_bytes_total",
+		"Bytes of images that this worker has fetched, by where they came from, and that it has sent to others, " +
+			"since the engine started."
 	registries, others := m.copier.Copied()
 	return []obs.Sample{
 		{Name: name, Help: help, Labels: [][2]string{{"from", "registry"}}, Counter: true, Value: float64(registries)},
@@ -213,7 +219,7 @@ func (m *Manager) Serve(ctx context.Context, conn *tls.Conn) {
 		return
 	}
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET "+wire.ImageBlobPath+"{digest}", m.send)
+	mux.HandleFunc("GET "+rpc.ImageBlobPath+"{digest}", m.send)
 	srv := &http.Server{
 		Handler: mux, ReadHeaderTimeout: stallTimeout, IdleTimeout: stallTimeout, MaxHeaderBytes: 8 << 10,
 		ErrorLog: slog.NewLogLogger(m.o.Log.Handler(), slog.LevelDebug),
@@ -230,14 +236,14 @@ func (m *Manager) send(w http.ResponseWriter, r *http.Request) {
 	case m.sending <- struct{}{}:
 		defer func() { <-m.sending }()
 	default:
-		w.Header().Set(wire.ImageFetchedHeader, "0")
+		w.Header().Set(rpc.ImageFetchedHeader, "0")
 		w.WriteHeader(http.StatusServiceUnavailable)
 		return
 	}
 	blob, err := m.copier.Blob(r.Context(), r.PathValue("digest"))
 	if err != nil {
 		if done, ok := m.copier.Fetching(r.FormValue("image")); ok {
-			w.Header().Set(wire.ImageFetchedHeader, strconv.FormatInt(done, 10))
+			w.Header().Set(rpc.ImageFetchedHeader, strconv.FormatInt(done, 10))
 			w.WriteHeader(http.StatusServiceUnavailable)
 			return
 		}
@@ -246,7 +252,8 @@ func (m *Manager) send(w http.ResponseWriter, r *http.Request) {
 	}
 	defer blob.Close() //nolint:errcheck // read only
 	w.Header().Set("Content-Type", "application/octet-stream")
-	http.ServeContent(&stallWriter{ResponseWriter: w, c: http.NewResponseController(w), sent: &m.sent}, r, "", time.Time{}, blob)
+	http.ServeContent(&stallWriter{ResponseWriter: w, c: http.NewResponseController(w), sent: &m.sent}, r, "",
+		time.Time{}, blob)
 }
 
 // stallWriter gives up on a reader that stalls.

@@ -83,7 +83,7 @@ type formerLog struct {
 }
 
 // excess returns the logs to remove: too old, too many or too large. next is when the oldest of
-// the rest is too old, zero if there is none.
+// the rest becomes too old, zero if nothing is left.
 func excess(list []formerLog, now time.Time) (gone []formerLog, next time.Time) {
 	slices.SortFunc(list, func(a, b formerLog) int { return cmp.Or(b.at.Compare(a.at), cmp.Compare(a.path, b.path)) })
 	var size int64
@@ -161,8 +161,8 @@ func (k *former) run(ctx context.Context, problem func(subject string, err error
 	}
 }
 
-// previousRun is the part of a log that the run before the present one wrote, or the last
-// run where there is none now.
+// previousRun is the part of a log from the run before the present one, or from the last run if
+// none runs now.
 func previousRun(id wire.InstanceID, dir string, running bool) (logfile.Range, error) {
 	starts, err := logfile.Starts(dir)
 	if err != nil {
@@ -177,7 +177,8 @@ func previousRun(id wire.InstanceID, dir string, running bool) (logfile.Range, e
 		starts = starts[:len(starts)-1]
 	}
 	if len(starts) == 0 && (running || end == 0) {
-		return logfile.Range{}, wire.Problemf(404, "no-previous-run", "verge logs "+strings.TrimSpace(id), "there is no previous run in this log", "%s has not ended on this worker since its log began", id)
+		return logfile.Range{}, wire.Problemf(404, "no-previous-run", "verge logs "+strings.TrimSpace(id),
+			"there is no previous run in this log", "%s has not ended on this worker since its log began", id)
 	}
 	r := logfile.Range{To: end}
 	if len(starts) > 0 {

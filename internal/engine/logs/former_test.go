@@ -16,7 +16,8 @@ func TestExcessOfKeptLogs(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	logs := func(n int, size int64, age time.Duration) (out []formerLog) {
 		for i := range n {
-			out = append(out, formerLog{path: strconv.Itoa(i), at: now.Add(-age - time.Duration(n-i)*time.Second), size: size})
+			out = append(out, formerLog{path: strconv.Itoa(i), at: now.Add(-age - time.Duration(n-i)*time.Second),
+				size: size})
 		}
 		return out
 	}
@@ -39,7 +40,8 @@ func TestExcessOfKeptLogs(t *testing.T) {
 			t.Errorf("%s: %d are left, the next goes at %s", name, left, next)
 		}
 		for i, l := range gone { // the oldest of all
-			if i > 0 && l.at.After(gone[i-1].at) || len(c.list) > len(gone) && l.at.After(c.list[len(c.list)-len(gone)-1].at) {
+			if i > 0 && l.at.After(gone[i-1].at) || len(c.list) > len(gone) &&
+				l.at.After(c.list[len(c.list)-len(gone)-1].at) {
 				t.Errorf("%s: %v goes too early", name, l)
 			}
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/verge-edge/verge/internal/engine/state"
 	"github.com/verge-edge/verge/internal/runtime/logfile"
 	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 // Bounds of one answer of a log. As text in a message it grows by a third.
@@ -23,25 +24,25 @@ const (
 
 // Read reads what an instance has written: at most q.Max bytes (0: 64 KiB, at most
 // 512 KiB). If there is nothing it waits for something, at most for q.Wait.
-func (s *Store) Read(ctx context.Context, id wire.InstanceID, q wire.LogAsk) (wire.LogChunk, error) {
+func (s *Store) Read(ctx context.Context, id wire.InstanceID, q rpc.LogAsk) (rpc.LogChunk, error) {
 	most := min(q.Max, MaxLog)
 	if most <= 0 {
 		most = defaultLog
 	}
 	dir, running, err := s.locate(id, q.Incarnation)
 	if err != nil {
-		return wire.LogChunk{}, err
+		return rpc.LogChunk{}, err
 	}
 	part := logfile.Range{To: math.MaxInt64}
 	if q.Previous {
 		if part, err = previousRun(id, dir, running); err != nil {
-			return wire.LogChunk{}, err
+			return rpc.LogChunk{}, err
 		}
 	}
 	offset := q.Offset
-	read := func() (wire.LogChunk, error) {
+	read := func() (rpc.LogChunk, error) {
 		if _, err := os.Stat(dir); os.IsNotExist(err) {
-			return wire.LogChunk{Next: max(offset, 0)}, nil // nothing was logged ever
+			return rpc.LogChunk{Next: max(offset, 0)}, nil // nothing was logged ever
 		}
 		c, err := logfile.ReadWithin(dir, part, offset, most)
 		if err == nil && q.Times && len(c.Data) > 0 {
@@ -55,7 +56,7 @@ func (s *Store) Read(ctx context.Context, id wire.InstanceID, q wire.LogAsk) (wi
 	if q.Since > 0 {
 		from, known, err := logfile.Since(dir, time.Now().Add(-q.Since))
 		if err != nil {
-			return wire.LogChunk{}, fmt.Errorf("log of %s: %w", id, err)
+			return rpc.LogChunk{}, fmt.Errorf("log of %s: %w", id, err)
 		}
 		if !known { // of a program that writes to the file itself
 			from = s.marks.before(id, time.Now().Add(-q.Since))
@@ -64,7 +65,7 @@ func (s *Store) Read(ctx context.Context, id wire.InstanceID, q wire.LogAsk) (wi
 			// Where those lines begin is known when they are read.
 			c, err := read()
 			if err != nil {
-				return wire.LogChunk{}, err
+				return rpc.LogChunk{}, err
 			}
 			offset = c.Next - int64(len(c.Data))
 		}
@@ -79,7 +80,7 @@ func (s *Store) Read(ctx context.Context, id wire.InstanceID, q wire.LogAsk) (wi
 	for {
 		c, err := read()
 		if err != nil {
-			return wire.LogChunk{}, err
+			return rpc.LogChunk{}, err
 		}
 		if len(c.Data) > 0 || c.Lost > 0 || until == nil {
 			return c, nil
@@ -93,7 +94,7 @@ func (s *Store) Read(ctx context.Context, id wire.InstanceID, q wire.LogAsk) (wi
 			return c, nil
 		case <-ctx.Done():
 			t.Stop()
-			return wire.LogChunk{}, ctx.Err()
+			return rpc.LogChunk{}, ctx.Err()
 		case <-s.o.Ended:
 			t.Stop()
 			return c, nil

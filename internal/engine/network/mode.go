@@ -11,31 +11,32 @@ import (
 	"github.com/verge-edge/verge/internal/wire"
 )
 
-// What is said of a worker without service network, or not yet in it.
+// Reasons why a worker is outside the service network, or not yet in it.
 const (
 	// NotAsked: its settings say so.
 	NotAsked = "it was started with --network loopback"
-	// KeptOut: it was started without, and goes on so.
-	KeptOut = "what runs here was started without it: that goes on, and the worker takes the service network when it is started again after verge worker stop"
-	// KeptIn: it was started within, and goes on so.
-	KeptIn = "what runs here was started in the service network, which goes on until verge worker stop"
-	// NoPlace: its cluster has none.
-	NoPlace   = "its cluster has given it no place in the service network"
-	waitPlace = "waiting for its place in the service network, which its cluster gives"
+	// StaysOutside: its running instances were started outside.
+	StaysOutside = "its running instances were started without the service network: " +
+		"to use it, run verge worker stop and start the worker again"
+	// StaysInside: its running instances were started inside.
+	StaysInside = "its running instances were started in the service network, which it keeps until verge worker stop"
+	// NoPlace: its cluster has no address for it.
+	NoPlace   = "its cluster has no address in the service network for it"
+	waitPlace = "waiting for its address in the service network from its cluster"
 )
 
-// choose decides how instances are connected, and returns what is said of that.
+// choose decides how instances are connected, and returns the mode with its reason.
 func (n *Network) choose() *wire.NetworkInfo {
 	info := &wire.NetworkInfo{Mode: wire.NetworkLoopback}
 	mode := cmp.Or(n.o.Config.Network, wire.NetworkLoopback)
 	within, without := runningIn(n.o.Dir, n.o.Boot)
 	switch {
 	case within && mode == wire.NetworkLoopback:
-		info.Why = KeptIn
+		info.Why = StaysInside
 	case without && !within && mode != wire.NetworkLoopback:
-		info.Why = KeptOut
+		info.Why = StaysOutside
 		if mode == wire.NetworkOverlay {
-			n.o.Problems.Tell(subject, "no service network: "+KeptOut)
+			n.o.Problems.Tell(subject, "no service network: "+StaysOutside)
 		}
 		return info
 	case !within && mode == wire.NetworkLoopback:
@@ -54,7 +55,8 @@ func (n *Network) choose() *wire.NetworkInfo {
 		n.optional, info.Why = false, err.Error()
 	default:
 		info.Mode, info.Why = wire.NetworkOverlay, err.Error()
-		n.refused = fmt.Errorf("this machine can't have the service network: %w; start the worker with --network auto or loopback, or see to it", err)
+		n.refused = fmt.Errorf("this machine can't have the service network: %w; start the worker with --network "+
+			"auto or loopback, or see to it", err)
 		n.o.Problems.Tell(subject, n.refused.Error())
 	}
 	return info

@@ -19,8 +19,10 @@ import (
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/atomicfile"
 	"github.com/verge-edge/verge/internal/engine/state"
+	"github.com/verge-edge/verge/internal/engineapi"
 	"github.com/verge-edge/verge/internal/handover"
 	"github.com/verge-edge/verge/internal/overlay"
+	"github.com/verge-edge/verge/internal/overlay/peer"
 	"github.com/verge-edge/verge/internal/pki"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -37,10 +39,10 @@ const (
 	subject = "service network"
 )
 
-// Board shows what is said of a worker's network.
+// Board shows the state of a worker's network.
 type Board interface {
 	Get(id wire.InstanceID) (wire.InstanceStatus, bool)
-	SetInfo(change func(*wire.EngineInfo))
+	SetInfo(change func(*engineapi.EngineInfo))
 	SetNetworkReason(why string)
 }
 
@@ -55,7 +57,7 @@ type Problems interface {
 type Options struct {
 	// Dir is the directory of the engine, Boot the kernel's id of this boot.
 	Dir, Boot string
-	Config    wire.EngineConfig
+	Config    engineapi.EngineConfig
 	Board     Board
 	Problems  Problems
 	Log       *slog.Logger
@@ -105,7 +107,7 @@ func New(o Options) *Network {
 		return n
 	}
 	info := n.choose()
-	o.Board.SetInfo(func(i *wire.EngineInfo) { i.Network = info })
+	o.Board.SetInfo(func(i *engineapi.EngineInfo) { i.Network = info })
 	return n
 }
 
@@ -144,8 +146,8 @@ func (n *Network) Clear() {
 }
 
 // pathsChanged shows how this worker is reached.
-func (n *Network) pathsChanged(p wire.Paths, t overlay.Tunnel) {
-	n.o.Board.SetInfo(func(i *wire.EngineInfo) {
+func (n *Network) pathsChanged(p peer.Paths, t overlay.Tunnel) {
+	n.o.Board.SetInfo(func(i *engineapi.EngineInfo) {
 		if i.Network == nil {
 			return
 		}
@@ -164,10 +166,10 @@ func relayName(relay string) string {
 	return pki.RootName
 }
 
-// Set tells the network what the orders say of it. placed is true if instances that wait for
-// their place in it can go on; wait is true once, if GiveUp is to be called after PlaceTimeout. One Set or
-// GiveUp at a time.
-func (n *Network) Set(o *wire.EngineOrders) (placed, wait bool) {
+// Set passes the network's part of the orders on. placed is true if instances that wait for their
+// place in it can continue; wait is true once, if GiveUp is to be called after PlaceTimeout. One
+// Set or GiveUp at a time.
+func (n *Network) Set(o *engineapi.EngineOrders) (placed, wait bool) {
 	v := n.Overlay()
 	if v == nil {
 		return false, false
@@ -203,7 +205,7 @@ func (n *Network) Set(o *wire.EngineOrders) (placed, wait bool) {
 
 // Restore is Set with the orders that an earlier engine left, before anything else is done
 // about them.
-func (n *Network) Restore(o *wire.EngineOrders) {
+func (n *Network) Restore(o *engineapi.EngineOrders) {
 	v := n.Overlay()
 	if v == nil {
 		return
@@ -256,7 +258,7 @@ func (n *Network) decline(why error) {
 	n.o.Problems.Set(subject, n.overlay.Clear())
 	n.overlay.Close()
 	n.o.Log.Info("no service network: instances share the machine's", "why", why)
-	n.o.Board.SetInfo(func(i *wire.EngineInfo) {
+	n.o.Board.SetInfo(func(i *engineapi.EngineInfo) {
 		said := wire.NetworkInfo{Mode: wire.NetworkLoopback, Why: why.Error()}
 		if i.Network != nil {
 			said.Relay = i.Network.Relay
@@ -268,8 +270,8 @@ func (n *Network) decline(why error) {
 // PlaceTimeout is how long to wait for the worker's place before GiveUp.
 func (n *Network) PlaceTimeout() time.Duration { return cmp.Or(n.o.PlaceWithin, placeWithin) }
 
-// GiveUp does without the service network where the worker has no place in it. It reports
-// whether that is news, for who waits.
+// GiveUp continues without the service network if the worker has no place in it. It reports
+// whether that is a change, for waiting instances.
 func (n *Network) GiveUp() bool {
 	n.mu.Lock()
 	placed := n.placed

@@ -8,6 +8,7 @@ import (
 
 	"github.com/verge-edge/verge/internal/engine/enginetest"
 	"github.com/verge-edge/verge/internal/engine/status"
+	"github.com/verge-edge/verge/internal/engineapi"
 	"github.com/verge-edge/verge/internal/overlay"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -36,7 +37,7 @@ func (f *fake) Attach(overlay.Instance) (overlay.Attachment, error) {
 
 func fakeNetwork(f *fake, optional bool) (*Network, *status.Board) {
 	log := slog.New(slog.DiscardHandler)
-	b := status.NewBoard(wire.EngineInfo{Network: &wire.NetworkInfo{Mode: wire.NetworkOverlay}})
+	b := status.NewBoard(engineapi.EngineInfo{Network: &wire.NetworkInfo{Mode: wire.NetworkOverlay}})
 	n := New(Options{Board: b, Problems: status.NewProblems(log, b), Log: log, Overlay: f})
 	n.optional = optional
 	return n, b
@@ -51,13 +52,13 @@ func TestInstancesWaitForThePlace(t *testing.T) {
 	if _, err := n.Attach(&o, nil, 0, t.TempDir()); err == nil || !n.Waits(err) {
 		t.Errorf("without a place: %v", err)
 	}
-	if placed, wait := n.Set(&wire.EngineOrders{}); placed || wait {
+	if placed, wait := n.Set(&engineapi.EngineOrders{}); placed || wait {
 		t.Errorf("without a lease: placed %t, and who must not do without waits for its time: %t", placed, wait)
 	}
-	if placed, _ := n.Set(&wire.EngineOrders{Network: &wire.Network{}}); !placed {
+	if placed, _ := n.Set(&engineapi.EngineOrders{Network: &wire.Network{}}); !placed {
 		t.Error("with a lease who waits is not woken")
 	}
-	if placed, _ := n.Set(&wire.EngineOrders{Network: &wire.Network{}}); placed {
+	if placed, _ := n.Set(&engineapi.EngineOrders{Network: &wire.Network{}}); placed {
 		t.Error("the same again is news")
 	}
 	a, err := n.Attach(&o, nil, 0, t.TempDir())
@@ -71,13 +72,13 @@ func TestInstancesWaitForThePlace(t *testing.T) {
 func TestDoingWithout(t *testing.T) {
 	for name, with := range map[string]func(*fake, *Network) bool{
 		"no place": func(_ *fake, n *Network) bool {
-			_, wait := n.Set(&wire.EngineOrders{})
-			_, again := n.Set(&wire.EngineOrders{})
+			_, wait := n.Set(&engineapi.EngineOrders{})
+			_, again := n.Set(&engineapi.EngineOrders{})
 			return wait && !again && n.GiveUp() && !n.GiveUp()
 		},
 		"a place that cannot be taken": func(f *fake, n *Network) bool {
 			f.fail = errors.New("its addresses are taken")
-			placed, _ := n.Set(&wire.EngineOrders{Network: &wire.Network{}})
+			placed, _ := n.Set(&engineapi.EngineOrders{Network: &wire.Network{}})
 			return placed
 		},
 	} {

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 
 	"github.com/verge-edge/verge/internal/engine/identity"
+	"github.com/verge-edge/verge/internal/engineapi"
 	"github.com/verge-edge/verge/internal/hostnet"
 	"github.com/verge-edge/verge/internal/overlay"
 	"github.com/verge-edge/verge/internal/overlay/names"
@@ -23,7 +24,8 @@ func (n *Network) filtered() error {
 	if len(list) == 0 {
 		return nil
 	}
-	err = fmt.Errorf("%v; let them pass (%s), then verge worker stop, and start the worker again", list[0], list[0].Remedy())
+	err = fmt.Errorf("%v; let them pass (%s), then verge worker stop, and start the worker again", list[0],
+		list[0].Remedy())
 	if n.optional {
 		return err
 	}
@@ -41,8 +43,7 @@ func inTheWay(list []hostnet.Filter) string {
 	return fmt.Sprintf("instances may not be reached: %v; let them pass: %s", list[0], list[0].Remedy())
 }
 
-// rulesChanged looks again where rules of others may be in the way now, or may not be
-// any more.
+// rulesChanged checks again whether foreign rules are in the way.
 func (n *Network) rulesChanged(base bool) {
 	if !base && !n.o.Problems.Has(othersRules) {
 		return
@@ -55,7 +56,7 @@ func (n *Network) rulesChanged(base bool) {
 // open opens the service network of this worker.
 func (n *Network) open() (Overlay, error) {
 	// An identity of its own: the router's is asked in its handshakes alone.
-	id := identity.New(filepath.Join(n.o.Dir, wire.IdentityDir), n.o.Revoked, n.o.Log)
+	id := identity.New(filepath.Join(n.o.Dir, engineapi.IdentityDir), n.o.Revoked, n.o.Log)
 	var resolvers func() []string // nil: the machine's
 	if n.o.Apart {
 		resolvers = names.Outside
@@ -76,7 +77,8 @@ func (n *Network) open() (Overlay, error) {
 		MTU: c.Tunnel.MTU,
 		Paths: &overlay.PathOptions{
 			Port: c.Tunnel.Port, MTU: c.Tunnel.MTU, Rate: uint64(c.Tunnel.Shaped()), //nolint:gosec // never negative
-			TLS: id.ServerTLS, Away: id.AwayTLS, Hidden: id.Hidden, PeerName: pki.WorkerName, RelayName: relayName, Verify: id.Verify,
+			TLS: id.ServerTLS, Away: id.AwayTLS, Hidden: id.Hidden, PeerName: pki.WorkerName, RelayName: relayName,
+			Verify:  id.Verify,
 			Refused: n.o.Revoked.Refuses, Changed: n.pathsChanged,
 		},
 	})

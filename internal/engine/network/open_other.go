@@ -4,7 +4,7 @@ package network
 
 import "errors"
 
-// open says why there is none.
+// open returns why it is not supported.
 func (n *Network) open() (Overlay, error) { return nil, errors.New("the service network needs Linux") }
 
 func (n *Network) filtered() error { return nil }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/overlay"
+	"github.com/verge-edge/verge/internal/overlay/peer"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -29,8 +30,8 @@ type Overlay interface {
 type Lifecycle interface {
 	Start(ctx context.Context)
 	Close()
-	// Yield is Close but for the ports by which the router is reached, and with doors those
-	// at which instances ask for names and objects.
+	// Yield closes everything except the ports of the router, and with doors those for names and
+	// objects.
 	Yield(doors bool)
 	// Clear removes all that is in the kernel.
 	Clear() error
@@ -51,11 +52,10 @@ type Figures interface {
 	Entries() []overlay.Entry
 	// InUse are those of some services, by key, to which connections are open.
 	InUse(keys []string) map[string]bool
-	// Paths to other workers; an error says why there are none.
-	Paths() (wire.Paths, error)
+	// Paths to other workers, or an error with the reason.
+	Paths() (peer.Paths, error)
 	// Stats are its figures at this moment.
 	Stats() (overlay.Stats, error)
-	// Measure returns the round trip time to a worker by the path of packets; false
-	// where there is none.
+	// Measure returns the round trip time to a worker by the path of packets; false without one.
 	Measure(ctx context.Context, cluster, worker string) (time.Duration, bool)
 }

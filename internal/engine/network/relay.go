@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/internal/engine/identity"
+	"github.com/verge-edge/verge/internal/engineapi"
 	"github.com/verge-edge/verge/internal/relay"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -35,11 +36,11 @@ func (r *Relay) PeersChanged() {
 	}
 }
 
-// Run lets this worker be a relay, until ctx ends. Where it listens is shown: the agent
-// knows by which address others reach that.
+// Run makes this worker a relay, until ctx ends. Its port is shown: the agent knows the address
+// that others use for it.
 func (r *Relay) Run(ctx context.Context) {
 	c := &r.o.Config
-	id := identity.New(filepath.Join(r.o.Dir, wire.IdentityDir), r.o.Revoked, r.o.Log)
+	id := identity.New(filepath.Join(r.o.Dir, engineapi.IdentityDir), r.o.Revoked, r.o.Log)
 	for {
 		s, err := relay.Start(relay.Options{
 			Listen: c.Relay.Listen, Ports: c.Relay.Ports, Rate: uint64(c.Relay.Rate), //nolint:gosec // never negative
@@ -53,7 +54,7 @@ func (r *Relay) Run(ctx context.Context) {
 		r.o.Problems.Set("--relay", err)
 		if err == nil {
 			said := s.Describe([]string{s.Addr().String()})
-			r.o.Board.SetInfo(func(i *wire.EngineInfo) { i.Network = withRelay(i.Network, &said) })
+			r.o.Board.SetInfo(func(i *engineapi.EngineInfo) { i.Network = withRelay(i.Network, &said) })
 			r.running.Store(s)
 			s.PeersChanged() // what changed before nobody told it
 			<-ctx.Done()
@@ -71,7 +72,7 @@ func (r *Relay) Run(ctx context.Context) {
 	}
 }
 
-// withRelay is what is said of the network by a worker that is a relay.
+// withRelay is the state of the network of a worker that is a relay.
 func withRelay(n *wire.NetworkInfo, r *wire.Relay) *wire.NetworkInfo {
 	said := wire.NetworkInfo{Mode: wire.NetworkLoopback}
 	if n != nil {

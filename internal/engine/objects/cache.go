@@ -19,25 +19,23 @@ import (
 	"github.com/verge-edge/verge/internal/atomicfile/statefile"
 	"github.com/verge-edge/verge/internal/engine/identity"
 	"github.com/verge-edge/verge/internal/engine/state"
+	"github.com/verge-edge/verge/internal/engineapi"
 	"github.com/verge-edge/verge/internal/enroll"
 	"github.com/verge-edge/verge/internal/handover"
 	"github.com/verge-edge/verge/internal/objects/cache"
 	"github.com/verge-edge/verge/internal/objects/remote"
 	"github.com/verge-edge/verge/internal/obs"
 	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 // Where the objects of a worker are.
 const (
 	objectsDir  = "objects"      // the cache
 	objectsFile = "objects.json" // a record
-	// clusterAPIPort is the usual port of a cluster's HTTP interface, for workers that
-	// joined before they were told.
-	clusterAPIPort = "8473"
 )
 
-// record is what running instances were told of the way to objects, and so
-// must outlive the process.
+// record is the address of objects that running instances have, and so must outlive the process.
 type record struct {
 	V      int    `json:"v"`
 	Port   int    `json:"port"`
@@ -54,7 +52,7 @@ type Options struct {
 	Problem func(subject, sentence string)
 	// Sockets may have the one that the engine before listened at.
 	Sockets *handover.Sockets
-	// Off: instances are told of no objects.
+	// Off: instances get no access to objects.
 	Off bool
 	Log *slog.Logger
 }
@@ -87,7 +85,7 @@ func (s *Cache) Cluster() *remote.Remote { return s.above }
 
 // tls proves that this is the worker, to its cluster alone.
 func (s *Cache) tls() (*tls.Config, error) {
-	joined, err := enroll.Joined(filepath.Join(s.o.Dir, wire.IdentityDir))
+	joined, err := enroll.Joined(filepath.Join(s.o.Dir, engineapi.IdentityDir))
 	if err != nil {
 		return nil, err
 	}
@@ -96,12 +94,12 @@ func (s *Cache) tls() (*tls.Config, error) {
 
 // addrs are those of the cluster's HTTP interface, as the agent knows them now.
 func (s *Cache) addrs() []string {
-	joined, err := enroll.Joined(filepath.Join(s.o.Dir, wire.IdentityDir))
+	joined, err := enroll.Joined(filepath.Join(s.o.Dir, engineapi.IdentityDir))
 	if err != nil {
 		return nil
 	}
 	_, _ = s.o.Identity.ServerTLS() // takes up a renewed certificate; what is wrong with it the handshake says
-	return enroll.APIAddrs(joined, joined.Link, clusterAPIPort)
+	return enroll.APIAddrs(joined, joined.Link, rpc.ClusterAPIPort)
 }
 
 // URL is where an instance finds the objects of its namespace; host is the worker's
@@ -150,11 +148,12 @@ func (s *Cache) openLocked() error {
 		return err
 	}
 	listen := func(port int) (net.Listener, error) {
-		return s.o.Sockets.Listen(context.Background(), net.ListenConfig{}, handover.Chosen, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+		return s.o.Sockets.Listen(context.Background(), net.ListenConfig{}, handover.Chosen, "tcp",
+			net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 	}
 	ln, err := listen(rec.Port)
 	if err != nil && rec.Port != 0 {
-		s.o.Log.Warn("the port of objects is taken, what runs does not find them until it is started again", "error", err)
+		s.o.Log.Warn("the port of objects is taken; running instances find objects again after a restart", "error", err)
 		ln, err = listen(0)
 	}
 	if err != nil {
@@ -213,7 +212,8 @@ func (s *Cache) load() (record, error) {
 	case errors.As(err, &newer):
 		return rec, err // with other keys, what runs would never find its objects
 	case !errors.Is(err, os.ErrNotExist):
-		s.o.Log.Warn("the file is damaged, what runs does not find its objects until it is started again", "file", path, "error", err)
+		s.o.Log.Warn("the file is damaged; running instances find objects again after a restart", "file", path, "error",
+			err)
 	}
 	rec = record{V: wire.Version, Secret: make([]byte, 32)}
 	_, err = rand.Read(rec.Secret)
@@ -229,7 +229,7 @@ func (s *Cache) Drain(ctx context.Context) {
 	}
 }
 
-// end listens nowhere any more. It returns the server that works, nil for none.
+// end closes the listeners. It returns the server that works, nil for none.
 func (s *Cache) end() *cache.Server {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -269,11 +269,20 @@ func (s *Cache) Samples() []obs.Sample {
 	return []obs.Sample{
 		{Name: "verge_worker_object_cache_files", Help: "Objects that are kept on this worker.", Value: float64(files)},
 		{Name: "verge_worker_object_cache_bytes", Help: "What they take on its disk.", Value: float64(bytes)},
-		{Name: "verge_worker_object_hits_total", Help: "Objects that were asked for and there, since the engine started.", Counter: true, Value: float64(c.Hits.Load())},
-		{Name: "verge_worker_object_misses_total", Help: "Objects that were fetched from the cluster, since the engine started.", Counter: true, Value: float64(c.Misses.Load())},
-		{Name: "verge_worker_object_stale_total", Help: "Objects that were given out while the cluster could not be asked, since the engine started.", Counter: true, Value: float64(c.Stale.Load())},
-		{Name: "verge_worker_object_evicted_total", Help: "Objects that were dropped for others, since the engine started.", Counter: true, Value: float64(c.Evicted.Load())},
-		{Name: "verge_worker_object_damaged_total", Help: "Objects of which the content was not what it should be, since the engine started.", Counter: true, Value: float64(c.Damaged.Load())},
+		{Name: "verge_worker_object_hits_total",
+			Help: "Objects that were asked for and there, since the engine started.", Counter: true,
+			Value: float64(c.Hits.Load())},
+		{Name: "verge_worker_object_misses_total",
+			Help: "Objects that were fetched from the cluster, since the engine started.", Counter: true,
+			Value: float64(c.Misses.Load())},
+		{Name: "verge_worker_object_stale_total",
+			Help:    "Objects that were given out while the cluster could not be asked, since the engine started.",
+			Counter: true, Value: float64(c.Stale.Load())},
+		{Name: "verge_worker_object_evicted_total",
+			Help: "Objects that were dropped for others, since the engine started.", Counter: true,
+			Value: float64(c.Evicted.Load())},
+		{Name: "verge_worker_object_damaged_total", Help: "Objects with damaged content, since the engine started.",
+			Counter: true, Value: float64(c.Damaged.Load())},
 	}
 }
 

@@ -3,16 +3,11 @@ package orphans
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
 	"time"
-
-	// unix has pidfd, by which a signal reaches the process that was looked at
-	// and not another that got its number since.
-	"golang.org/x/sys/unix"
 
 	"github.com/verge-edge/verge/internal/atomicfile"
 	"github.com/verge-edge/verge/internal/engine/state"
@@ -130,23 +125,4 @@ func (s Processes) endAll(ctx context.Context, whose string, meant func(owner) b
 		case <-t.C:
 		}
 	}
-}
-
-// kill ends one process if it is still the one that was found.
-func (s Processes) kill(pid int, whose string, meant func(owner) bool) error {
-	fd, err := unix.PidfdOpen(pid, 0)
-	if errors.Is(err, unix.ESRCH) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("end left-over process %d of %s: %w", pid, whose, err)
-	}
-	defer func() { _ = unix.Close(fd) }()
-	if !meant(s.owner(pid)) {
-		return nil
-	}
-	if err := unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {
-		return fmt.Errorf("end left-over process %d of %s: %w", pid, whose, err)
-	}
-	return nil
 }

@@ -81,7 +81,8 @@ func TestOrphansEndsOnlyItsOwn(t *testing.T) {
 	s := Processes{Engine: mark}
 	t.Cleanup(func() {
 		for _, id := range []string{"a.b.0", "a.b.1"} {
-			if err := errors.Join(s.End(context.Background(), id), Processes{Engine: "not" + mark}.End(context.Background(), id)); err != nil {
+			if err := errors.Join(s.End(context.Background(), id),
+				Processes{Engine: "not" + mark}.End(context.Background(), id)); err != nil {
 				t.Error(err)
 			}
 		}

@@ -20,16 +20,21 @@ func TestDevicesAreAdmitted(t *testing.T) {
 		order wire.Order
 		want  string // "" runs
 	}{
-		"the other half":     {enginetest.WithDevices(1, 1, 500, 0, half0), ""},
-		"more than the rest": {enginetest.WithDevices(1, 1, 700, 0, wire.Held{ID: "gpu0", Share: 700}), "needs 0.7 of device gpu0, 0.5 free"},
-		"another card":       {enginetest.WithDevices(1, 1, 1000, 0, wire.Held{ID: "gpu1", Share: 1000}), ""},
-		"no such card":       {enginetest.WithDevices(1, 1, 1000, 0, wire.Held{ID: "gpu7", Share: 1000}), "device gpu7, which is not on this worker"},
-		"none given":         {enginetest.WithDevices(1, 1, 500, 0), "was not given the devices that it needs: needs 0.5 of a gpu"},
-		"two cameras of one": {enginetest.WithDevices(1, 1, 0, 2, wire.Held{ID: "camera0", Share: 1000}), "needs 2 cameras, 1 free"},
-		"itself, replaced":   {enginetest.WithDevices(0, 2, 1000, 0, wire.Held{ID: "gpu0", Share: 1000}), ""},
+		"the other half": {enginetest.WithDevices(1, 1, 500, 0, half0), ""},
+		"more than the rest": {enginetest.WithDevices(1, 1, 700, 0, wire.Held{ID: "gpu0", Share: 700}),
+			"needs 0.7 of device gpu0, 0.5 free"},
+		"another card": {enginetest.WithDevices(1, 1, 1000, 0, wire.Held{ID: "gpu1", Share: 1000}), ""},
+		"no such card": {enginetest.WithDevices(1, 1, 1000, 0, wire.Held{ID: "gpu7", Share: 1000}),
+			"device gpu7, which is not on this worker"},
+		"none given": {enginetest.WithDevices(1, 1, 500, 0),
+			"was not given the devices that it needs: needs 0.5 of a gpu"},
+		"two cameras of one": {enginetest.WithDevices(1, 1, 0, 2, wire.Held{ID: "camera0", Share: 1000}),
+			"needs 2 cameras, 1 free"},
+		"itself, replaced": {enginetest.WithDevices(0, 2, 1000, 0, wire.Held{ID: "gpu0", Share: 1000}), ""},
 	} {
 		w := World{
-			Orders: []wire.Order{running, c.order}, Known: true, Devices: enginetest.Nodes(), Runtimes: []string{"process"},
+			Orders: []wire.Order{running, c.order}, Known: true, Devices: enginetest.Nodes(),
+			Runtimes: []string{"process"},
 			Capacity: api.Resources{CPU: 1000, VGPUs: 2000},
 			Present:  map[wire.InstanceID]Present{running.ID: {Order: running, Holds: true}},
 		}
@@ -45,8 +50,10 @@ func TestDevicesAreAdmitted(t *testing.T) {
 		}
 	}
 	// Two that come at once do not get the same.
-	a, b := enginetest.WithDevices(1, 1, 600, 0, wire.Held{ID: "gpu1", Share: 600}), enginetest.WithDevices(2, 1, 600, 0, wire.Held{ID: "gpu1", Share: 600})
-	goals := Goals(World{Orders: []wire.Order{a, b}, Known: true, Devices: enginetest.Nodes(), Runtimes: []string{"process"}, Capacity: api.Resources{CPU: 1000, VGPUs: 2000}})
+	a, b := enginetest.WithDevices(1, 1, 600, 0, wire.Held{ID: "gpu1", Share: 600}),
+		enginetest.WithDevices(2, 1, 600, 0, wire.Held{ID: "gpu1", Share: 600})
+	goals := Goals(World{Orders: []wire.Order{a, b}, Known: true, Devices: enginetest.Nodes(),
+		Runtimes: []string{"process"}, Capacity: api.Resources{CPU: 1000, VGPUs: 2000}})
 	if goals[a.ID].Kind != Run || goals[b.ID].Kind != Refuse {
 		t.Errorf("%+v and %+v", goals[a.ID], goals[b.ID])
 	}

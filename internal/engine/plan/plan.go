@@ -7,6 +7,7 @@ import (
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/engine/state"
+	"github.com/verge-edge/verge/internal/engineapi"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -71,7 +72,7 @@ func (p Present) AddTo(sum api.Resources) api.Resources {
 
 // World is the input of plan.
 type World struct {
-	// Orders that are in force. Where known is false no orders could be read, and
+	// Current orders. Where known is false no orders could be read, and
 	// the ones that the instances were started from stand in for them.
 	Orders []wire.Order
 	Known  bool
@@ -79,7 +80,7 @@ type World struct {
 	Halting  bool
 	Present  map[wire.InstanceID]Present
 	Capacity api.Resources
-	Devices  []wire.DeviceNode
+	Devices  []engineapi.DeviceNode
 	// Runtimes that this engine has drivers for.
 	Runtimes []string
 	// Refuses says why this worker never gives a service the volumes or user that it
@@ -134,7 +135,8 @@ func Goals(w World) map[wire.InstanceID]Goal {
 			goals[o.ID] = Goal{Kind: Stop, Order: o}
 		case w.unfit(&o) != "":
 			goals[o.ID] = Goal{Kind: Refuse, Order: o, Why: w.unfit(&o)}
-		case !(here && (p.Awake || p.ended && state.SameRun(&p.Order, &o)) || !here && state.BeginsAwake(&o)) && o.Sleep != nil:
+		case !(here && (p.Awake || p.ended && state.SameRun(&p.Order, &o)) || !here && state.BeginsAwake(&o)) &&
+			o.Sleep != nil:
 			goals[o.ID] = Goal{Kind: Sleep, Order: o}
 		case here && (p.Holds || p.ended) && state.SameRun(&p.Order, &o):
 			goals[o.ID] = Goal{Kind: Run, Order: o}
@@ -179,9 +181,11 @@ func (w *World) unfit(o *wire.Order) string {
 	case len(o.Spec.Command) == 0 && !state.Sandboxed(o):
 		return "the service has no command"
 	case !slices.Contains(w.Runtimes, state.RuntimeOf(o)) && !w.runs(o):
-		return fmt.Sprintf("runtime %q is not on this worker, it has: %s", state.RuntimeOf(o), strings.Join(w.Runtimes, ", "))
+		return fmt.Sprintf("runtime %q is not on this worker, it has: %s", state.RuntimeOf(o),
+			strings.Join(w.Runtimes, ", "))
 	case o.Spec.NeedsNetwork() != "" && !w.Overlay:
-		return o.Spec.NeedsNetwork() + " needs the service network, of which this worker is no part (verge describe worker says why)"
+		return o.Spec.NeedsNetwork() +
+			" needs the service network, which this worker is not in (verge describe worker says why)"
 	}
 	if w.Refuses == nil {
 		return ""

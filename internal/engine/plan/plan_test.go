@@ -25,24 +25,51 @@ func TestPlan(t *testing.T) {
 		present []Present
 		want    string // kind of ordinal 0, 1, …; "-" is no goal
 	}{
-		"new ones by id until it is full":  {orders: []wire.Order{enginetest.Order(2, 1, 400), enginetest.Order(1, 1, 400), enginetest.Order(0, 1, 400)}, want: "run run refuse"},
-		"a smaller one still fits":         {orders: []wire.Order{enginetest.Order(0, 1, 800), enginetest.Order(1, 1, 400), enginetest.Order(2, 1, 200)}, want: "run refuse run"},
-		"who is here keeps its place":      {orders: []wire.Order{enginetest.Order(0, 1, 700), enginetest.Order(1, 1, 700)}, present: []Present{{Order: enginetest.Order(1, 1, 700), Holds: true}}, want: "refuse run"},
-		"a replacement keeps its place":    {orders: []wire.Order{enginetest.Order(0, 1, 500), enginetest.Order(1, 2, 700)}, present: []Present{{Order: enginetest.Order(1, 1, 700), Holds: true}}, want: "refuse run"},
-		"a replacement that grew too much": {orders: []wire.Order{enginetest.Order(0, 1, 500), enginetest.Order(1, 2, 600)}, present: []Present{{Order: enginetest.Order(0, 1, 500), Holds: true}, {Order: enginetest.Order(1, 1, 400), Holds: true}}, want: "run refuse"},
-		"no order, no instance":            {present: []Present{{Order: enginetest.Order(0, 1, 100), Holds: true}, {Order: enginetest.Order(1, 1, 100), ended: true}}, want: "forget forget"},
-		"what is being stopped holds":      {orders: []wire.Order{stop(enginetest.Order(0, 1, 700)), enginetest.Order(1, 1, 700)}, present: []Present{{Order: enginetest.Order(0, 1, 700), Holds: true}}, want: "stop refuse"},
-		"what was stopped does not":        {orders: []wire.Order{stop(enginetest.Order(0, 1, 700)), enginetest.Order(1, 1, 700)}, present: []Present{{Order: enginetest.Order(0, 1, 700)}}, want: "stop run"},
-		"what is being forgotten holds":    {orders: []wire.Order{enginetest.Order(1, 1, 700)}, present: []Present{{Order: enginetest.Order(0, 1, 700), Holds: true}}, want: "forget refuse"},
-		"given up: no room, stays":         {orders: []wire.Order{enginetest.Order(0, 1, 1000), enginetest.Order(1, 1, 1000)}, present: []Present{{Order: enginetest.Order(0, 1, 1000), ended: true}}, want: "run run"},
-		"given up, then placed again":      {orders: []wire.Order{enginetest.Order(0, 2, 600), enginetest.Order(1, 1, 600)}, present: []Present{{Order: enginetest.Order(0, 1, 600), ended: true}, {Order: enginetest.Order(1, 1, 600), Holds: true}}, want: "refuse run"},
-		"over capacity, but here":          {orders: []wire.Order{enginetest.Order(0, 1, 900), enginetest.Order(1, 1, 900)}, present: []Present{{Order: enginetest.Order(0, 1, 900), Holds: true}, {Order: enginetest.Order(1, 1, 900), Holds: true}}, want: "run run"},
-		"an older incarnation replaces":    {orders: []wire.Order{enginetest.Order(0, 1, 100)}, present: []Present{{Order: enginetest.Order(0, 5, 100), Holds: true}}, want: "run"},
-		"unknown orders stop nothing":      {unknown: true, present: []Present{{Order: enginetest.Order(0, 1, 100), Holds: true}, {Order: stop(enginetest.Order(1, 1, 100)), Holds: true}}, want: "run stop"},
-		"shutdown":                         {orders: []wire.Order{enginetest.Order(0, 1, 100), enginetest.Order(1, 1, 100)}, halting: true, present: []Present{{Order: enginetest.Order(0, 1, 100), Holds: true}}, want: "halt -"},
-		"a runtime that is not here":       {orders: []wire.Order{odd}, want: "refuse"},
-		"no service in the order":          {orders: []wire.Order{empty}, want: "refuse"},
-		"stop needs no service":            {orders: []wire.Order{stop(empty)}, want: "stop"},
+		"new ones by id until it is full": {orders: []wire.Order{enginetest.Order(2, 1, 400),
+			enginetest.Order(1, 1, 400), enginetest.Order(0, 1, 400)}, want: "run run refuse"},
+		"a smaller one still fits": {orders: []wire.Order{enginetest.Order(0, 1, 800),
+			enginetest.Order(1, 1, 400), enginetest.Order(2, 1, 200)}, want: "run refuse run"},
+		"who is here keeps its place": {orders: []wire.Order{enginetest.Order(0, 1, 700),
+			enginetest.Order(1, 1, 700)}, present: []Present{{Order: enginetest.Order(1, 1, 700), Holds: true}},
+			want: "refuse run"},
+		"a replacement keeps its place": {orders: []wire.Order{enginetest.Order(0, 1, 500),
+			enginetest.Order(1, 2, 700)}, present: []Present{{Order: enginetest.Order(1, 1, 700), Holds: true}},
+			want: "refuse run"},
+		"a replacement that grew too much": {orders: []wire.Order{enginetest.Order(0, 1, 500),
+			enginetest.Order(1, 2, 600)},
+			present: []Present{{Order: enginetest.Order(0, 1, 500), Holds: true},
+				{Order: enginetest.Order(1, 1, 400), Holds: true}}, want: "run refuse"},
+		"no order, no instance": {present: []Present{{Order: enginetest.Order(0, 1, 100), Holds: true},
+			{Order: enginetest.Order(1, 1, 100), ended: true}}, want: "forget forget"},
+		"what is being stopped holds": {orders: []wire.Order{stop(enginetest.Order(0, 1, 700)),
+			enginetest.Order(1, 1, 700)}, present: []Present{{Order: enginetest.Order(0, 1, 700), Holds: true}},
+			want: "stop refuse"},
+		"what was stopped does not": {orders: []wire.Order{stop(enginetest.Order(0, 1, 700)),
+			enginetest.Order(1, 1, 700)}, present: []Present{{Order: enginetest.Order(0, 1, 700)}}, want: "stop run"},
+		"what is being forgotten holds": {orders: []wire.Order{enginetest.Order(1, 1, 700)},
+			present: []Present{{Order: enginetest.Order(0, 1, 700), Holds: true}}, want: "forget refuse"},
+		"given up: no room, stays": {orders: []wire.Order{enginetest.Order(0, 1, 1000),
+			enginetest.Order(1, 1, 1000)}, present: []Present{{Order: enginetest.Order(0, 1, 1000), ended: true}},
+			want: "run run"},
+		"given up, then placed again": {orders: []wire.Order{enginetest.Order(0, 2, 600),
+			enginetest.Order(1, 1, 600)},
+			present: []Present{{Order: enginetest.Order(0, 1, 600), ended: true},
+				{Order: enginetest.Order(1, 1, 600), Holds: true}}, want: "refuse run"},
+		"over capacity, but here": {orders: []wire.Order{enginetest.Order(0, 1, 900),
+			enginetest.Order(1, 1, 900)},
+			present: []Present{{Order: enginetest.Order(0, 1, 900), Holds: true},
+				{Order: enginetest.Order(1, 1, 900), Holds: true}}, want: "run run"},
+		"an older incarnation replaces": {orders: []wire.Order{enginetest.Order(0, 1, 100)},
+			present: []Present{{Order: enginetest.Order(0, 5, 100), Holds: true}}, want: "run"},
+		"unknown orders stop nothing": {unknown: true,
+			present: []Present{{Order: enginetest.Order(0, 1, 100), Holds: true},
+				{Order: stop(enginetest.Order(1, 1, 100)), Holds: true}}, want: "run stop"},
+		"shutdown": {orders: []wire.Order{enginetest.Order(0, 1, 100),
+			enginetest.Order(1, 1, 100)}, halting: true,
+			present: []Present{{Order: enginetest.Order(0, 1, 100), Holds: true}}, want: "halt -"},
+		"a runtime that is not here": {orders: []wire.Order{odd}, want: "refuse"},
+		"no service in the order":    {orders: []wire.Order{empty}, want: "refuse"},
+		"stop needs no service":      {orders: []wire.Order{stop(empty)}, want: "stop"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -92,7 +119,8 @@ func TestRefusalSaysWhatIsNeededAndFree(t *testing.T) {
 // must come to the same goals.
 func TestPlanIsStable(t *testing.T) {
 	t.Parallel()
-	w := World{Known: true, Capacity: api.Resources{CPU: 1000}, Runtimes: []string{"process"}, Present: make(map[string]Present)}
+	w := World{Known: true, Capacity: api.Resources{CPU: 1000}, Runtimes: []string{"process"},
+		Present: make(map[string]Present)}
 	for i := range 8 {
 		w.Orders = append(w.Orders, enginetest.Order(i, 1+i%2, api.CPU(150+50*i)))
 	}
@@ -137,14 +165,17 @@ func TestNext(t *testing.T) {
 		"perhaps started, forgotten": {Facts{Unsure: true, Run: one}, Goal{Kind: Forget}, StepSweep},
 		"waiting":                    {Facts{Waiting: true, Run: one, Phase: wire.PhasePending}, run, StepWait},
 		"waited":                     {Facts{Run: one, Phase: wire.PhasePending}, run, StepStart},
-		"replaced while waiting":     {Facts{Waiting: true, Run: one, Phase: wire.PhasePending}, Goal{Kind: Run, Order: two}, StepStart},
-		"ended for good":             {Facts{Run: one, Phase: wire.PhaseExited}, run, StepRest},
-		"ended for good, then anew":  {Facts{Run: one, Phase: wire.PhaseExited}, Goal{Kind: Run, Order: two}, StepStart},
+		"replaced while waiting": {Facts{Waiting: true, Run: one, Phase: wire.PhasePending},
+			Goal{Kind: Run, Order: two}, StepStart},
+		"ended for good": {Facts{Run: one, Phase: wire.PhaseExited}, run, StepRest},
+		"ended for good, then anew": {Facts{Run: one, Phase: wire.PhaseExited}, Goal{Kind: Run, Order: two},
+			StepStart},
 		"stopped, then wanted again": {Facts{Run: one, Phase: wire.PhaseStopped}, run, StepStart},
-		"stopped":                    {Facts{Run: one, Phase: wire.PhaseStopped}, Goal{Kind: Stop, Order: one}, StepRest},
-		"gone":                       {Facts{Run: one, Phase: wire.PhaseStopped}, Goal{Kind: Forget}, StepForget},
-		"shutdown":                   {Facts{Run: one, Phase: wire.PhasePending}, Goal{Kind: Halt}, StepLeave},
-		"no plan yet":                {Facts{Run: one, Phase: wire.PhasePending}, Goal{}, StepRest},
+		"stopped": {Facts{Run: one, Phase: wire.PhaseStopped}, Goal{Kind: Stop, Order: one},
+			StepRest},
+		"gone":        {Facts{Run: one, Phase: wire.PhaseStopped}, Goal{Kind: Forget}, StepForget},
+		"shutdown":    {Facts{Run: one, Phase: wire.PhasePending}, Goal{Kind: Halt}, StepLeave},
+		"no plan yet": {Facts{Run: one, Phase: wire.PhasePending}, Goal{}, StepRest},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -166,7 +197,8 @@ func TestPlanNeedsTheNetwork(t *testing.T) {
 		spec := *o.Spec
 		change(&spec)
 		o.Spec = &spec
-		w := World{Orders: []wire.Order{o}, Known: true, Capacity: api.Resources{CPU: 1000}, Runtimes: []string{"process"}}
+		w := World{Orders: []wire.Order{o}, Known: true, Capacity: api.Resources{CPU: 1000},
+			Runtimes: []string{"process"}}
 		if g := Goals(w)[o.ID]; g.Kind != Refuse || !strings.Contains(g.Why, "needs the service network") {
 			t.Errorf("%s: %s %q", name, g.Kind, g.Why)
 		}

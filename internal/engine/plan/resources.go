@@ -4,14 +4,16 @@ import (
 	"slices"
 
 	"github.com/verge-edge/verge/api"
-	placing "github.com/verge-edge/verge/internal/policy/place"
+	"github.com/verge-edge/verge/internal/engineapi"
+	"github.com/verge-edge/verge/internal/policy/place/device"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
 // each applies f to each resource of two amounts.
 func each(a, b api.Resources, f func(a, b int64) int64) api.Resources {
 	return api.Resources{
-		CPU: api.CPU(f(int64(a.CPU), int64(b.CPU))), Memory: api.Bytes(f(int64(a.Memory), int64(b.Memory))), Disk: api.Bytes(f(int64(a.Disk), int64(b.Disk))),
+		CPU: api.CPU(f(int64(a.CPU), int64(b.CPU))), Memory: api.Bytes(f(int64(a.Memory), int64(b.Memory))),
+		Disk:  api.Bytes(f(int64(a.Disk), int64(b.Disk))),
 		VGPUs: api.Units(f(int64(a.VGPUs), int64(b.VGPUs))), VTPUs: api.Units(f(int64(a.VTPUs), int64(b.VTPUs))),
 		Bandwidth: api.Bandwidth{
 			In:  api.Bitrate(f(int64(a.Bandwidth.In), int64(b.Bandwidth.In))),
@@ -35,9 +37,9 @@ func larger(a, b api.Resources) api.Resources {
 }
 
 // devices are the devices of a worker, and what of them is held.
-type devices []placing.Device
+type devices []device.Device
 
-func newDevices(nodes []wire.DeviceNode) devices {
+func newDevices(nodes []engineapi.DeviceNode) devices {
 	list := make(devices, len(nodes))
 	for i := range nodes {
 		list[i].Device = nodes[i].Device
@@ -48,7 +50,7 @@ func newDevices(nodes []wire.DeviceNode) devices {
 // hold adds what an order has to what is held, or takes it off (sign -1).
 func (c devices) hold(list []wire.Held, sign api.Units) {
 	for _, h := range list {
-		if i := slices.IndexFunc(c, func(d placing.Device) bool { return d.ID == h.ID }); i >= 0 {
+		if i := slices.IndexFunc(c, func(d device.Device) bool { return d.ID == h.ID }); i >= 0 {
 			c[i].Used += sign * h.Share
 		}
 	}
@@ -68,5 +70,5 @@ func (c devices) most(a, b []wire.Held) {
 
 // lack says why an order cannot have its devices, "" if it can.
 func (c devices) lack(o *wire.Order) string {
-	return placing.Admit(c, o.Devices, o.Spec.Resources, o.Spec.Devices)
+	return device.Admit(c, o.Devices, o.Spec.Resources, o.Spec.Devices)
 }

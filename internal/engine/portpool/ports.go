@@ -74,10 +74,12 @@ func (p *Pool) oneLocked(id wire.InstanceID, port *api.Port, had int) (int, erro
 	}
 	if n := port.Number; n != 0 {
 		if owner, taken := p.held[n]; taken {
-			return 0, fmt.Errorf("port %d, which the descriptor names for port %q, is that of %s: without the service network the instances of a worker share its ports", n, name, owner)
+			return 0, fmt.Errorf("port %d, which the descriptor names for port %q, is that of %s: without the "+
+				"service network the instances of a worker share its ports", n, name, owner)
 		}
 		if !p.free(n) {
-			return 0, fmt.Errorf("port %d, which the descriptor names for port %q, is taken on this machine: without the service network an instance shares its ports", n, name)
+			return 0, fmt.Errorf("port %d, which the descriptor names for port %q, is taken on this machine: without "+
+				"the service network an instance shares its ports", n, name)
 		}
 		return n, nil
 	}

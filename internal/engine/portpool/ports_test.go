@@ -58,7 +58,8 @@ func TestPortNumbers(t *testing.T) {
 	if _, err := p.Give("x.y.1", service, nil); err == nil || !strings.Contains(err.Error(), "that of x.y.0") {
 		t.Errorf("another's: %v", err)
 	}
-	if _, err := p.Give("x.z.0", []api.Port{{Number: 8080}}, nil); err == nil || !strings.Contains(err.Error(), "taken on this machine") {
+	if _, err := p.Give("x.z.0", []api.Port{{Number: 8080}}, nil); err == nil ||
+		!strings.Contains(err.Error(), "taken on this machine") {
 		t.Errorf("taken: %v", err)
 	}
 	p.Release("x.y.0")

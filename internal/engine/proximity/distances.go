@@ -14,6 +14,7 @@ import (
 	"github.com/verge-edge/verge/internal/policy/route"
 	"github.com/verge-edge/verge/internal/proxy"
 	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 const (
@@ -25,8 +26,8 @@ const (
 type Distances struct {
 	meter  *distance.Meter
 	router *proxy.Router
-	// tunnel measures by the path that packets of instances take; nil: there is none.
-	// It is set before anything is measured.
+	// tunnel measures by the path of instances' packets; nil: none. It is set before any
+	// measurement.
 	tunnel func(ctx context.Context, cluster, worker string) (time.Duration, bool)
 
 	mu   sync.Mutex      // guards below
@@ -44,7 +45,8 @@ func New(dir string, o proxy.Options) (*Distances, error) {
 	d := &Distances{}
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(o.Cluster + "/" + o.Worker)) // a hash never fails
-	d.meter = distance.New(distance.Options{Prober: d, Path: filepath.Join(dir, distancesFile), Seed: h.Sum64(), Log: o.Log})
+	d.meter = distance.New(distance.Options{Prober: d, Path: filepath.Join(dir, distancesFile), Seed: h.Sum64(),
+		Log: o.Log})
 	o.Distances, o.Echo = d, d.echo
 	r, err := proxy.New(o)
 	if err != nil {
@@ -56,6 +58,12 @@ func New(dir string, o proxy.Options) (*Distances, error) {
 
 // Router is the router that it was made with.
 func (d *Distances) Router() *proxy.Router { return d.router }
+
+// SetRoutes gives the router its routes, and the meter where the workers of their endpoints are.
+func (d *Distances) SetRoutes(all []wire.Route) {
+	d.meter.Placed(all)
+	d.router.SetRoutes(all)
+}
 
 // Run measures until ctx is done.
 func (d *Distances) Run(ctx context.Context) { d.meter.Run(ctx) }
@@ -125,7 +133,8 @@ func (d *Distances) Measure(ctx context.Context, p distance.Peer, hello []byte) 
 		return rtt, nil, nil
 	}
 	// Where the other one is it says at its data port alone.
-	echo, answer, err := d.router.Measure(ctx, proxy.Worker{Cluster: p.Cluster, Name: p.Worker, Address: p.Address}, hello)
+	echo, answer, err := d.router.Measure(ctx, proxy.Worker{Cluster: p.Cluster, Name: p.Worker, Address: p.Address},
+		hello)
 	if inTunnel {
 		return rtt, answer, nil
 	}
@@ -150,7 +159,7 @@ func (d *Distances) measuredOver(key string) string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.over[key] {
-		return wire.OverTunnel
+		return rpc.OverTunnel
 	}
-	return wire.OverData
+	return rpc.OverData
 }

@@ -10,24 +10,29 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/internal/distance"
+	"github.com/verge-edge/verge/internal/overlay/peer"
 	"github.com/verge-edge/verge/internal/pki"
 	"github.com/verge-edge/verge/internal/proxy"
 	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 func TestPathsInTheServiceNetwork(t *testing.T) {
-	port := wire.NetPeer{Path: wire.PathDirect, Via: "data port"}
-	away := wire.NetPeer{Path: wire.PathNone, Why: "connection refused"}
+	port := rpc.NetPeer{Path: wire.PathDirect, Via: "data port"}
+	away := rpc.NetPeer{Path: wire.PathNone, Why: "connection refused"}
 	for _, c := range []struct {
 		name string
-		peer wire.NetPeer
-		path wire.Path
-		want wire.NetPeer
+		peer rpc.NetPeer
+		path peer.Path
+		want rpc.NetPeer
 	}{
-		{"direct", away, wire.Path{Path: wire.PathDirect, Endpoint: netip.MustParseAddrPort("192.0.2.7:8476")}, wire.NetPeer{Path: wire.PathDirect, Via: "WireGuard to 192.0.2.7:8476"}},
-		{"relay", port, wire.Path{Path: wire.PathRelay, Relay: "root", Why: "no answer"}, wire.NetPeer{Path: wire.PathRelay, Via: "WireGuard through relay root", Why: "no answer"}},
-		{"only the data port", port, wire.Path{Path: wire.PathNone, Why: "no answer"}, wire.NetPeer{Path: wire.PathDirect, Via: "data port", Why: "no answer"}},
-		{"none", away, wire.Path{Path: wire.PathNone, Why: "no answer"}, away},
+		{"direct", away, peer.Path{Path: wire.PathDirect, Endpoint: netip.MustParseAddrPort("192.0.2.7:8476")},
+			rpc.NetPeer{Path: wire.PathDirect, Via: "WireGuard to 192.0.2.7:8476"}},
+		{"relay", port, peer.Path{Path: wire.PathRelay, Relay: "root", Why: "no answer"},
+			rpc.NetPeer{Path: wire.PathRelay, Via: "WireGuard through relay root", Why: "no answer"}},
+		{"only the data port", port, peer.Path{Path: wire.PathNone, Why: "no answer"},
+			rpc.NetPeer{Path: wire.PathDirect, Via: "data port", Why: "no answer"}},
+		{"none", away, peer.Path{Path: wire.PathNone, Why: "no answer"}, away},
 	} {
 		got := c.peer
 		inNetwork(&got, c.path)
@@ -47,7 +52,7 @@ func TestDistanceOverTheTunnel(t *testing.T) {
 	d.router = mustRouter(t)
 	p := distance.Peer{Cluster: "edge", Worker: "w2"}
 	rtt, answer, err := d.Measure(t.Context(), p, nil)
-	if rtt != 7*time.Millisecond || answer != nil || err != nil || d.measuredOver(p.Key()) != wire.OverTunnel {
+	if rtt != 7*time.Millisecond || answer != nil || err != nil || d.measuredOver(p.Key()) != rpc.OverTunnel {
 		t.Errorf("%v, %q, %v, over %s", rtt, answer, err, d.measuredOver(p.Key()))
 	}
 	// Its data port does not answer, its path does.
@@ -56,7 +61,7 @@ func TestDistanceOverTheTunnel(t *testing.T) {
 		t.Errorf("%v, %v", rtt, err)
 	}
 	there = false
-	if _, _, err := d.Measure(t.Context(), p, nil); err == nil || d.measuredOver(p.Key()) != wire.OverData {
+	if _, _, err := d.Measure(t.Context(), p, nil); err == nil || d.measuredOver(p.Key()) != rpc.OverData {
 		t.Errorf("nobody answers: %v, over %s", err, d.measuredOver(p.Key()))
 	}
 }
@@ -64,8 +69,10 @@ func TestDistanceOverTheTunnel(t *testing.T) {
 func mustRouter(t *testing.T) *proxy.Router {
 	t.Helper()
 	r, err := proxy.New(proxy.Options{
-		Worker: "w1", Cluster: "edge", Local: nobody{}, Log: slog.New(slog.DiscardHandler), StateFile: filepath.Join(t.TempDir(), "state"),
-		TLS: func() (*tls.Config, error) { return &tls.Config{MinVersion: tls.VersionTLS13}, nil }, PeerName: pki.WorkerName,
+		Worker: "w1", Cluster: "edge", Local: nobody{}, Log: slog.New(slog.DiscardHandler),
+		StateFile: filepath.Join(t.TempDir(), "state"),
+		TLS:       func() (*tls.Config, error) { return &tls.Config{MinVersion: tls.VersionTLS13}, nil },
+		PeerName:  pki.WorkerName,
 	})
 	if err != nil {
 		t.Fatal(err)

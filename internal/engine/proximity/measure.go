@@ -8,6 +8,7 @@ import (
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/distance"
 	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 const (
@@ -18,21 +19,22 @@ const (
 	measureTimeout = 2500 * time.Millisecond
 )
 
-// Measure says how far others are, because the cluster asks. It measures them now, and
-// goes on measuring the peers for a while: that is how the own coordinate becomes good.
-func (r *Reporter) Measure(ctx context.Context, q wire.MeasureAsk) (out wire.Measured, err error) {
-	if len(q.Peers) > wire.MaxMeasurePeers || len(q.Targets) > wire.MaxMeasureTargets {
-		return wire.Measured{}, wire.Problemf(400, "too-much", "ask for fewer at a time", "that are too many to measure",
-			"%d peers and %d targets, at most %d and %d", len(q.Peers), len(q.Targets), wire.MaxMeasurePeers, wire.MaxMeasureTargets)
+// Measure measures distances for the cluster now, and keeps measuring the peers for a while,
+// which makes the worker's own coordinate accurate.
+func (r *Reporter) Measure(ctx context.Context, q rpc.MeasureAsk) (out rpc.Measured, err error) {
+	if len(q.Peers) > rpc.MaxMeasurePeers || len(q.Targets) > rpc.MaxMeasureTargets {
+		return rpc.Measured{}, wire.Problemf(400, "too-much", "ask for fewer at a time", "that are too many to measure",
+			"%d peers and %d targets, at most %d and %d", len(q.Peers), len(q.Targets), rpc.MaxMeasurePeers,
+			rpc.MaxMeasureTargets)
 	}
 	ctx, cancel := context.WithTimeout(ctx, measureTimeout)
 	defer cancel()
-	out = wire.Measured{V: wire.Version, Own: wire.Coordinate{Error: wire.UnknownError}}
+	out = rpc.Measured{V: wire.Version, Own: wire.Coordinate{Error: wire.UnknownError}}
 	pinged := r.pingAll(ctx, q.Targets)
 	defer func() { out.Targets = <-pinged }()
 	if r.o.Distances == nil {
 		for range q.Peers {
-			out.Peers = append(out.Peers, wire.MeasuredRTT{Why: "this worker measures nobody"})
+			out.Peers = append(out.Peers, rpc.MeasuredRTT{Why: "this worker measures nobody"})
 		}
 		return out, nil
 	}
@@ -50,7 +52,7 @@ func (r *Reporter) Measure(ctx context.Context, q wire.MeasureAsk) (out wire.Mea
 	}
 	for _, p := range q.Peers {
 		rtt, why := m.Last(p.Cluster, p.Worker)
-		out.Peers = append(out.Peers, wire.MeasuredRTT{RTT: api.Duration(rtt), Why: why})
+		out.Peers = append(out.Peers, rpc.MeasuredRTT{RTT: api.Duration(rtt), Why: why})
 	}
 	out.Own = m.Own()
 	return out, nil
@@ -58,9 +60,9 @@ func (r *Reporter) Measure(ctx context.Context, q wire.MeasureAsk) (out wire.Mea
 
 // pingAll measures hosts that are no workers, at the same time. What comes of it is sent
 // once, in the order of the targets.
-func (r *Reporter) pingAll(ctx context.Context, targets []string) <-chan []wire.MeasuredRTT {
-	out := make([]wire.MeasuredRTT, len(targets))
-	done := make(chan []wire.MeasuredRTT, 1)
+func (r *Reporter) pingAll(ctx context.Context, targets []string) <-chan []rpc.MeasuredRTT {
+	out := make([]rpc.MeasuredRTT, len(targets))
+	done := make(chan []rpc.MeasuredRTT, 1)
 	var all sync.WaitGroup
 	for k, target := range targets {
 		host, port, ok := api.SplitTarget(target)

@@ -9,10 +9,12 @@ import (
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/distance"
+	"github.com/verge-edge/verge/internal/overlay/peer"
 	"github.com/verge-edge/verge/internal/ping"
 	"github.com/verge-edge/verge/internal/policy/route"
 	"github.com/verge-edge/verge/internal/proxy"
 	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 const (
@@ -28,14 +30,14 @@ const (
 type Router interface {
 	// Route is how a service is routed; false where it is not. Workers are the others
 	// behind it, or behind all services where key is "".
-	Route(key string) (wire.RouteReport, bool)
+	Route(key string) (rpc.RouteReport, bool)
 	Workers(key string) []proxy.Worker
 }
 
 // Paths are those of the service network.
 type Paths interface {
-	// Paths to other workers; an error says why there are none.
-	Paths() (wire.Paths, error)
+	// Paths to other workers, or an error with the reason.
+	Paths() (peer.Paths, error)
 	// Dropped counts the packets that it refused, by reason; nil where that is not known.
 	Dropped() map[string]uint64
 }
@@ -66,20 +68,23 @@ func NewReporter(o ReportOptions) *Reporter { return &Reporter{o: o, pinger: pin
 
 // Route says how a service ("<application>.<service>") is routed here. What its
 // policy goes by is measured, where it is not known already.
-func (r *Reporter) Route(ctx context.Context, key string) (wire.RouteReport, error) {
+func (r *Reporter) Route(ctx context.Context, key string) (rpc.RouteReport, error) {
 	ctx, cancel := context.WithTimeout(ctx, reportTimeout)
 	defer cancel()
 	asking, enough := context.WithTimeout(ctx, shownWithin)
 	err := r.o.Await(asking, key)
 	enough()
 	if err != nil {
-		return wire.RouteReport{}, wire.Problemf(503, "not-told", "try again when its cluster answers: verge get clusters", "this worker does not know the instances of the service now",
-			"it has not used %s for a while, and its cluster has not told it where they are", key)
+		return rpc.RouteReport{},
+			wire.Problemf(503, "not-told", "try again when its cluster answers: verge get clusters",
+				"this worker does not know the instances of the service now",
+				"it has not used %s for a while, and its cluster has not told it where they are", key)
 	}
 	r.measure(ctx, r.o.Router.Workers(key), true)
 	report, ok := r.o.Router.Route(key)
 	if !ok {
-		return report, wire.Problemf(404, "no-route", "verge get services lists them", "this worker has no route to the service", "%s", key)
+		return report, wire.Problemf(404, "no-route", "verge get services lists them",
+			"this worker has no route to the service", "%s", key)
 	}
 	for i := range report.Endpoints {
 		if x := &report.Endpoints[i]; !x.Local && r.o.Distances != nil {
@@ -91,8 +96,8 @@ func (r *Reporter) Route(ctx context.Context, key string) (wire.RouteReport, err
 
 // Net says how the other workers are reached to which this one has routes, and
 // measures them all.
-func (r *Reporter) Net(ctx context.Context) (wire.NetReport, error) {
-	out := wire.NetReport{V: wire.Version, Cluster: r.o.Cluster, Worker: r.o.Worker, Peers: []wire.NetPeer{}}
+func (r *Reporter) Net(ctx context.Context) (rpc.NetReport, error) {
+	out := rpc.NetReport{V: wire.Version, Cluster: r.o.Cluster, Worker: r.o.Worker, Peers: []rpc.NetPeer{}}
 	if n := r.o.Network(); n != nil {
 		out.Dropped = n.Dropped()
 	}
@@ -119,7 +124,8 @@ func (r *Reporter) Net(ctx context.Context) (wire.NetReport, error) {
 	out.Error = r.o.Distances.meter.Error()
 	for _, w := range workers {
 		k := r.o.Distances.meter.Known(w.Cluster, w.Name)
-		p := wire.NetPeer{Cluster: w.Cluster, Worker: w.Name, Address: w.Address, Path: wire.PathDirect, Via: "data port, TLS over TCP"}
+		p := rpc.NetPeer{Cluster: w.Cluster, Worker: w.Name, Address: w.Address, Path: wire.PathDirect,
+			Via: "data port, TLS over TCP"}
 		switch {
 		case w.Address == "":
 			p.Path, p.Via = wire.PathNone, ""
@@ -131,7 +137,8 @@ func (r *Reporter) Net(ctx context.Context) (wire.NetReport, error) {
 		}
 		if k.Distance.Known {
 			p.Estimate = api.Duration(k.Estimate)
-			p.RTT, p.Source, p.AgeSeconds = api.Duration(k.RTT), route.Estimated.String(), max(0, time.Since(k.At).Seconds())
+			p.RTT, p.Source, p.AgeSeconds = api.Duration(k.RTT), route.Estimated.String(),
+				max(0, time.Since(k.At).Seconds())
 			if k.Measured {
 				p.Source, p.Over = route.Measured.String(), r.o.Distances.measuredOver(p.Cluster+"/"+p.Worker)
 			}
@@ -142,7 +149,7 @@ func (r *Reporter) Net(ctx context.Context) (wire.NetReport, error) {
 }
 
 // ownPaths are those of the service network, by cluster and worker.
-func (r *Reporter) ownPaths() map[string]wire.Path {
+func (r *Reporter) ownPaths() map[string]peer.Path {
 	n := r.o.Network()
 	if n == nil {
 		return nil
@@ -151,7 +158,7 @@ func (r *Reporter) ownPaths() map[string]wire.Path {
 	if err != nil {
 		return nil
 	}
-	own := make(map[string]wire.Path, len(paths.Peers))
+	own := make(map[string]peer.Path, len(paths.Peers))
 	for _, p := range paths.Peers {
 		own[p.Cluster+"/"+p.Worker] = p
 	}
@@ -160,7 +167,7 @@ func (r *Reporter) ownPaths() map[string]wire.Path {
 
 // inNetwork says how a worker is reached in the service network, which its data port
 // stands in for where it is not.
-func inNetwork(p *wire.NetPeer, path wire.Path) {
+func inNetwork(p *rpc.NetPeer, path peer.Path) {
 	switch path.Path {
 	case wire.PathDirect:
 		p.Path, p.Via, p.Why = path.Path, "WireGuard to "+path.Endpoint.String(), ""
@@ -173,8 +180,8 @@ func inNetwork(p *wire.NetPeer, path wire.Path) {
 	}
 }
 
-// measure measures workers because somebody asks, only those of which no fresh
-// measurement is known if some is enough.
+// measure measures workers on request; if some are enough, only those without a fresh
+// measurement.
 func (r *Reporter) measure(ctx context.Context, workers []proxy.Worker, some bool) {
 	if r.o.Distances == nil {
 		return

@@ -4,13 +4,15 @@ import (
 	"net/netip"
 	"slices"
 
+	"github.com/verge-edge/verge/internal/engineapi"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
 // withOwn returns the routes of orders, with what is ready on this worker in routes without
 // endpoints, and those endpoints. A cluster names an instance when it has heard that it is ready.
 // If it went away while an instance was being started again, requests would reach none.
-func withOwn(o *wire.EngineOrders, self wire.Endpoint, status func(wire.InstanceID) (wire.InstanceStatus, bool)) (routes []wire.Route, own []wire.Endpoint) {
+func withOwn(o *engineapi.EngineOrders, self wire.Endpoint,
+	status func(wire.InstanceID) (wire.InstanceStatus, bool)) (routes []wire.Route, own []wire.Endpoint) {
 	routes = o.Routes
 	var lack map[string]int // by key, mostly none
 	for i := range routes {
@@ -50,7 +52,8 @@ func withOwn(o *wire.EngineOrders, self wire.Endpoint, status func(wire.Instance
 // endpoints, and those spares. A cluster that went away may name only instances that are gone. A
 // spare gets nothing while one that the cluster names is in rotation, so that the cluster decides
 // the share of a trial and what an update keeps back.
-func withSpares(routes []wire.Route, orders []wire.Order, self wire.Endpoint, status func(wire.InstanceID) (wire.InstanceStatus, bool)) (_ []wire.Route, spares []wire.Endpoint) {
+func withSpares(routes []wire.Route, orders []wire.Order, self wire.Endpoint,
+	status func(wire.InstanceID) (wire.InstanceStatus, bool)) (_ []wire.Route, spares []wire.Endpoint) {
 	type key struct{ app, service string }
 	var ready map[key][]wire.Endpoint
 	for i := range orders {
@@ -100,9 +103,12 @@ func readyHere(o *wire.Order, status func(wire.InstanceID) (wire.InstanceStatus,
 	return s.Addrs, ok && s.Phase == wire.PhaseRunning && s.Ready && !s.Draining && s.Incarnation == o.Incarnation
 }
 
+// Router takes routes.
+type Router interface{ SetRoutes(routes []wire.Route) }
+
 // Local completes the routes of orders with what is ready on this worker. One caller at a time.
 type Local struct {
-	router interface{ SetRoutes([]wire.Route) }
+	router Router
 	self   wire.Endpoint // on this worker, without an instance
 	status func(wire.InstanceID) (wire.InstanceStatus, bool)
 	// own are the endpoints that were added to routes without any, spares those that were
@@ -111,19 +117,20 @@ type Local struct {
 }
 
 // NewLocal gives routes to a router; status is what is shown of an instance.
-func NewLocal(router interface{ SetRoutes([]wire.Route) }, cluster, worker string, status func(wire.InstanceID) (wire.InstanceStatus, bool)) *Local {
+func NewLocal(router Router, cluster, worker string,
+	status func(wire.InstanceID) (wire.InstanceStatus, bool)) *Local {
 	return &Local{router: router, self: wire.Endpoint{Cluster: cluster, Worker: worker}, status: status}
 }
 
 // Set gives the router the routes of orders, and what is added to them here, and returns
 // them without the spares.
-func (l *Local) Set(o *wire.EngineOrders) []wire.Route {
+func (l *Local) Set(o *engineapi.EngineOrders) []wire.Route {
 	routes, own := withOwn(o, l.self, l.status)
 	l.lead(o, routes, own)
 	return routes
 }
 
-func (l *Local) lead(o *wire.EngineOrders, routes []wire.Route, own []wire.Endpoint) {
+func (l *Local) lead(o *engineapi.EngineOrders, routes []wire.Route, own []wire.Endpoint) {
 	l.own = own
 	routes, l.spares = withSpares(routes, o.Orders, l.self, l.status)
 	l.router.SetRoutes(routes)
@@ -131,7 +138,7 @@ func (l *Local) lead(o *wire.EngineOrders, routes []wire.Route, own []wire.Endpo
 
 // Follow gives the router other routes where other instances are ready here than before. It
 // returns them where they have other endpoints than spares; changed is false where not.
-func (l *Local) Follow(o *wire.EngineOrders) (routes []wire.Route, changed bool) {
+func (l *Local) Follow(o *engineapi.EngineOrders) (routes []wire.Route, changed bool) {
 	routes, own := withOwn(o, l.self, l.status)
 	_, spares := withSpares(routes, o.Orders, l.self, l.status)
 	same := func(a, b wire.Endpoint) bool { return a.Instance == b.Instance && slices.Equal(a.Addrs, b.Addrs) }

@@ -3,11 +3,10 @@ package routes
 import (
 	"slices"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/engine/enginetest"
+	"github.com/verge-edge/verge/internal/engineapi"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -36,14 +35,16 @@ func (r *router) endpoints() (out []string) {
 // its cluster gives endpoints.
 func TestLocalCompletesRoutes(t *testing.T) {
 	r, shown := &router{}, map[wire.InstanceID]wire.InstanceStatus{}
-	l := NewLocal(r, "edge", "w1", func(id wire.InstanceID) (wire.InstanceStatus, bool) { s, ok := shown[id]; return s, ok })
+	l := NewLocal(r, "edge", "w1",
+		func(id wire.InstanceID) (wire.InstanceStatus, bool) { s, ok := shown[id]; return s, ok })
 	rt := wire.Route{App: "shop", Service: "web", Ports: []api.Port{{Name: "http"}}}
-	o := wire.EngineOrders{Orders: []wire.Order{enginetest.Order(0, 1, 100)}, Routes: []wire.Route{rt}}
+	o := engineapi.EngineOrders{Orders: []wire.Order{enginetest.Order(0, 1, 100)}, Routes: []wire.Route{rt}}
 	if routes := l.Set(&o); len(routes[0].Endpoints) != 0 || len(r.endpoints()) != 0 {
 		t.Errorf("nothing is ready, and requests go to %v", r.endpoints())
 	}
 	shown["shop.web.0"] = wire.InstanceStatus{Phase: wire.PhaseRunning, Ready: true, Incarnation: 1}
-	if routes, changed := l.Follow(&o); !changed || len(routes[0].Endpoints) != 1 || !slices.Equal(r.endpoints(), []string{"shop.web.0@w1"}) {
+	if routes, changed := l.Follow(&o); !changed || len(routes[0].Endpoints) != 1 ||
+		!slices.Equal(r.endpoints(), []string{"shop.web.0@w1"}) {
 		t.Errorf("ready: %t, %v", changed, r.endpoints())
 	}
 	times := r.times
@@ -54,37 +55,8 @@ func TestLocalCompletesRoutes(t *testing.T) {
 		t.Error("the orders were changed")
 	}
 	o.Routes[0].Endpoints = []wire.Endpoint{{Instance: "shop.web.1", Cluster: "edge", Worker: "w2"}}
-	if routes := l.Set(&o); len(routes[0].Endpoints) != 1 || !slices.Equal(r.endpoints(), []string{"shop.web.1@w2", "shop.web.0@w1 spare"}) {
+	if routes := l.Set(&o); len(routes[0].Endpoints) != 1 ||
+		!slices.Equal(r.endpoints(), []string{"shop.web.1@w2", "shop.web.0@w1 spare"}) {
 		t.Errorf("with an endpoint of the cluster: %v", r.endpoints())
 	}
-}
-
-// The first use of a service waits until its endpoints are told, for a bounded time; it is
-// forgotten when it has not been used for a while.
-func TestUsesWaitAndExpire(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var said wire.Uses
-		u := NewUses(func(s *wire.Uses) { said = *s })
-		rt := wire.Route{App: "far", Service: "api", Unasked: true}
-		u.Set([]wire.Route{rt})
-		began := time.Now()
-		if err := u.Await(t.Context(), "far.api"); err == nil || time.Since(began) != ToldWithin {
-			t.Errorf("nobody tells: %v after %s", err, time.Since(began))
-		}
-		if !slices.Equal(said.Services, []string{"far.api"}) {
-			t.Errorf("says %+v", said)
-		}
-		done := make(chan error, 1)
-		go func() { done <- u.Await(t.Context(), "far.api") }()
-		synctest.Wait()
-		rt.Unasked = false
-		u.Set([]wire.Route{rt})
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-		u.expire(time.Now().Add(UsedFor))
-		if len(said.Services) != 0 {
-			t.Errorf("not used for %s: says %+v", UsedFor, said)
-		}
-	})
 }

@@ -80,10 +80,12 @@ func (v *Vault) OpenAll(namespace string, names []string) (Values, error) {
 		value, err := []byte(nil), errors.New(wire.NoSecret(namespace, name))
 		switch {
 		case ok && s.Key != key.ID():
-			err = fmt.Errorf("secret %s of namespace %s was sealed for a key that this worker had before; it comes anew when its cluster answers", name, namespace)
+			err = fmt.Errorf("secret %s of namespace %s was sealed for a key that this worker had before; it comes "+
+				"anew when its cluster answers", name, namespace)
 		case ok:
 			if value, err = key.Open(s.Purpose(), s.Sealed); err != nil {
-				err = fmt.Errorf("secret %s of namespace %s cannot be opened: %w; set it again: verge secret set %s --namespace %s --from-file FILE", name, namespace, err, name, namespace)
+				err = fmt.Errorf("secret %s of namespace %s cannot be opened: %w; set it again: verge secret set %s "+
+					"--namespace %s --from-file FILE", name, namespace, err, name, namespace)
 			}
 		}
 		if err != nil && first == nil {
@@ -105,7 +107,8 @@ func (s Values) Fill(o *wire.Order, vars map[string]string) (hidden [][]byte, er
 			continue
 		}
 		if bytes.IndexByte(value, 0) >= 0 {
-			return nil, fmt.Errorf("secret %s has a NUL byte in it and cannot be the variable %s; give it to the program as a file", name, variable)
+			return nil, fmt.Errorf("secret %s has a NUL byte in it and cannot be the variable %s; give it to the "+
+				"program as a file", name, variable)
 		}
 		vars[variable] = string(value)
 		hidden = append(hidden, value)

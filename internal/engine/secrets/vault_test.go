@@ -38,7 +38,8 @@ func TestSecretsAreOpened(t *testing.T) {
 	}
 	o := &wire.Order{Namespace: "shop", Spec: &api.Service{EnvSecrets: map[string]string{"DB": "db", "OLD": "old"}}}
 	known, err := v.OpenOrder(o)
-	if err == nil || !strings.Contains(err.Error(), "sealed for a key that this worker had before") || string(known["db"]) != "correct horse" {
+	if err == nil || !strings.Contains(err.Error(), "sealed for a key that this worker had before") ||
+		string(known["db"]) != "correct horse" {
 		t.Errorf("%q, %v", known, err)
 	}
 	vars := map[string]string{}

@@ -14,8 +14,10 @@ import (
 	"github.com/verge-edge/verge/internal/accept"
 	"github.com/verge-edge/verge/internal/atomicfile"
 	"github.com/verge-edge/verge/internal/engine/state"
+	"github.com/verge-edge/verge/internal/engineapi"
 	"github.com/verge-edge/verge/internal/unixsock"
 	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 // Bounds of a conversation with the agent.
@@ -42,34 +44,34 @@ type Engine interface {
 
 // Orders are how the agent says what should be.
 type Orders interface {
-	Apply(ctx context.Context, o wire.EngineOrders) error
-	Change(ctx context.Context, c wire.EngineChanges) error
-	Plug(ctx context.Context, d wire.EngineDevices) error
+	Apply(ctx context.Context, o engineapi.EngineOrders) error
+	Change(ctx context.Context, c engineapi.EngineChanges) error
+	Plug(ctx context.Context, d engineapi.EngineDevices) error
 }
 
-// Reports are what there is.
+// Reports are the present states.
 type Reports interface {
-	State(ctx context.Context, after uint64, wait time.Duration) (wire.EngineState, error)
-	Logs(ctx context.Context, id wire.InstanceID, q wire.LogAsk) (wire.LogChunk, error)
-	Entries(ctx context.Context) ([]wire.EntryView, error)
+	State(ctx context.Context, after uint64, wait time.Duration) (engineapi.EngineState, error)
+	Logs(ctx context.Context, id wire.InstanceID, q rpc.LogAsk) (rpc.LogChunk, error)
+	Entries(ctx context.Context) ([]rpc.EntryView, error)
 	Metrics(ctx context.Context) ([]byte, error)
-	Top(ctx context.Context) (wire.WorkerTop, error)
+	Top(ctx context.Context) (rpc.WorkerTop, error)
 	Demand(ctx context.Context, wait time.Duration) (wire.Demand, error)
-	Route(ctx context.Context, key string) (wire.RouteReport, error)
-	Net(ctx context.Context) (wire.NetReport, error)
-	Measure(ctx context.Context, q wire.MeasureAsk) (wire.Measured, error)
+	Route(ctx context.Context, key string) (rpc.RouteReport, error)
+	Net(ctx context.Context) (rpc.NetReport, error)
+	Measure(ctx context.Context, q rpc.MeasureAsk) (rpc.Measured, error)
 }
 
 // Volumes are the named volumes.
 type Volumes interface {
-	Volumes(ctx context.Context) ([]wire.VolumeView, error)
+	Volumes(ctx context.Context) ([]rpc.VolumeView, error)
 	RemoveVolume(ctx context.Context, r wire.VolumeRef) error
 }
 
 // Control is what is done beside instances, and with the engine.
 type Control interface {
-	Exec(ctx context.Context, q wire.ExecAsk) (wire.ExecAnswer, error)
-	Upgrade(ctx context.Context, q wire.EngineUpgrade) (wire.EngineUpgraded, error)
+	Exec(ctx context.Context, q rpc.ExecAsk) (rpc.ExecAnswer, error)
+	Upgrade(ctx context.Context, q engineapi.EngineUpgrade) (engineapi.EngineUpgraded, error)
 	// BeginShutdown stops all instances and then the engine, and returns at once.
 	BeginShutdown()
 }
@@ -85,8 +87,8 @@ func New(engine Engine, log *slog.Logger) *Server {
 	return &Server{engine: engine, log: log}
 }
 
-// Serve answers on the socket at path until stop is called; failed is told an error that ends
-// it before.
+// Serve answers on the socket at path until stop is called; failed receives an error that ends it
+// earlier.
 func (s *Server) Serve(path string, failed func(error)) (stop func(), err error) {
 	l, err := unixsock.Listen(path)
 	if err != nil {
@@ -136,7 +138,8 @@ func (s *Server) Handler() http.Handler {
 	mux.HandleFunc("GET /v1/top", get(s, simple(e.Top)))
 	mux.HandleFunc("GET /v1/net", get(s, simple(e.Net)))
 	mux.HandleFunc("GET /v1/volumes", get(s, simple(e.Volumes)))
-	mux.HandleFunc("GET /v1/route", get(s, func(r *http.Request) (wire.RouteReport, error) { return e.Route(r.Context(), r.FormValue("service")) }))
+	mux.HandleFunc("GET /v1/route",
+		get(s, func(r *http.Request) (rpc.RouteReport, error) { return e.Route(r.Context(), r.FormValue("service")) }))
 	mux.HandleFunc("GET /v1/metrics", s.metrics)
 	mux.HandleFunc("DELETE /v1/volumes", s.deleteVolume)
 	return mux
@@ -156,7 +159,7 @@ func body(w http.ResponseWriter, r *http.Request, most int64) ([]byte, error) {
 	return b, control.SetReadDeadline(time.Time{})
 }
 
-// decode reads what was sent as a T; bad is wrapped where it is none.
+// decode decodes a body as a T; errors wrap bad.
 func decode[T any](w http.ResponseWriter, r *http.Request, most int64, bad error) (v T, err error) {
 	b, err := body(w, r, most)
 	if err == nil {
@@ -204,23 +207,25 @@ func put[In any](s *Server, most int64, bad error, apply func(context.Context, I
 	}
 }
 
-func (s *Server) state(r *http.Request) (wire.EngineState, error) {
+func (s *Server) state(r *http.Request) (engineapi.EngineState, error) {
 	q := query{r: r}
 	after, wait := q.number("after"), q.number("wait")
 	if q.err != nil {
-		return wire.EngineState{}, q.err
+		return engineapi.EngineState{}, q.err
 	}
 	return s.engine.State(r.Context(), uint64(max(after, 0)), millis(wait))
 }
 
-func (s *Server) logs(r *http.Request) (wire.LogChunk, error) {
+func (s *Server) logs(r *http.Request) (rpc.LogChunk, error) {
 	q := query{r: r}
-	ask := wire.LogAsk{
-		Offset: q.number("offset"), Max: int(min(q.number("max"), math.MaxInt32)), Wait: millis(q.number("wait")), Since: ago(q.number("since")),
-		Times: r.FormValue("times") != "", Previous: r.FormValue("previous") != "", Incarnation: int(q.number("incarnation")),
+	ask := rpc.LogAsk{
+		Offset: q.number("offset"), Max: int(min(q.number("max"), math.MaxInt32)), Wait: millis(q.number("wait")),
+		Since: ago(q.number("since")),
+		Times: r.FormValue("times") != "", Previous: r.FormValue("previous") != "",
+		Incarnation: int(q.number("incarnation")),
 	}
 	if q.err != nil {
-		return wire.LogChunk{}, q.err
+		return rpc.LogChunk{}, q.err
 	}
 	return s.engine.Logs(r.Context(), r.FormValue("instance"), ask)
 }
@@ -247,7 +252,8 @@ func (s *Server) metrics(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Server) deleteVolume(w http.ResponseWriter, r *http.Request) {
-	ref := wire.VolumeRef{Namespace: r.FormValue("namespace"), Instance: r.FormValue("instance"), Name: r.FormValue("name")}
+	ref := wire.VolumeRef{Namespace: r.FormValue("namespace"), Instance: r.FormValue("instance"),
+		Name: r.FormValue("name")}
 	s.done(w, s.engine.RemoveVolume(r.Context(), ref))
 }
 
@@ -274,7 +280,8 @@ func (s *Server) answer(w http.ResponseWriter, v any, err error) {
 
 // refuse says what is wrong in the form of a problem.
 func (s *Server) refuse(w http.ResponseWriter, err error) {
-	p := wire.Problem{Status: http.StatusInternalServerError, Code: "engine-failed", Title: "the engine could not do it", Detail: err.Error()}
+	p := wire.Problem{Status: http.StatusInternalServerError, Code: "engine-failed",
+		Title: "the engine could not do it", Detail: err.Error()}
 	var known *wire.Problem
 	switch {
 	case errors.As(err, &known):
@@ -301,7 +308,7 @@ type query struct {
 	err error
 }
 
-// number returns a parameter, 0 where there is none.
+// number returns a parameter, 0 if it is missing.
 func (q *query) number(name string) int64 {
 	s := q.r.FormValue(name)
 	if s == "" {

@@ -12,7 +12,9 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/internal/engine/state"
+	"github.com/verge-edge/verge/internal/engineapi"
 	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 // fake notes what it was asked, and answers with an error.
@@ -21,17 +23,17 @@ type fake struct {
 	err    error
 	after  uint64
 	wait   time.Duration
-	log    wire.LogAsk
+	log    rpc.LogAsk
 }
 
-func (f *fake) State(_ context.Context, after uint64, wait time.Duration) (wire.EngineState, error) {
+func (f *fake) State(_ context.Context, after uint64, wait time.Duration) (engineapi.EngineState, error) {
 	f.after, f.wait = after, wait
-	return wire.EngineState{Seq: 7}, f.err
+	return engineapi.EngineState{Seq: 7}, f.err
 }
 
-func (f *fake) Logs(_ context.Context, _ wire.InstanceID, q wire.LogAsk) (wire.LogChunk, error) {
+func (f *fake) Logs(_ context.Context, _ wire.InstanceID, q rpc.LogAsk) (rpc.LogChunk, error) {
 	f.log = q
-	return wire.LogChunk{}, f.err
+	return rpc.LogChunk{}, f.err
 }
 
 // Numbers are bounded, so that no time overflows; what is no number is refused.
@@ -43,10 +45,12 @@ func TestNumbersAreBounded(t *testing.T) {
 		h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil))
 		return w
 	}
-	if w := get("/v1/state?after=5&wait=99999999999999"); w.Code != http.StatusOK || f.after != 5 || f.wait != state.MaxWait || !strings.Contains(w.Body.String(), `"seq":7`) {
+	if w := get("/v1/state?after=5&wait=99999999999999"); w.Code != http.StatusOK || f.after != 5 ||
+		f.wait != state.MaxWait || !strings.Contains(w.Body.String(), `"seq":7`) {
 		t.Errorf("%d after %d, waits %s: %s", w.Code, f.after, f.wait, w.Body)
 	}
-	if w := get("/v1/logs?instance=a.b.0&since=99999999999999999&max=99999999&previous=1"); w.Code != http.StatusOK || f.log.Since <= 0 || f.log.Max <= 0 || !f.log.Previous {
+	if w := get("/v1/logs?instance=a.b.0&since=99999999999999999&max=99999999&previous=1"); w.Code != http.StatusOK ||
+		f.log.Since <= 0 || f.log.Max <= 0 || !f.log.Previous {
 		t.Errorf("%d: %+v", w.Code, f.log)
 	}
 	if w := get("/v1/state?after=x"); w.Code != http.StatusBadRequest {
@@ -67,7 +71,8 @@ func TestErrorsAreProblems(t *testing.T) {
 		"teapot":        {wire.Problemf(418, "teapot", "", "no", ""), 418},
 	} {
 		w := httptest.NewRecorder()
-		New(&fake{err: c.err}, slog.New(slog.DiscardHandler)).Handler().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/v1/state", nil))
+		New(&fake{err: c.err}, slog.New(slog.DiscardHandler)).Handler().ServeHTTP(w,
+			httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/v1/state", nil))
 		if w.Code != c.status || !strings.Contains(w.Body.String(), `"`+code+`"`) {
 			t.Errorf("%v: %d %s", c.err, w.Code, w.Body)
 		}

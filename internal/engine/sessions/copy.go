@@ -19,13 +19,13 @@ import (
 	"github.com/verge-edge/verge/internal/runtime/session"
 	"github.com/verge-edge/verge/internal/runtime/volume"
 	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
-// openCopy makes a session that carries a file or directory from or to an instance:
-// the files of a container as it sees them, and of any other instance its working
-// directory and volumes. What was carried is said on standard error, as a
-// filecopy.Summary.
-func (x *Sessions) openCopy(s *execSession, q *wire.CopyStart) (what string, err error) {
+// openCopy makes a session that copies a file or directory from or to an instance: the files of a
+// container as it sees them, and of any other instance its working directory and volumes.
+// Standard error carries the result, as a filecopy.Summary.
+func (x *Sessions) openCopy(s *execSession, q *rpc.CopyStart) (what string, err error) {
 	in, err := x.o.Find(s.instance)
 	if err != nil {
 		return "", err
@@ -58,7 +58,8 @@ func (x *Sessions) openCopy(s *execSession, q *wire.CopyStart) (what string, err
 		err := look(in, &snap, q.Path, func(root *os.Root, name string) (err error) {
 			if q.Into {
 				target := filecopy.Target{
-					Root: root, Path: name, Name: q.Name, Within: strings.HasSuffix(q.Path, "/"), Room: state.RoomFor, Sync: volume.Sync,
+					Root: root, Path: name, Name: q.Name, Within: strings.HasSuffix(q.Path, "/"), Room: state.RoomFor,
+					Sync: volume.Sync,
 				}
 				if u := snap.Task.Handle().User; u != nil {
 					target.Owner = &filecopy.Owner{UID: int(u.UID), GID: int(u.GID)}
@@ -101,7 +102,8 @@ func look(in Instance, s *state.Snapshot, name string, f func(root *os.Root, nam
 			}
 			switch first, _, _ := strings.Cut(at, "/"); first {
 			case ".", "proc", "sys", "dev":
-				return fmt.Errorf("%s of a container is not copied, choose something below another directory", path.Clean("/"+at))
+				return fmt.Errorf("%s of a container is not copied, choose something below another directory",
+					path.Clean("/"+at))
 			}
 			return f(root, at)
 		})
@@ -129,14 +131,16 @@ func tree(in Instance, s *state.Snapshot, name string) (dir, rest string, err er
 	if path.IsAbs(name) {
 		clean := path.Clean(name)
 		if !state.Within(clean, work) {
-			return "", "", wire.Problemf(http.StatusForbidden, "outside", "write a path from the working directory on", "only the instance's own files are copied",
+			return "", "", wire.Problemf(http.StatusForbidden, "outside", "write a path from the working directory on",
+				"only the instance's own files are copied",
 				"%s is neither in its working directory nor in a volume", clean)
 		}
 		name = strings.TrimPrefix(strings.TrimPrefix(clean, work), "/")
 	}
 	name = path.Clean(name)
 	if name == ".." || strings.HasPrefix(name, "../") {
-		return "", "", wire.Problemf(http.StatusForbidden, "outside", "write a path from the working directory on", "only the instance's own files are copied",
+		return "", "", wire.Problemf(http.StatusForbidden, "outside", "write a path from the working directory on",
+			"only the instance's own files are copied",
 			"%s leads out of its working directory", name)
 	}
 	if s.Order.Spec == nil {

@@ -19,12 +19,13 @@ import (
 	"github.com/verge-edge/verge/internal/runtime"
 	"github.com/verge-edge/verge/internal/runtime/session"
 	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 // openForward makes a session that carries connections to ports of an instance. An
 // instance with a network of its own may be asked for any port; one that shares the
 // machine's only for those of its descriptor, since the others are not its own.
-func (x *Sessions) openForward(s *execSession, q *wire.ForwardStart) (what string, err error) {
+func (x *Sessions) openForward(s *execSession, q *rpc.ForwardStart) (what string, err error) {
 	in, err := x.o.Find(s.instance)
 	if err != nil {
 		return "", err
@@ -33,8 +34,9 @@ func (x *Sessions) openForward(s *execSession, q *wire.ForwardStart) (what strin
 	if err != nil {
 		return "", err
 	}
-	if len(q.Ports) == 0 || len(q.Ports) > wire.MaxForwardPorts {
-		return "", fmt.Errorf("%w: %d ports, 1 to %d are possible", state.ErrBadQuery, len(q.Ports), wire.MaxForwardPorts)
+	if len(q.Ports) == 0 || len(q.Ports) > rpc.MaxForwardPorts {
+		return "", fmt.Errorf("%w: %d ports, 1 to %d are possible", state.ErrBadQuery, len(q.Ports),
+			rpc.MaxForwardPorts)
 	}
 	addrs := map[string][]string{}
 	for _, p := range q.Ports {
@@ -54,9 +56,10 @@ func (x *Sessions) openForward(s *execSession, q *wire.ForwardStart) (what strin
 				cancel(runtime.ErrGone)
 			}
 		}()
-		return wire.Exit{}, forward.Serve(ctx, &pipes{in: files.Stdin, out: files.Stdout}, func(ctx context.Context, port string) (net.Conn, error) {
-			return dialFirst(ctx, port, addrs[port])
-		})
+		return wire.Exit{}, forward.Serve(ctx, &pipes{in: files.Stdin, out: files.Stdout},
+			func(ctx context.Context, port string) (net.Conn, error) {
+				return dialFirst(ctx, port, addrs[port])
+			})
 	}}
 	return "forward " + strings.Join(q.Ports, ", "), x.run(s, o, func(context.Context) {})
 }
@@ -67,8 +70,11 @@ func dialable(s *state.Snapshot, id wire.InstanceID, port string) ([]string, err
 	names := strings.Join(slices.Sorted(maps.Keys(s.Ports)), ", ")
 	if s.Order.Spec != nil {
 		for i := range s.Order.Spec.Ports {
-			if p := &s.Order.Spec.Ports[i]; p.Protocol == "udp" && (state.PortName(p) == port || port == strconv.Itoa(p.Number)) {
-				return nil, wire.Problemf(http.StatusUnprocessableEntity, "no-such-port", "name a port whose protocol is not udp", title, "port %s of %s is for datagrams, and connections alone are carried", port, id)
+			if p := &s.Order.Spec.Ports[i]; p.Protocol == "udp" &&
+				(state.PortName(p) == port || port == strconv.Itoa(p.Number)) {
+				return nil, wire.Problemf(http.StatusUnprocessableEntity, "no-such-port",
+					"name a port whose protocol is not udp", title,
+					"port %s of %s is for datagrams, and connections alone are carried", port, id)
 			}
 		}
 	}
@@ -81,7 +87,8 @@ func dialable(s *state.Snapshot, id wire.InstanceID, port string) ([]string, err
 		n = number
 	}
 	if !ok {
-		return nil, wire.Problemf(http.StatusUnprocessableEntity, "no-such-port", "name one of its ports: "+cmp.Or(names, "it has none"), title, "%s has no port %.63s", id, port)
+		return nil, wire.Problemf(http.StatusUnprocessableEntity, "no-such-port",
+			"name one of its ports: "+cmp.Or(names, "it has none"), title, "%s has no port %.63s", id, port)
 	}
 	if len(s.Addrs) == 0 {
 		return []string{net.JoinHostPort("127.0.0.1", strconv.Itoa(n))}, nil

@@ -23,9 +23,11 @@ func TestPortsThatAreForwarded(t *testing.T) {
 		want []string
 	}{
 		{shared, "http", []string{"127.0.0.1:25001"}}, {shared, "25001", []string{"127.0.0.1:25001"}},
-		{own, "http", []string{"10.128.0.2:25001", "[fd00::2]:25001"}}, {own, "5432", []string{"10.128.0.2:5432", "[fd00::2]:5432"}},
+		{own, "http", []string{"10.128.0.2:25001", "[fd00::2]:25001"}},
+		{own, "5432", []string{"10.128.0.2:5432", "[fd00::2]:5432"}},
 		// Others of its loopback are the machine's; datagrams are no connections.
-		{shared, "22", nil}, {shared, "dns", nil}, {own, "53", nil}, {own, "none", nil}, {own, "0", nil}, {own, "65536", nil}, {own, "-1", nil}, {own, "", nil},
+		{shared, "22", nil}, {shared, "dns", nil}, {own, "53", nil}, {own, "none", nil}, {own, "0", nil},
+		{own, "65536", nil}, {own, "-1", nil}, {own, "", nil},
 	} {
 		got, err := dialable(&c.of, "shop.web.0", c.port)
 		var p *wire.Problem

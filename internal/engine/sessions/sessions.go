@@ -11,6 +11,7 @@ import (
 	"github.com/verge-edge/verge/internal/runtime/session"
 	"github.com/verge-edge/verge/internal/runtime/workdir"
 	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 // Bounds of the sessions of a worker.
@@ -67,45 +68,46 @@ type execSession struct {
 	instance       wire.InstanceID
 }
 
-// Step takes one step of a session: wire.ExecAsk says which.
-func (x *Sessions) Step(ctx context.Context, q wire.ExecAsk) (wire.ExecAnswer, error) {
-	if q.Do == wire.ExecDoStart {
+// Step takes one step of a session: rpc.ExecAsk says which.
+func (x *Sessions) Step(ctx context.Context, q rpc.ExecAsk) (rpc.ExecAnswer, error) {
+	if q.Do == rpc.ExecDoStart {
 		id, err := x.start(q)
-		return wire.ExecAnswer{Session: id}, err
+		return rpc.ExecAnswer{Session: id}, err
 	}
 	s, err := x.find(q)
 	if err != nil {
-		return wire.ExecAnswer{}, err
+		return rpc.ExecAnswer{}, err
 	}
 	switch {
-	case q.Do == wire.ExecDoInput && q.Input != nil:
+	case q.Do == rpc.ExecDoInput && q.Input != nil:
 		taken, err := s.Input(ctx, *q.Input)
-		return wire.ExecAnswer{Taken: taken}, err
-	case q.Do == wire.ExecDoOutput && q.Output != nil:
+		return rpc.ExecAnswer{Taken: taken}, err
+	case q.Do == rpc.ExecDoOutput && q.Output != nil:
 		out, err := s.Output(ctx, *q.Output)
-		return wire.ExecAnswer{Output: &out}, err
-	case q.Do == wire.ExecDoEnd:
+		return rpc.ExecAnswer{Output: &out}, err
+	case q.Do == rpc.ExecDoEnd:
 		s.End("it was ended by who had started it")
-		return wire.ExecAnswer{}, nil
+		return rpc.ExecAnswer{}, nil
 	}
-	return wire.ExecAnswer{}, fmt.Errorf("%w: a session has no step %q with that", state.ErrBadQuery, q.Do)
+	return rpc.ExecAnswer{}, fmt.Errorf("%w: a session has no step %q with that", state.ErrBadQuery, q.Do)
 }
 
-// find returns the session that a step is of. Another owner's does not exist, nor
-// one in another instance: whether who asks may go on was decided by that.
-func (x *Sessions) find(q wire.ExecAsk) (*execSession, error) {
+// find returns the session of a step. For other owners and in other instances it does not exist,
+// since those decided whether the requester may continue.
+func (x *Sessions) find(q rpc.ExecAsk) (*execSession, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if s := x.all[q.Session]; s != nil && s.owner == q.Owner && s.instance == q.Instance {
 		return s, nil
 	}
-	return nil, wire.Problemf(http.StatusNotFound, wire.CodeNoSession, "start another", "there is no such session",
-		"it was never there, has ended and was not asked for %s, or its worker's engine was started again", session.DefaultIdle)
+	return nil, wire.Problemf(http.StatusNotFound, rpc.CodeNoSession, "start another", "there is no such session",
+		"it was never there, has ended and was not asked for %s, or its worker's engine was started again",
+		session.DefaultIdle)
 }
 
 // start starts a session, or finds the one that was started by the same
 // question before.
-func (x *Sessions) start(q wire.ExecAsk) (id string, err error) {
+func (x *Sessions) start(q rpc.ExecAsk) (id string, err error) {
 	key, open, err := x.opener(q)
 	if err != nil {
 		return "", err
@@ -128,9 +130,11 @@ func (x *Sessions) start(q wire.ExecAsk) (id string, err error) {
 	const remedy = "end one of them, or wait until it ends"
 	switch {
 	case inInstance >= maxInstanceSessions:
-		return "", wire.Problemf(http.StatusTooManyRequests, "too-many-sessions", remedy, "too many sessions", "%d run in %s, which is the most", inInstance, q.Instance)
+		return "", wire.Problemf(http.StatusTooManyRequests, "too-many-sessions", remedy, "too many sessions",
+			"%d run in %s, which is the most", inInstance, q.Instance)
 	case running >= maxSessions, len(x.all) >= maxKeptSessions:
-		return "", wire.Problemf(http.StatusTooManyRequests, "too-many-sessions", remedy, "too many sessions", "%d run on worker %s, which is the most", running, x.o.Worker)
+		return "", wire.Problemf(http.StatusTooManyRequests, "too-many-sessions", remedy, "too many sessions",
+			"%d run on worker %s, which is the most", running, x.o.Worker)
 	}
 	s := &execSession{id: wire.NewID(), owner: q.Owner, key: key, instance: q.Instance}
 	what, err := open(s)
@@ -138,13 +142,14 @@ func (x *Sessions) start(q wire.ExecAsk) (id string, err error) {
 		return "", err
 	}
 	x.all[s.id] = s
-	x.o.Log.Info("a session in an instance begins", "instance", s.instance, "who", s.owner, "what", what, "session", s.id)
+	x.o.Log.Info("a session in an instance begins", "instance", s.instance, "who", s.owner, "what", what, "session",
+		s.id)
 	return s.id, nil
 }
 
 // opener is how the session that is asked for is opened; what it returns is for the
 // log.
-func (x *Sessions) opener(q wire.ExecAsk) (key string, open func(*execSession) (what string, err error), err error) {
+func (x *Sessions) opener(q rpc.ExecAsk) (key string, open func(*execSession) (what string, err error), err error) {
 	switch {
 	case q.Start != nil:
 		return q.Start.Key, func(s *execSession) (string, error) {
@@ -159,13 +164,14 @@ func (x *Sessions) opener(q wire.ExecAsk) (key string, open func(*execSession) (
 	case q.Copy != nil:
 		return q.Copy.Key, func(s *execSession) (string, error) { return x.openCopy(s, q.Copy) }, nil
 	}
-	return "", nil, fmt.Errorf("%w: a session of nothing", state.ErrBadQuery)
+	return "", nil, fmt.Errorf("%w: a session without a kind", state.ErrBadQuery)
 }
 
 // openCommand makes a session of a program and lets it run.
-func (x *Sessions) openCommand(s *execSession, q *wire.ExecStart) error {
+func (x *Sessions) openCommand(s *execSession, q *rpc.ExecStart) error {
 	if len(q.Command) == 0 || q.Command[0] == "" {
-		return wire.Problemf(http.StatusUnprocessableEntity, "no-command", "verge exec instance/NAME -- COMMAND", "there is nothing to run", "the command is empty")
+		return wire.Problemf(http.StatusUnprocessableEntity, "no-command", "verge exec instance/NAME -- COMMAND",
+			"there is nothing to run", "the command is empty")
 	}
 	in, err := x.o.Find(s.instance)
 	if err != nil {
@@ -180,7 +186,8 @@ func (x *Sessions) openCommand(s *execSession, q *wire.ExecStart) error {
 		return err
 	}
 	task := snap.Task
-	o := session.Options{Exec: task.Exec, Command: q.Command, Env: append(env, state.EnvExec+"="+s.id), Stdin: q.Stdin, Terminal: q.Terminal}
+	o := session.Options{Exec: task.Exec, Command: q.Command, Env: append(env, state.EnvExec+"="+s.id), Stdin: q.Stdin,
+		Terminal: q.Terminal}
 	return x.run(s, o, func(ctx context.Context) {
 		if task.Handle().Cgroup != "" {
 			return

@@ -12,6 +12,7 @@ import (
 	"github.com/verge-edge/verge/internal/runtime"
 	"github.com/verge-edge/verge/internal/runtime/workdir"
 	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 // task runs commands until they are ended.
@@ -54,10 +55,16 @@ func TestSessionsAreOwnedAndBounded(t *testing.T) {
 			wg.Go(func() { run(ctx) })
 			return nil
 		},
-		EndExec: func(context.Context, string) error { t.Error("what is in a control group needs no search"); return nil },
+		EndExec: func(context.Context,
+			string) error {
+			t.Error("what is in a control group needs no search")
+			return nil
+		},
 	})
 	open := func(instance, key string) (string, error) {
-		a, err := x.Step(t.Context(), wire.ExecAsk{Do: wire.ExecDoStart, Owner: "ann", Instance: instance, Start: &wire.ExecStart{Key: key, Command: []string{"sh"}}})
+		a, err := x.Step(t.Context(),
+			rpc.ExecAsk{Do: rpc.ExecDoStart, Owner: "ann", Instance: instance,
+				Start: &rpc.ExecStart{Key: key, Command: []string{"sh"}}})
 		return a.Session, err
 	}
 	problem := func(err error, code string) {
@@ -74,12 +81,12 @@ func TestSessionsAreOwnedAndBounded(t *testing.T) {
 	if again, aerr := open("a", "1"); err != nil || aerr != nil || again != first {
 		t.Errorf("asked twice it is %q and %q: %v, %v", first, again, err, aerr)
 	}
-	step := wire.ExecAsk{Do: wire.ExecDoEnd, Owner: "bob", Instance: "a", Session: first}
+	step := rpc.ExecAsk{Do: rpc.ExecDoEnd, Owner: "bob", Instance: "a", Session: first}
 	_, err = x.Step(t.Context(), step)
-	problem(err, wire.CodeNoSession)
+	problem(err, rpc.CodeNoSession)
 	step.Owner, step.Instance = "ann", "b"
 	_, err = x.Step(t.Context(), step)
-	problem(err, wire.CodeNoSession)
+	problem(err, rpc.CodeNoSession)
 	for n := 2; n <= maxInstanceSessions; n++ {
 		if _, err := open("a", fmt.Sprint(n)); err != nil {
 			t.Fatal(err)
@@ -97,8 +104,8 @@ func TestSessionsAreOwnedAndBounded(t *testing.T) {
 	if x.Count() != maxSessions {
 		t.Errorf("%d sessions", x.Count())
 	}
-	if _, err := x.Step(t.Context(), wire.ExecAsk{Do: wire.ExecDoStart}); !errors.Is(err, state.ErrBadQuery) {
-		t.Errorf("a session of nothing: %v", err)
+	if _, err := x.Step(t.Context(), rpc.ExecAsk{Do: rpc.ExecDoStart}); !errors.Is(err, state.ErrBadQuery) {
+		t.Errorf("a session without a kind: %v", err)
 	}
 	end()
 	wg.Wait()

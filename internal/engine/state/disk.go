@@ -17,7 +17,8 @@ func RoomFor(f *os.File) (int64, error) {
 	if err := unix.Fstatfs(int(f.Fd()), &st); err != nil {
 		return 0, err
 	}
-	all, free := int64(st.Blocks)*int64(st.Bsize), int64(st.Bavail)*int64(st.Bsize) //nolint:gosec,unconvert // they differ between systems
+	all := int64(st.Blocks) * int64(st.Bsize)  //nolint:gosec,unconvert // they differ between systems
+	free := int64(st.Bavail) * int64(st.Bsize) //nolint:gosec,unconvert // they differ between systems
 	if all == 0 {
 		return math.MaxInt64, nil // it has no bound, or does not tell
 	}

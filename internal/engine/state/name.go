@@ -32,7 +32,8 @@ func Name(dir string) (string, error) {
 			continue // what cannot be read is told later
 		}
 		for group := range strings.SplitSeq(rec.Handle.Cgroup, ":") {
-			if _, err := os.Stat(group); err == nil && (strings.Contains(group, former[0]) || strings.Contains(group, former[1])) {
+			if _, err := os.Stat(group); err == nil &&
+				(strings.Contains(group, former[0]) || strings.Contains(group, former[1])) {
 				return dir, nil
 			}
 		}

@@ -32,7 +32,8 @@ func TestName(t *testing.T) {
 	runs := func(named string) string {
 		t.Helper()
 		group := filepath.Join(parent, "cgroup", "verge", wire.Mark(named)[:12], "shop.web.0-1")
-		rec := Record{V: wire.Version, Order: wire.Order{ID: "shop.web.0", Spec: &api.Service{}}, Handle: &runtime.Handle{PID: 1, Cgroup: group}}
+		rec := Record{V: wire.Version, Order: wire.Order{ID: "shop.web.0", Spec: &api.Service{}},
+			Handle: &runtime.Handle{PID: 1, Cgroup: group}}
 		if err := rec.Write("data/instances/shop.web.0/" + RecordName); err != nil {
 			t.Fatal(err)
 		}

@@ -38,7 +38,7 @@ func Reserved(o *wire.Order) api.Resources {
 	return o.Spec.Resources
 }
 
-// Variables by which an engine recognizes its own processes. A service can't set them.
+// Variables that identify an engine's own processes. A service can't set them.
 const (
 	// EnvEngine names the engine, EnvInstance the instance.
 	EnvEngine   = "VERGE_ENGINE"

@@ -2,12 +2,12 @@ package state
 
 import (
 	"github.com/verge-edge/verge/api"
-	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/engineapi"
 )
 
 // FillPeers gives each order the ports of the services of its application, which
 // the routes have of every service.
-func FillPeers(o *wire.EngineOrders) {
+func FillPeers(o *engineapi.EngineOrders) {
 	by := map[string]map[string][]api.Port{}
 	for i := range o.Routes {
 		r := &o.Routes[i]

@@ -11,6 +11,7 @@ import (
 
 	"github.com/verge-edge/verge/internal/atomicfile"
 	"github.com/verge-edge/verge/internal/atomicfile/statefile"
+	"github.com/verge-edge/verge/internal/engineapi"
 	"github.com/verge-edge/verge/internal/orders"
 	"github.com/verge-edge/verge/internal/overlay"
 	"github.com/verge-edge/verge/internal/runtime"
@@ -28,14 +29,15 @@ const (
 // RecordKind is the kind of file that a Record is, see package statefile.
 var RecordKind = &statefile.Kind{What: "the state of an instance", Max: maxRecord, Version: wire.Version}
 
-// Record is what an engine remembers about one instance, so that its successor
-// can go on where it was.
+// Record is what an engine remembers about one instance, so that its successor can continue.
 type Record struct {
 	V int `json:"v"`
 	// Order that the current incarnation was started from.
 	Order wire.Order `json:"order"`
 	Phase wire.Phase `json:"phase"`
 	Why   string     `json:"why,omitempty"`
+	// Cause is Why where decisions depend on it.
+	Cause wire.Cause `json:"cause,omitempty"`
 	// Boot in which this was written: in another one no task is left.
 	Boot string `json:"boot"`
 	// Starting is set on disk before a driver is called, and cleared together
@@ -60,7 +62,7 @@ type Record struct {
 	// machines that come back from a power cut are wrong; a successor waits again.
 	Wait  time.Duration  `json:"wait,omitempty"`
 	Ports map[string]int `json:"ports,omitempty"`
-	// User of its own that it runs as; 0 is none.
+	// User of its own that it runs as; 0: none.
 	User uint32 `json:"user,omitempty"`
 	// Net is its place in the service network.
 	Net      *overlay.Place `json:"net,omitempty"`
@@ -68,8 +70,8 @@ type Record struct {
 	// Secrets are the values that the task has; not changed once they are here.
 	Secrets []wire.SecretHeld `json:"secrets,omitempty"`
 	Started time.Time         `json:"started,omitzero"`
-	// Clock is Started by the clock that goes since the boot and that nobody sets; 0
-	// where there is none.
+	// Clock is Started by the clock that runs since the boot and that nobody sets; 0 if there is
+	// none.
 	Clock time.Duration `json:"clock,omitempty"`
 }
 
@@ -79,7 +81,7 @@ func (r *Record) Restarts() int { return max(r.Starts-1-r.Woken, 0) }
 // Attempt is the 0-based number of the last start.
 func (r *Record) Attempt() int { return max(r.Starts-1, 0) }
 
-// ErrEmpty is a record of nothing: the power went while it was written.
+// ErrEmpty is an empty record: the power failed while it was written.
 var ErrEmpty = errors.New("it is empty")
 
 // ErrDamaged is wrapped where a file is there but cannot be used.
@@ -137,23 +139,23 @@ func ReadRecord(dir string, id wire.InstanceID) (Record, error) {
 }
 
 // ReadOrders reads the stored orders. A missing file is os.ErrNotExist.
-func ReadOrders(s *orders.Store) (wire.EngineOrders, error) {
+func ReadOrders(s *orders.Store) (engineapi.EngineOrders, error) {
 	o, err := s.Load()
 	if errors.Is(err, orders.ErrDamaged) {
 		err = fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
 	if err != nil {
-		return wire.EngineOrders{}, err
+		return engineapi.EngineOrders{}, err
 	}
 	if err := CheckOrders(&o); err != nil {
-		return wire.EngineOrders{}, fmt.Errorf("%s is %w: %w", s.Path(), ErrDamaged, err)
+		return engineapi.EngineOrders{}, fmt.Errorf("%s is %w: %w", s.Path(), ErrDamaged, err)
 	}
 	return o, nil
 }
 
 // CheckOrders refuses orders that cannot be acted on as a whole. Ids become
 // names of directories, so they must be what they claim to be.
-func CheckOrders(o *wire.EngineOrders) error {
+func CheckOrders(o *engineapi.EngineOrders) error {
 	if err := wire.CheckVersion("orders", o.V); err != nil {
 		return err
 	}

@@ -32,7 +32,8 @@ func TestDemandIsHeldAndBounded(t *testing.T) {
 		c := &clients{asked: make(chan struct{}, 1)}
 		d := NewDemand(c, nil)
 		began := time.Now()
-		if got, err := d.Next(t.Context(), time.Minute); err != nil || len(got.Services) != 0 || time.Since(began) != time.Minute {
+		if got, err := d.Next(t.Context(), time.Minute); err != nil || len(got.Services) != 0 ||
+			time.Since(began) != time.Minute {
 			t.Errorf("%+v, %v after %s", got, err, time.Since(began))
 		}
 		for i := range wire.MaxDemandServices + 5 {
@@ -41,7 +42,8 @@ func TestDemandIsHeldAndBounded(t *testing.T) {
 		c.asked <- struct{}{}
 		began = time.Now()
 		got, err := d.Next(t.Context(), time.Minute)
-		if err != nil || len(got.Services) != wire.MaxDemandServices || got.Services[0].Service != strconv.Itoa(wire.MaxDemandServices+4) {
+		if err != nil || len(got.Services) != wire.MaxDemandServices ||
+			got.Services[0].Service != strconv.Itoa(wire.MaxDemandServices+4) {
 			t.Errorf("%d services, %v", len(got.Services), err)
 		}
 		if took := time.Since(began); took != demandEvery || got.Span.Std() != demandEvery {

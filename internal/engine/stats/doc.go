@@ -1,8 +1,4 @@
-// Package stats measures a worker: what its instances use, what its clients ask for, and the
-// figures of its engine, router and network for Prometheus.
+// Package stats measures what the instances of a worker use and what its clients ask for.
 //
-// Promises:
-//
-//  1. Nothing is measured while nobody asks.
-//  2. The number of figures is bounded; what is left out is counted.
+// Promise: nothing is measured while nobody asks.
 package stats

@@ -11,11 +11,11 @@ import (
 	"github.com/verge-edge/verge/internal/engine/state"
 	"github.com/verge-edge/verge/internal/runtime"
 	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
-// Span between two samples of what instances use. Samples are made only when
-// somebody asks: a first one waits for topSpan; who asks again within topKept
-// measures since the last time.
+// Span between two samples of what instances use. Samples are made on request: a first one waits
+// for topSpan; another request within topKept measures since the last one.
 const (
 	topSpan  = 500 * time.Millisecond
 	topKept  = 30 * time.Second
@@ -30,7 +30,7 @@ type Meter struct {
 
 	mu   sync.Mutex // guards below
 	last sample
-	said wire.WorkerTop
+	said rpc.WorkerTop
 }
 
 // NewMeter measures the tasks that tasks returns; ended releases waiting callers.
@@ -50,12 +50,12 @@ type used struct {
 }
 
 // Measure measures what every instance that runs uses.
-func (m *Meter) Measure(ctx context.Context) (wire.WorkerTop, error) {
+func (m *Meter) Measure(ctx context.Context) (rpc.WorkerTop, error) {
 	select {
 	case m.busy <- struct{}{}:
 		defer func() { <-m.busy }()
 	case <-ctx.Done():
-		return wire.WorkerTop{}, ctx.Err()
+		return rpc.WorkerTop{}, ctx.Err()
 	}
 	m.mu.Lock()
 	before, said := m.last, m.said
@@ -70,9 +70,9 @@ func (m *Meter) Measure(ctx context.Context) (wire.WorkerTop, error) {
 		select {
 		case <-t.C:
 		case <-ctx.Done():
-			return wire.WorkerTop{}, ctx.Err()
+			return rpc.WorkerTop{}, ctx.Err()
 		case <-m.ended:
-			return wire.WorkerTop{}, state.ErrStopped
+			return rpc.WorkerTop{}, state.ErrStopped
 		}
 	}
 	now := m.sample()
@@ -95,17 +95,17 @@ func (m *Meter) sample() sample {
 
 // between is what was used between two samples. What was not there at the first
 // has used what it has since.
-func between(before, now sample) wire.WorkerTop {
+func between(before, now sample) rpc.WorkerTop {
 	span := now.at.Sub(before.at)
-	top := wire.WorkerTop{V: wire.Version, SpanMs: span.Milliseconds()}
+	top := rpc.WorkerTop{V: wire.Version, SpanMs: span.Milliseconds()}
 	for h, u := range now.use {
 		spent := u.CPU - before.use[h].CPU
-		use := wire.Use{Memory: api.Bytes(max(u.Memory, 0)), Tasks: max(u.Tasks, 0)}
+		use := rpc.Use{Memory: api.Bytes(max(u.Memory, 0)), Tasks: max(u.Tasks, 0)}
 		if span > 0 && spent > 0 {
 			use.CPU = api.CPU((1000*spent + span/2) / span)
 		}
-		top.Instances = append(top.Instances, wire.InstanceUse{ID: u.id, Use: use})
+		top.Instances = append(top.Instances, rpc.InstanceUse{ID: u.id, Use: use})
 	}
-	slices.SortFunc(top.Instances, func(a, b wire.InstanceUse) int { return cmp.Compare(a.ID, b.ID) })
+	slices.SortFunc(top.Instances, func(a, b rpc.InstanceUse) int { return cmp.Compare(a.ID, b.ID) })
 	return top
 }

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/verge-edge/verge/internal/engineapi"
 	"github.com/verge-edge/verge/internal/proxy"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -26,7 +27,7 @@ type Board struct {
 	run    string     // names this numbering
 	seq    uint64
 	have   wire.Rev
-	info   wire.EngineInfo
+	info   engineapi.EngineInfo
 	status map[wire.InstanceID]entry
 	gone   []goneEntry
 	// answers are the addresses that answered, of instances with several.
@@ -48,7 +49,7 @@ type goneEntry struct {
 }
 
 // NewBoard is a board without instances; its numbering has a name of its own.
-func NewBoard(info wire.EngineInfo) *Board {
+func NewBoard(info engineapi.EngineInfo) *Board {
 	return &Board{
 		run: wire.NewID(), info: info,
 		status:  make(map[wire.InstanceID]entry),
@@ -147,7 +148,8 @@ func (b *Board) Target(id wire.InstanceID, port string) (string, error) {
 	case s.Draining:
 		return "", fmt.Errorf("%s is %w", id, proxy.ErrDraining)
 	case s.Phase != wire.PhaseRunning:
-		return "", fmt.Errorf("%s is %w: %s", id, proxy.ErrNotReady, strings.TrimSuffix(string(s.Phase)+": "+s.Why, ": "))
+		return "", fmt.Errorf("%s is %w: %s", id, proxy.ErrNotReady,
+			strings.TrimSuffix(string(s.Phase)+": "+s.Why, ": "))
 	case !s.Ready:
 		return "", fmt.Errorf("%s is %w", id, proxy.ErrNotReady)
 	}
@@ -206,7 +208,7 @@ func (b *Board) SetHave(r wire.Rev) {
 }
 
 // SetInfo changes what the engine says about itself.
-func (b *Board) SetInfo(change func(*wire.EngineInfo)) {
+func (b *Board) SetInfo(change func(*engineapi.EngineInfo)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	change(&b.info)
@@ -225,14 +227,14 @@ func (b *Board) SetAddrs(data, gateway string) {
 
 // Since returns what changed after a number, and a channel that is closed at
 // the next change. news is false if there is nothing to tell.
-func (b *Board) Since(after uint64) (s wire.EngineState, news bool, changed <-chan struct{}) {
+func (b *Board) Since(after uint64) (s engineapi.EngineState, news bool, changed <-chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	// A number from the future is another engine's.
 	if after > b.seq || after < b.floor {
 		after = 0
 	}
-	s = wire.EngineState{V: wire.Version, Engine: b.run, Seq: b.seq, Have: b.have, Info: b.info}
+	s = engineapi.EngineState{V: wire.Version, Engine: b.run, Seq: b.seq, Have: b.have, Info: b.info}
 	s.Info.Runtimes = slices.Clone(b.info.Runtimes)
 	s.Info.Missing = maps.Clone(b.info.Missing)
 	s.Info.Problems = slices.Clone(b.info.Problems)
@@ -263,7 +265,7 @@ func clone(s wire.InstanceStatus) wire.InstanceStatus {
 
 // SetNetworkReason changes the reason that is shown for the network mode.
 func (b *Board) SetNetworkReason(why string) {
-	b.SetInfo(func(i *wire.EngineInfo) {
+	b.SetInfo(func(i *engineapi.EngineInfo) {
 		if i.Network != nil && i.Network.Why != why {
 			said := *i.Network
 			said.Why = why
@@ -282,7 +284,7 @@ func (b *Board) SetPublished(info *wire.GatewayInfo) {
 	}
 }
 
-// Published is what the gateway does, nil where there is none.
+// Published is the state of the gateway, nil without one.
 func (b *Board) Published() *wire.GatewayInfo {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -4,12 +4,13 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/verge-edge/verge/internal/engineapi"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
 func TestBoardTellsWhatChanged(t *testing.T) {
 	t.Parallel()
-	b := NewBoard(wire.EngineInfo{})
+	b := NewBoard(engineapi.EngineInfo{})
 	put := func(id string, phase wire.Phase) { b.Put(wire.InstanceStatus{ID: id, Phase: phase}, nil) }
 	put("a.b.0", wire.PhasePending)
 	put("a.b.1", wire.PhasePending)
@@ -46,7 +47,7 @@ func TestBoardTellsWhatChanged(t *testing.T) {
 
 func TestBoardForgetsBoundedly(t *testing.T) {
 	t.Parallel()
-	b := NewBoard(wire.EngineInfo{})
+	b := NewBoard(engineapi.EngineInfo{})
 	b.Put(wire.InstanceStatus{ID: "a.b.0", Phase: wire.PhaseRunning}, nil)
 	first, _, _ := b.Since(0)
 	for i := range maxGone + 1 {
@@ -54,14 +55,15 @@ func TestBoardForgetsBoundedly(t *testing.T) {
 	}
 	s, news, _ := b.Since(first.Seq)
 	if !news || s.Engine == first.Engine || len(s.Changed) != 1 || len(s.Gone) != 0 {
-		t.Errorf("a reader that is too far behind must be told everything under a new name: %d changed, %d gone, same name %v",
+		t.Errorf("a reader that is too far behind must be told everything under a new name: %d changed, %d gone, "+
+			"same name %v",
 			len(s.Changed), len(s.Gone), s.Engine == first.Engine)
 	}
 }
 
 func TestBoardAnswersAreCopies(t *testing.T) {
 	t.Parallel()
-	b := NewBoard(wire.EngineInfo{Missing: map[string]string{"process": "x"}})
+	b := NewBoard(engineapi.EngineInfo{Missing: map[string]string{"process": "x"}})
 	b.Put(wire.InstanceStatus{ID: "a.b.0", Ports: map[string]int{"http": 1}, LastExit: &wire.Exit{Code: 7}}, nil)
 	s, _, _ := b.Since(0)
 	s.Changed[0].Ports["http"], s.Changed[0].LastExit.Code, s.Info.Missing["process"] = 2, 8, "y"

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/engineapi"
 )
 
 // maxProblems bounds the list; a worker with more has one cause for most of them.
@@ -58,7 +58,7 @@ func (p *Problems) Tell(subject, sentence string) {
 		}
 		list = append(list, p.now[s])
 	}
-	p.board.SetInfo(func(i *wire.EngineInfo) { i.Problems = list })
+	p.board.SetInfo(func(i *engineapi.EngineInfo) { i.Problems = list })
 }
 
 // Has reports whether something is wrong with a subject.

@@ -7,12 +7,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/engineapi"
 )
 
 func TestProblemsAreToldOnce(t *testing.T) {
 	t.Parallel()
-	b := NewBoard(wire.EngineInfo{})
+	b := NewBoard(engineapi.EngineInfo{})
 	var lines strings.Builder
 	p := NewProblems(slog.New(slog.NewTextHandler(&lines, nil)), b)
 	for range 3 {

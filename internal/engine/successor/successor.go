@@ -20,6 +20,7 @@ import (
 
 	"github.com/verge-edge/verge/internal/atomicfile"
 	"github.com/verge-edge/verge/internal/engine/state"
+	"github.com/verge-edge/verge/internal/engineapi"
 	"github.com/verge-edge/verge/internal/unixsock"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -40,7 +41,7 @@ const (
 )
 
 // Try says which version a program is, if it is one of ours that runs here and has
-// this checksum, and what it takes over: wire.Handover.
+// this checksum, and what it takes over: engineapi.Handover.
 func Try(ctx context.Context, path, sum string) (version string, takes int, err error) {
 	if !filepath.IsAbs(path) {
 		return "", 0, fmt.Errorf("%q is no absolute path", path)
@@ -94,8 +95,12 @@ func checksum(path string) (string, error) {
 
 // Verify waits until the engine that answers at a socket has found what was there before.
 // ended is closed when it has ended.
-func Verify(ctx context.Context, path string, before wire.EngineState, ended <-chan struct{}) (instances int, err error) {
-	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return unixsock.Dial(ctx, path) }}
+func Verify(ctx context.Context, path string, before engineapi.EngineState, ended <-chan struct{}) (instances int,
+	err error) {
+	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn,
+		error) {
+		return unixsock.Dial(ctx, path)
+	}}
 	defer transport.CloseIdleConnections()
 	tick := time.NewTicker(verifyEvery)
 	defer tick.Stop()
@@ -118,7 +123,7 @@ func Verify(ctx context.Context, path string, before wire.EngineState, ended <-c
 	}
 }
 
-func askState(ctx context.Context, c *http.Client) (s wire.EngineState, err error) {
+func askState(ctx context.Context, c *http.Client) (s engineapi.EngineState, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://engine/v1/state", nil)
 	if err != nil {
 		return s, err
@@ -143,7 +148,7 @@ func exists(pid int) bool { return !errors.Is(syscall.Kill(pid, 0), syscall.ESRC
 
 // found is how many instances run as they did before, and what is missing of what there
 // was before, "" if nothing is. What has ended meanwhile is not missing.
-func found(before, now wire.EngineState, exists func(pid int) bool) (instances int, missing string) {
+func found(before, now engineapi.EngineState, exists func(pid int) bool) (instances int, missing string) {
 	is := make(map[wire.InstanceID]*wire.InstanceStatus, len(now.Changed))
 	for i := range now.Changed {
 		is[now.Changed[i].ID] = &now.Changed[i]
@@ -165,7 +170,8 @@ func found(before, now wire.EngineState, exists func(pid int) bool) (instances i
 		instances++
 	}
 	for _, port := range [][3]string{
-		{"data port", before.Info.DataAddr, now.Info.DataAddr}, {"gateway", before.Info.GatewayAddr, now.Info.GatewayAddr},
+		{"data port", before.Info.DataAddr, now.Info.DataAddr},
+		{"gateway", before.Info.GatewayAddr, now.Info.GatewayAddr},
 	} {
 		if port[1] != port[2] {
 			return 0, fmt.Sprintf("the %s listens at %q and did at %q", port[0], port[2], port[1])

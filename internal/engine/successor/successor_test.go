@@ -6,35 +6,40 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/verge-edge/verge/internal/engineapi"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
 func TestFoundAgain(t *testing.T) {
-	was := wire.EngineState{
+	was := engineapi.EngineState{
 		Changed: []wire.InstanceStatus{
 			{ID: "a.b.0", Phase: wire.PhaseRunning, Ready: true, PID: 10},
 			{ID: "a.b.1", Phase: wire.PhaseRunning, PID: 11},
 			{ID: "a.b.2", Phase: wire.PhasePending},
 			{ID: "a.b.3", Phase: wire.PhaseRunning, Ready: true, PID: 13, Draining: true},
 		},
-		Info: wire.EngineInfo{DataAddr: "1:1", Network: &wire.NetworkInfo{Mode: wire.NetworkOverlay}},
+		Info: engineapi.EngineInfo{DataAddr: "1:1", Network: &wire.NetworkInfo{Mode: wire.NetworkOverlay}},
 	}
 	for name, c := range map[string]struct {
-		change  func(s *wire.EngineState)
+		change  func(s *engineapi.EngineState)
 		gone    int // a process that has ended
 		missing string
 		n       int
 	}{
-		"all":                    {change: func(*wire.EngineState) {}, n: 2},
-		"not there":              {change: func(s *wire.EngineState) { s.Changed = s.Changed[1:] }, missing: "a.b.0 is not there"},
-		"another process":        {change: func(s *wire.EngineState) { s.Changed[1].PID = 12 }, missing: "is process 12 and was 11"},
-		"ended meanwhile":        {change: func(s *wire.EngineState) { s.Changed[1].PID = 12 }, gone: 11, n: 1},
-		"not ready":              {change: func(s *wire.EngineState) { s.Changed[0].Ready = false }, missing: "not ready"},
-		"what was not ready":     {change: func(s *wire.EngineState) { s.Changed[1].Ready = true }, n: 2},
-		"what was draining":      {change: func(s *wire.EngineState) { s.Changed = s.Changed[:3] }, n: 2},
-		"no data port":           {change: func(s *wire.EngineState) { s.Info.DataAddr = "" }, missing: "data port"},
-		"another network":        {change: func(s *wire.EngineState) { s.Info.Network = &wire.NetworkInfo{Mode: "loopback"} }, missing: "overlay"},
-		"nothing of the network": {change: func(s *wire.EngineState) { s.Info.Network = nil }, missing: "overlay"},
+		"all": {change: func(*engineapi.EngineState) {}, n: 2},
+		"not there": {change: func(s *engineapi.EngineState) { s.Changed = s.Changed[1:] },
+			missing: "a.b.0 is not there"},
+		"another process": {change: func(s *engineapi.EngineState) { s.Changed[1].PID = 12 },
+			missing: "is process 12 and was 11"},
+		"ended meanwhile": {change: func(s *engineapi.EngineState) { s.Changed[1].PID = 12 }, gone: 11, n: 1},
+		"not ready": {change: func(s *engineapi.EngineState) { s.Changed[0].Ready = false },
+			missing: "not ready"},
+		"what was not ready": {change: func(s *engineapi.EngineState) { s.Changed[1].Ready = true }, n: 2},
+		"what was draining":  {change: func(s *engineapi.EngineState) { s.Changed = s.Changed[:3] }, n: 2},
+		"no data port": {change: func(s *engineapi.EngineState) { s.Info.DataAddr = "" },
+			missing: "data port"},
+		"another network":        {change: func(s *engineapi.EngineState) { s.Info.Network = &wire.NetworkInfo{Mode: "loopback"} }, missing: "overlay"},
+		"nothing of the network": {change: func(s *engineapi.EngineState) { s.Info.Network = nil }, missing: "overlay"},
 	} {
 		is := was
 		is.Changed = append([]wire.InstanceStatus(nil), was.Changed...)
@@ -55,7 +60,8 @@ func TestTryProgram(t *testing.T) {
 		}
 		return path
 	}
-	good := script("good", "#!/bin/sh\n[ \"$*\" != 'version -o json' ] || echo '{\"client\": \"v3\", \"handover\": 7, \"more\": 1}'\n", 0o700)
+	good := script("good", "#!/bin/sh\n[ \"$*\" != 'version -o json' ] || echo '{\"client\": \"v3\", \"handover\": "+
+		"7, \"more\": 1}'\n", 0o700)
 	if v, takes, err := Try(t.Context(), good, ""); err != nil || v != "v3" || takes != 7 {
 		t.Errorf("%q, %d, %v", v, takes, err)
 	}

@@ -35,9 +35,12 @@ func (in *Instance) Task() runtime.Task {
 // notRunning says why an instance has no task; in.mu is held.
 func (in *Instance) notRunning(s *state.Snapshot) error {
 	if in.goal.Kind == plan.Stop && in.goal.Order.Volumes != nil {
-		return wire.Problemf(http.StatusConflict, "volume-busy", "try again when it runs: verge describe instance/"+in.ID, "the instance does not run now", "%s is stopped while its volumes are copied (%s)", in.ID, in.goal.Order.Volumes.Do)
+		return wire.Problemf(http.StatusConflict, "volume-busy",
+			"try again when it runs: verge describe instance/"+in.ID, "the instance does not run now",
+			"%s is stopped while its volumes are copied (%s)", in.ID, in.goal.Order.Volumes.Do)
 	}
-	return wire.Problemf(http.StatusConflict, "not-running", "verge describe instance/"+in.ID, "the instance does not run now", "%s is %s on its worker", in.ID, s.Phase)
+	return wire.Problemf(http.StatusConflict, "not-running", "verge describe instance/"+in.ID,
+		"the instance does not run now", "%s is %s on its worker", in.ID, s.Phase)
 }
 
 // Environment is that of what runs, without its secrets.
@@ -80,7 +83,7 @@ func (in *Instance) Enter(ctx context.Context, s *state.Snapshot) (into context.
 	}, nil
 }
 
-// copying is a copy into an instance that goes on.
+// copying is a running copy into an instance.
 type copying struct {
 	cancel context.CancelCauseFunc
 	left   chan struct{}

@@ -49,7 +49,8 @@ func (in *Instance) checks() (health.Checker, error) {
 		if c.Command == nil {
 			return health.Timed(ctx, c.Timeout, func(ctx context.Context) error {
 				if len(c.Hosts) > 0 {
-					return health.ProbeHosts(ctx, in.deps.Checks.Prober, c, task.Handle().PID, func(a netip.Addr) { in.deps.Board.AnswersAt(in.ID, a) })
+					return health.ProbeHosts(ctx, in.deps.Checks.Prober, c, task.Handle().PID,
+						func(a netip.Addr) { in.deps.Board.AnswersAt(in.ID, a) })
 				}
 				return in.deps.Checks.Prober.Probe(ctx, *c)
 			})

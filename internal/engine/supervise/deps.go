@@ -13,6 +13,7 @@ import (
 	"github.com/verge-edge/verge/internal/engine/secrets"
 	"github.com/verge-edge/verge/internal/engine/state"
 	"github.com/verge-edge/verge/internal/engine/status"
+	"github.com/verge-edge/verge/internal/engineapi"
 	"github.com/verge-edge/verge/internal/overlay"
 	"github.com/verge-edge/verge/internal/policy/life"
 	"github.com/verge-edge/verge/internal/runtime"
@@ -24,7 +25,7 @@ import (
 type Deps struct {
 	// Dir is the directory of the engine, Mark what its instances have as VERGE_ENGINE.
 	Dir, Mark string
-	Config    wire.EngineConfig
+	Config    engineapi.EngineConfig
 	Boot      string               // the kernel's id of this boot
 	Uptime    func() time.Duration // how long ago that was, 0 where it is not known
 	// CannotMount says why nothing can be mounted here, "" if it can.
@@ -33,14 +34,14 @@ type Deps struct {
 	Hide    []string
 	Drivers map[string]runtime.Driver
 	// Devices of the worker.
-	Devices func() []wire.DeviceNode
+	Devices func() []engineapi.DeviceNode
 	Log     *slog.Logger
 
 	Board    Board
 	Problems Problems
 	Router   Router
 	Network  Network
-	// Addrs are the addresses by which instances of an order reach a service.
+	// Addrs are the addresses of a service for instances of an order.
 	Addrs func(o *wire.Order, service string, ports []api.Port) (map[string]string, error)
 	Ports Ports
 	// Users is nil where instances run as the user of this process.

@@ -10,7 +10,7 @@ import (
 	"github.com/verge-edge/verge/internal/engine/state"
 	"github.com/verge-edge/verge/internal/registry"
 	"github.com/verge-edge/verge/internal/runtime"
-	"github.com/verge-edge/verge/internal/runtime/container"
+	"github.com/verge-edge/verge/internal/runtime/container/imagestore"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -60,9 +60,9 @@ func (in *Instance) fetch(ctx context.Context, o *wire.Order, ahead bool) (ready
 				step += ", again after: " + in.awayReason // else it would be readable only between two tries
 			}
 			in.rec.Why = step
-			in.show(wire.PhasePending, step, o)
+			in.show(wire.PhasePending, reason{text: step}, o)
 		case <-in.wake:
-			// A fetch for a sleeping instance goes on when it is woken.
+			// A fetch for a sleeping instance continues when it is woken.
 			g := in.Goal()
 			if (g.Kind == plan.Run || ahead && g.Kind == plan.Sleep) && state.SameRun(&g.Order, o) {
 				continue
@@ -101,7 +101,7 @@ func (in *Instance) login(o *wire.Order, s *runtime.Spec) error {
 		return fmt.Errorf("secret %s has no credentials for a registry: %w", o.Spec.PullSecret, err)
 	}
 	image := s.Container.Image
-	if full, err := container.FullName(image); err == nil {
+	if full, err := imagestore.FullName(image); err == nil {
 		image = full
 	}
 	s.Container.Login = func(host string) (user, secret string) {
@@ -139,6 +139,6 @@ func (in *Instance) holdFor(err error) {
 	in.rec.Why = fmt.Sprintf("waiting: %v; trying again in %s", err, in.awayFor)
 	in.due = time.Now().Add(in.awayFor)
 	in.trouble = "what it needs to be started is out of reach of its worker"
-	in.show(wire.PhasePending, in.rec.Why, &in.rec.Order)
+	in.show(wire.PhasePending, in.reason(), &in.rec.Order)
 	in.deps.Changed() // requests do not wait that long
 }

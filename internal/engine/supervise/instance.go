@@ -34,7 +34,7 @@ type Instance struct {
 	state state.Snapshot
 	// awake: it is to run although its order lets it sleep.
 	awake bool
-	// copies into it that go on.
+	// copies are running copies into it.
 	copies map[*copying]struct{}
 
 	// Only the supervisor's goroutine:
@@ -52,7 +52,7 @@ type Instance struct {
 	trouble      string             // why its last start failed, for clients
 	stuck        string             // what a start waits for, for clients; "" while it waits for nothing
 	readySince   time.Time          // since when it is ready, monotonic
-	why          string             // of a running instance
+	why          reason             // of a running instance
 	net          network.Attachment // its part of the service network
 	env          []string           // of a running instance that commands are run beside; nil if not known
 	hidden       [][]byte           // values of secrets in env
@@ -76,8 +76,8 @@ func New(k *Deps, id wire.InstanceID, rec state.Record, marked bool) *Instance {
 		}
 	}
 	in.life.lost(left)
-	// What an earlier engine was starting has no waiting request any more: that went with that
-	// engine.
+	// An instance that an earlier engine was starting has no waiting request: that ended with
+	// that engine.
 	in.awake = rec.Handle != nil && rec.Boot == k.Boot
 	k.Ports.Keep(id, rec.Ports)
 	in.state = in.snap()
@@ -87,7 +87,8 @@ func New(k *Deps, id wire.InstanceID, rec state.Record, marked bool) *Instance {
 // SetGoal tells the supervisor what should become of its instance.
 func (in *Instance) SetGoal(g plan.Goal) {
 	in.mu.Lock()
-	same := in.goal.Kind == g.Kind && in.goal.Order.Volumes.Same(g.Order.Volumes) && in.goal.Why == g.Why && (in.goal.Order.Sleep == nil) == (g.Order.Sleep == nil) &&
+	same := in.goal.Kind == g.Kind && in.goal.Order.Volumes.Same(g.Order.Volumes) && in.goal.Why == g.Why &&
+		(in.goal.Order.Sleep == nil) == (g.Order.Sleep == nil) &&
 		in.goal.Order.Revision == g.Order.Revision && state.SameRun(&in.goal.Order, &g.Order)
 	in.goal = g
 	in.mu.Unlock()
@@ -157,7 +158,7 @@ func (in *Instance) Run(ctx context.Context) {
 		case plan.StepStart:
 			in.start(ctx, g.Order)
 		case plan.StepWait:
-			in.show(wire.PhasePending, in.rec.Why, &in.rec.Order)
+			in.show(wire.PhasePending, in.reason(), &in.rec.Order)
 			in.pause(ctx, time.Until(in.due))
 		case plan.StepWatch:
 			in.watch(ctx)
@@ -177,7 +178,7 @@ func (in *Instance) Run(ctx context.Context) {
 				return
 			}
 		case plan.StepLeave:
-			in.show(wire.PhasePending, in.rec.Why, &in.rec.Order)
+			in.show(wire.PhasePending, in.reason(), &in.rec.Order)
 			return
 		}
 	}
@@ -275,11 +276,21 @@ func (in *Instance) save() bool {
 	return err == nil
 }
 
+// reason is what a status says beside its phase.
+type reason struct {
+	text  string
+	cause wire.Cause // where something is decided by it
+}
+
+// reason is what the record says beside its phase.
+func (in *Instance) reason() reason { return reason{in.rec.Why, in.rec.Cause} }
+
 // show publishes the status. order is the one that the phase is about.
-func (in *Instance) show(phase wire.Phase, why string, order *wire.Order) {
+func (in *Instance) show(phase wire.Phase, why reason, order *wire.Order) {
 	s := wire.InstanceStatus{
 		ID: in.ID, Incarnation: order.Incarnation, Revision: order.Revision,
-		Phase: phase, Ready: in.life.ready(), Draining: in.life.traffic == draining, Why: why,
+		Phase: phase, Ready: in.life.ready(), Draining: in.life.traffic == draining, Why: why.text,
+		Cause: why.cause,
 	}
 	if state.SameRun(&in.rec.Order, order) {
 		s.Ports, s.Restarts, s.LastExit, s.Started = in.rec.Ports, in.rec.Restarts(), in.rec.LastExit, in.rec.Started
@@ -309,7 +320,7 @@ func (in *Instance) settle(g plan.Goal) {
 	switch g.Kind {
 	case "": // there is no plan yet
 	case plan.Refuse:
-		in.show(wire.PhaseRefused, g.Why, &g.Order)
+		in.show(wire.PhaseRefused, reason{text: g.Why}, &g.Order)
 		if in.life.sleeps() || g.Order.Sleep != nil { // somebody waits for it
 			in.deps.Changed()
 		}
@@ -318,11 +329,13 @@ func (in *Instance) settle(g plan.Goal) {
 			in.rec = in.rec.Next()
 		}
 		// It is not written: a successor finds the order, and lets it sleep.
-		in.rec.Order, in.rec.Phase, in.rec.Why, in.rec.Wait, in.due = g.Order, wire.PhasePending, "", 0, time.Time{}
+		in.rec.Order, in.rec.Phase, in.rec.Wait, in.due = g.Order, wire.PhasePending, 0, time.Time{}
+		in.rec.Why, in.rec.Cause = "", ""
 		in.life.fallAsleep()
-		why := WhyAsleep
+		why := reason{WhyAsleep, wire.CauseAsleep}
 		if in.fetchProblem != "" {
-			why += ", and what it needs is tried to get again then: " + in.fetchProblem
+			why.text += ", and what it needs is tried to get again then: " + in.fetchProblem
+			why.cause = wire.CauseUnfetched
 		}
 		in.show(wire.PhasePending, why, &g.Order)
 		in.deps.Changed()
@@ -331,12 +344,12 @@ func (in *Instance) settle(g plan.Goal) {
 			in.rec.Order = g.Order
 		}
 		if in.rec.Phase != wire.PhaseStopped {
-			in.rec.Phase, in.rec.Why = wire.PhaseStopped, ""
+			in.rec.Phase, in.rec.Why, in.rec.Cause = wire.PhaseStopped, "", ""
 			in.save()
 		}
-		in.show(wire.PhaseStopped, in.rec.Why, &g.Order)
+		in.show(wire.PhaseStopped, in.reason(), &g.Order)
 	default:
-		in.show(in.rec.Phase, in.rec.Why, &in.rec.Order)
+		in.show(in.rec.Phase, in.reason(), &in.rec.Order)
 	}
 }
 
@@ -355,7 +368,8 @@ func (in *Instance) forget(ctx context.Context) bool {
 	if !in.remove(ctx) {
 		return false
 	}
-	for _, about := range []string{"instance " + in.ID, "mounts of " + in.ID, "network of " + in.ID, state.LogSubject(in.ID), state.FileSubject(in.layout.RecordFile())} {
+	for _, about := range []string{"instance " + in.ID, "mounts of " + in.ID, "network of " + in.ID,
+		state.LogSubject(in.ID), state.FileSubject(in.layout.RecordFile())} {
 		in.deps.Problems.Set(about, nil)
 	}
 	return in.deps.Forgotten(in)
@@ -428,7 +442,8 @@ func (in *Instance) adopt(ctx context.Context) {
 	order := &in.rec.Order
 	driver, ok := in.deps.Drivers[state.RuntimeOf(order)]
 	if !ok {
-		in.show(wire.PhaseRunning, fmt.Sprintf("not supervised: this engine has no runtime %q", state.RuntimeOf(order)), order)
+		in.show(wire.PhaseRunning,
+			reason{text: fmt.Sprintf("not supervised: this engine has no runtime %q", state.RuntimeOf(order))}, order)
 		in.rest(ctx)
 		return
 	}

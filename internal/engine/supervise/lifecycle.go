@@ -40,7 +40,7 @@ func (l *lifecycle) start() (wakes bool) {
 	return wakes
 }
 
-// started: a driver has started a task, of which it is seen how long it takes to answer.
+// started: a driver has started a task, and the time until it answers is measured.
 func (l *lifecycle) started() { l.timed = false }
 
 // adopted: a task of an earlier engine was found again.
@@ -90,10 +90,10 @@ func (l *lifecycle) drain(sleep bool) (was traffic) {
 	return was
 }
 
-// resume: a request came before the task ended, which goes on as before.
+// resume: a request came before the task ended, which continues.
 func (l *lifecycle) resume(was traffic) { l.traffic, l.slumber = was, awake }
 
-// ended: there is no task any more.
+// ended: the task is gone.
 func (l *lifecycle) ended() { l.traffic = closed }
 
 // lost: the task ended while no engine was there; left says that something of it may be.

@@ -47,9 +47,8 @@ func (in *Instance) held(o *wire.Order) []wire.SecretHeld {
 	return out
 }
 
-// rotate brings new values of secrets into the files of a task, each of which is replaced as a
-// whole. Variables of a process cannot change: that there is a newer value is shown. A secret that
-// was removed stays as it is.
+// rotate writes new values of secrets into the files of a task, each atomically. Variables of a
+// process cannot change: that a newer value exists is shown. A removed secret stays as it is.
 func (in *Instance) rotate(ctx context.Context) {
 	o := &in.rec.Order
 	in.rotateAt = time.Time{}

@@ -14,7 +14,7 @@ import (
 // that woke it may still wait.
 const leastIdle = time.Minute
 
-// WhyAsleep is what is said of an instance that sleeps.
+// WhyAsleep is the reason of a sleeping instance.
 const WhyAsleep = "asleep: the next request starts it"
 
 // SetAwake says whether an instance is to be awake; it reports whether that changes anything.

@@ -20,9 +20,9 @@ const (
 	KillWithin = 10 * time.Second
 )
 
-// stop ends the task: no new connections, then the end of those that are left, then the signal,
-// then force. It returns when the task has ended, when it could not be ended (to be called again),
-// or when ctx is done (the successor goes on).
+// stop ends the task: no new connections, then the end of the open ones, then the signal, then
+// force. It returns when the task has ended, when it could not be ended (to be called again), or
+// when ctx is done (the successor continues).
 func (in *Instance) stop(ctx context.Context) {
 	rule := in.stopRule()
 	deadline := time.Now().Add(rule.Grace.Std())
@@ -39,7 +39,7 @@ func (in *Instance) stop(ctx context.Context) {
 			why = "no request for " + g.Order.Sleep.Idle.String() + ": it goes to sleep"
 		}
 		was = in.life.drain(sleeps)
-		in.display(why)
+		in.display(reason{text: why})
 		in.deps.Changed()
 	}
 
@@ -103,7 +103,8 @@ func (in *Instance) stopRule() api.Stop {
 
 // quit signals the task to end and kills it after the deadline; it has a second in any case. It
 // returns the exit; ok is false if it could not be ended (to be called again) or ctx is done.
-func (in *Instance) quit(ctx context.Context, ends <-chan wire.Exit, rule api.Stop, deadline time.Time) (exit wire.Exit, ok bool) {
+func (in *Instance) quit(ctx context.Context, ends <-chan wire.Exit, rule api.Stop, deadline time.Time) (exit wire.Exit,
+	ok bool) {
 	if err := in.task.Signal(rule.Signal); err != nil && !errors.Is(err, runtime.ErrGone) {
 		in.log.Warn("signal its end", "signal", rule.Signal, "error", err)
 	}
@@ -138,7 +139,7 @@ func (in *Instance) kill(ctx context.Context, ends <-chan wire.Exit) (exit wire.
 		return wire.Exit{}, false
 	}
 	in.log.Error("can't be killed", "error", err)
-	in.display("can't be killed: " + err.Error())
+	in.display(reason{text: "can't be killed: " + err.Error()})
 	in.pause(ctx, RetryAfter)
 	return wire.Exit{}, false
 }
@@ -151,7 +152,7 @@ func (in *Instance) stopped(exit wire.Exit) {
 	in.task = nil
 	in.life.ended()
 	in.noteUser()
-	in.rec.Phase, in.rec.Why, in.rec.Wait = wire.PhasePending, "stopped", 0
+	in.rec.Phase, in.rec.Why, in.rec.Cause, in.rec.Wait = wire.PhasePending, "stopped", "", 0
 	in.rec.Failures, in.due = 0, time.Time{}
 	if in.Goal().Kind == plan.Stop {
 		in.rec.Phase, in.rec.Why = wire.PhaseStopped, ""
@@ -163,5 +164,5 @@ func (in *Instance) stopped(exit wire.Exit) {
 	}
 	in.cleanup(task)
 	in.log.Info("stopped", "code", exit.Code, "signal", exit.Signal)
-	in.show(in.rec.Phase, in.rec.Why, &in.rec.Order)
+	in.show(in.rec.Phase, in.reason(), &in.rec.Order)
 }

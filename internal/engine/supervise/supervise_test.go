@@ -23,6 +23,7 @@ import (
 	"github.com/verge-edge/verge/internal/engine/state"
 	"github.com/verge-edge/verge/internal/engine/status"
 	"github.com/verge-edge/verge/internal/engine/users"
+	"github.com/verge-edge/verge/internal/engineapi"
 	"github.com/verge-edge/verge/internal/overlay"
 	"github.com/verge-edge/verge/internal/policy/life"
 	"github.com/verge-edge/verge/internal/runtime"
@@ -143,9 +144,12 @@ func supervised(t *testing.T, f func(x *fake, in *Instance)) {
 	synctest.Test(t, func(t *testing.T) {
 		x := &fake{wrong: map[string]error{}}
 		d := &Deps{
-			Dir: t.TempDir(), Boot: "boot", Uptime: func() time.Duration { return time.Minute }, CannotMount: "it is a test",
-			Drivers: map[string]runtime.Driver{"process": x}, Devices: func() []wire.DeviceNode { return nil }, Log: slog.New(slog.DiscardHandler),
-			Board: x, Problems: x, Router: x, Network: x, Ports: fakePorts{}, Objects: x, Secrets: x, Volumes: x, Logs: fakeLogs{x}, Orphans: x, Checks: Checks{Prober: fakeProber{}, Commands: make(chan struct{}, 1)},
+			Dir: t.TempDir(), Boot: "boot", Uptime: func() time.Duration { return time.Minute },
+			CannotMount: "it is a test",
+			Drivers:     map[string]runtime.Driver{"process": x}, Devices: func() []engineapi.DeviceNode { return nil },
+			Log:   slog.New(slog.DiscardHandler),
+			Board: x, Problems: x, Router: x, Network: x, Ports: fakePorts{}, Objects: x, Secrets: x, Volumes: x,
+			Logs: fakeLogs{x}, Orphans: x, Checks: Checks{Prober: fakeProber{}, Commands: make(chan struct{}, 1)},
 			Restart: life.Restart,
 			Changed: func() {}, Released: func() {}, Forgotten: func(*Instance) bool { return true },
 			MakeRoom: func(context.Context) bool { return false }, Force: make(chan struct{}),
@@ -185,14 +189,16 @@ func TestASupervisorTakesTheSteps(t *testing.T) {
 			t.Errorf("%+v, %v", s, err)
 		}
 		x.task.ends <- wire.Exit{Code: 1, At: time.Now()}
-		if phase, ready := x.phase(time.Minute); phase != wire.PhaseRunning || !ready || x.starts != 2 || x.shown.Restarts != 1 {
+		if phase, ready := x.phase(time.Minute); phase != wire.PhaseRunning || !ready || x.starts != 2 ||
+			x.shown.Restarts != 1 {
 			t.Errorf("after an exit: %s, ready %t after %d starts", phase, ready, x.starts)
 		}
 		in.SetGoal(plan.Goal{Kind: plan.Stop, Order: o})
 		if phase, _ := x.phase(time.Second); phase != wire.PhaseStopped || len(x.task.signals) != 1 {
 			t.Errorf("%s after the signals %v", phase, x.task.signals)
 		}
-		if rec, err := state.ReadRecord(in.Layout().Dir, in.ID); err != nil || rec.Phase != wire.PhaseStopped || rec.Handle != nil {
+		if rec, err := state.ReadRecord(in.Layout().Dir, in.ID); err != nil || rec.Phase != wire.PhaseStopped ||
+			rec.Handle != nil {
 			t.Errorf("its record: %+v, %v", rec, err)
 		}
 		var p *wire.Problem
@@ -208,7 +214,8 @@ func TestASupervisorWakesAndRefuses(t *testing.T) {
 		o := enginetest.Order(0, 1, 100)
 		o.Sleep = &wire.Sleep{Idle: api.Duration(time.Minute)}
 		in.SetGoal(plan.Goal{Kind: plan.Sleep, Order: o})
-		if phase, _ := x.phase(time.Second); phase != wire.PhasePending || !x.shown.Asleep || x.off != nil || x.starts != 0 {
+		if phase, _ := x.phase(time.Second); phase != wire.PhasePending || !x.shown.Asleep || x.off != nil ||
+			x.starts != 0 {
 			t.Errorf("asleep: %+v", x.shown)
 		}
 		in.SetGoal(plan.Goal{Kind: plan.Refuse, Order: o, Why: "needs more", Full: true})
@@ -216,7 +223,8 @@ func TestASupervisorWakesAndRefuses(t *testing.T) {
 			t.Errorf("refused: %+v, %+v", x.shown, x.off)
 		}
 		in.SetGoal(plan.Goal{Kind: plan.Run, Order: o})
-		if phase, ready := x.phase(time.Second); phase != wire.PhaseRunning || !ready || x.shown.StartUp == 0 && x.shown.Asleep {
+		if phase, ready := x.phase(time.Second); phase != wire.PhaseRunning || !ready || x.shown.StartUp == 0 &&
+			x.shown.Asleep {
 			t.Errorf("woken: %+v", x.shown)
 		}
 	})
@@ -256,7 +264,8 @@ func TestAUserThatCannotBeHad(t *testing.T) {
 		spec.User, spec.Restart = "no-such-user", api.Restart{Policy: "never"}
 		o.Spec, o.Revision = &spec, o.Revision+1
 		in.SetGoal(plan.Goal{Kind: plan.Run, Order: o})
-		if phase, _ := x.phase(time.Second); phase != wire.PhaseExited || x.starts != 1 || !strings.Contains(x.shown.Why, "no-such-user") {
+		if phase, _ := x.phase(time.Second); phase != wire.PhaseExited || x.starts != 1 ||
+			!strings.Contains(x.shown.Why, "no-such-user") {
 			t.Errorf("after %d starts: %+v", x.starts, x.shown)
 		}
 		if got := owner(); got != had {

@@ -38,7 +38,8 @@ const manyPlaces = 1000
 // spec is what a driver needs to know of an order besides its command and
 // environment; enough to find its task again.
 func (in *Instance) spec(o *wire.Order) runtime.Spec {
-	s := runtime.Spec{ID: in.ID, Attempt: in.rec.Attempt(), Dir: in.layout.Work(), LogDir: in.layout.Log(), NetNS: in.net.NetNS, Resolv: in.net.Resolv}
+	s := runtime.Spec{ID: in.ID, Attempt: in.rec.Attempt(), Dir: in.layout.Work(), LogDir: in.layout.Log(),
+		NetNS: in.net.NetNS, Resolv: in.net.Resolv}
 	if o.Spec != nil {
 		s.CPUWeight, s.CPULimit = int64(o.Spec.Resources.CPU), int64(o.Spec.Limits.CPU)
 		s.MemoryLimit = int64(o.Spec.Limits.Memory)
@@ -48,7 +49,8 @@ func (in *Instance) spec(o *wire.Order) runtime.Spec {
 	}
 	if state.RuntimeOf(o) == api.Container {
 		s.Dir = "" // that of the image
-		s.Container = &runtime.Container{Image: o.Spec.Image, Pull: o.Spec.Pull, User: o.Spec.User, Security: securityOf(o.Spec), Devices: environment.Paths(environment.Devices(o, in.deps.Devices()))}
+		s.Container = &runtime.Container{Image: o.Spec.Image, Pull: o.Spec.Pull, User: o.Spec.User,
+			Security: securityOf(o.Spec), Devices: environment.Paths(environment.Devices(o, in.deps.Devices()))}
 	}
 	if state.RuntimeOf(o) == api.Wasm {
 		module := o.Spec.Module
@@ -76,7 +78,8 @@ func (in *Instance) start(ctx context.Context, o wire.Order) {
 	in.deps.Board.Awaited(in.ID)
 	in.tried = time.Now()
 	in.rec.Order = o // its peers may be others than at the last start
-	in.rec.Phase, in.rec.Why, in.rec.Wait, in.due = wire.PhasePending, "", 0, time.Time{}
+	in.rec.Phase, in.rec.Wait, in.due = wire.PhasePending, 0, time.Time{}
+	in.rec.Why, in.rec.Cause = "", ""
 	held := in.held(&o) // before they are opened: what comes meanwhile is exchanged
 	known, err := in.deps.Secrets.OpenOrder(&o)
 	switch {
@@ -136,7 +139,7 @@ func (in *Instance) start(ctx context.Context, o wire.Order) {
 			return
 		}
 		if !resident { // that takes no time, and each change costs the agent some
-			in.show(wire.PhasePending, "starting", &o)
+			in.show(wire.PhasePending, reason{text: starting}, &o)
 		}
 		var task runtime.Task
 		task, err = in.deps.Drivers[state.RuntimeOf(&o)].Start(ctx, spec)
@@ -172,7 +175,7 @@ func (in *Instance) start(ctx context.Context, o wire.Order) {
 // for what, for clients.
 func (in *Instance) wait(o *wire.Order, stuck string, rest func()) {
 	in.stuck = stuck
-	in.show(wire.PhasePending, in.rec.Why, o)
+	in.show(wire.PhasePending, in.reason(), o)
 	in.deps.Changed()
 	rest()
 	in.stuck = ""
@@ -247,7 +250,8 @@ func (in *Instance) prepare(o *wire.Order, known secrets.Values, u *runtime.User
 		spec.User, spec.View = u, in.view(o, volumes)
 	}
 	if spec.Wasm != nil && len(o.Spec.Ports) > 0 {
-		spec.Wasm.Listen = net.JoinHostPort(environment.ListenAddress(""), strconv.Itoa(ports[state.PortName(&o.Spec.Ports[0])]))
+		spec.Wasm.Listen = net.JoinHostPort(environment.ListenAddress(""),
+			strconv.Itoa(ports[state.PortName(&o.Spec.Ports[0])]))
 	}
 	if spec.Container != nil {
 		spec.Container.Mounts = mounts
@@ -263,7 +267,8 @@ func (in *Instance) surroundings(s state.Snapshot) (environment.Surroundings, er
 	o := &s.Order
 	around := environment.Surroundings{
 		Path: in.deps.Config.Path, Cluster: in.deps.Config.Cluster, Worker: in.deps.Config.Worker,
-		Engine: in.deps.Mark, Listen: environment.ListenAddress(s.NetNS), Work: in.layout.Work(), Tmp: in.layout.Tmp(), Ports: s.Ports,
+		Engine: in.deps.Mark, Listen: environment.ListenAddress(s.NetNS), Work: in.layout.Work(), Tmp: in.layout.Tmp(),
+		Ports:   s.Ports,
 		Objects: in.deps.Objects.URL(wire.OrderNamespace(o), s.ObjectsAddr()),
 		Addrs:   make(map[string]map[string]string, len(o.Peers)),
 		Devices: in.deps.Devices(),
@@ -285,11 +290,11 @@ func (in *Instance) adoptTask(task runtime.Task) {
 	in.life.took()
 	in.noteUser()
 	in.rec.Up = in.rec.Up || in.rec.Order.Spec.Startup == nil
-	in.why = ""
+	in.why = reason{}
 	if !in.rec.Up {
-		in.why = starting
+		in.why.text = starting
 	}
-	in.rec.Phase, in.rec.Why = in.phase(), ""
+	in.rec.Phase, in.rec.Why, in.rec.Cause = in.phase(), "", ""
 	if order := &in.rec.Order; in.deps.resident(order) && order.Sleep != nil {
 		// Nobody adopts it, and who woke it waits: a successor that reads of no start
 		// lets it sleep, as it would let what it reads of.
@@ -315,7 +320,7 @@ func (in *Instance) phase() wire.Phase {
 }
 
 // display shows an instance that has a task.
-func (in *Instance) display(why string) { in.show(in.phase(), why, &in.rec.Order) }
+func (in *Instance) display(why reason) { in.show(in.phase(), why, &in.rec.Order) }
 
 // watch supervises a running task until it ends, another step is due, or ctx is done.
 func (in *Instance) watch(ctx context.Context) {
@@ -423,18 +428,18 @@ func (in *Instance) tell(v health.Result) {
 	case v.Kind == health.Liveness: // it lives, which is what was assumed
 		return
 	case v.Kind == health.Startup && !v.Pass:
-		in.why = v.Why
+		in.why = reason{v.Why, wire.CauseStartup}
 	case v.Kind == health.Startup:
-		in.why = ""
+		in.why = reason{}
 		in.rec.Up, in.rec.Phase = true, wire.PhaseRunning
 		in.save()
 		in.log.Info("its startup check passed")
 	default:
-		news, in.why = in.life.probed(v.Pass), ""
+		news, in.why = in.life.probed(v.Pass), reason{}
 		if v.Pass {
 			in.answered()
 		} else {
-			in.why = v.Why
+			in.why = reason{v.Why, wire.CauseReadiness}
 		}
 	}
 	in.display(in.why)
@@ -448,7 +453,7 @@ func (in *Instance) tell(v health.Result) {
 func (in *Instance) condemn(ctx context.Context, ends <-chan wire.Exit, why string) {
 	in.log.Info("ended because of a check", "why", why)
 	in.life.condemn()
-	in.display("being ended: " + why)
+	in.display(reason{text: "being ended: " + why})
 	in.deps.Changed()
 	rule := in.stopRule()
 	exit, ok := in.quit(ctx, ends, rule, time.Now().Add(rule.Grace.Std()))
@@ -469,7 +474,7 @@ func (in *Instance) exited(exit wire.Exit) {
 		ran = 0 // it never ran, however long it took to try
 	}
 	act := in.decide(exit, ran)
-	in.endAttempt(act, act.Why+in.readOnlyHint(exit))
+	in.endAttempt(act, reason{act.Why + in.readOnlyHint(exit), wire.CauseExited})
 }
 
 // age of the recorded task, by the monotonic clock of the machine where it began in this boot:
@@ -498,7 +503,7 @@ func (in *Instance) lost() {
 			why = "the worker's engine was started again"
 		}
 		in.SetAwake(in.rec.Order.Sleep == nil)
-		in.endAttempt(life.Action{Restart: true}, why)
+		in.endAttempt(life.Action{Restart: true}, reason{text: why})
 		return
 	}
 	ran := in.age()
@@ -509,7 +514,7 @@ func (in *Instance) lost() {
 	if act.Restart && in.rec.Order.Sleep != nil {
 		in.SetAwake(false) // the next request starts it
 	}
-	in.endAttempt(act, act.Why)
+	in.endAttempt(act, reason{act.Why, wire.CauseExited})
 }
 
 // failed handles a start that did not come about.
@@ -521,11 +526,11 @@ func (in *Instance) failed(err error) {
 	case act.Restart:
 		why += fmt.Sprintf("; trying again in %s", act.After.Round(time.Millisecond))
 	case act.GiveUp:
-		why += fmt.Sprintf("; given up here after %d tries in a row", act.InARow)
+		why += fmt.Sprintf("; gave up here after %d tries in a row", act.InARow)
 	default:
 		why += "; the restart policy is " + in.rec.Order.Spec.Restart.Policy
 	}
-	in.endAttempt(act, why)
+	in.endAttempt(act, reason{text: why})
 }
 
 // decide asks what is to be done about an exit.
@@ -535,12 +540,12 @@ func (in *Instance) decide(exit wire.Exit, ranFor time.Duration) life.Action {
 
 // endAttempt ends an attempt: what follows is written together with the exit before
 // anything is done about it.
-func (in *Instance) endAttempt(act life.Action, why string) {
+func (in *Instance) endAttempt(act life.Action, why reason) {
 	task := in.task
 	in.task = nil
 	in.life.ended()
 	in.noteUser()
-	in.rec.Handle, in.rec.Failures, in.rec.Why = nil, act.InARow, why
+	in.rec.Handle, in.rec.Failures, in.rec.Why, in.rec.Cause = nil, act.InARow, why.text, why.cause
 	in.rec.Phase, in.rec.Wait, in.due = wire.PhaseExited, 0, time.Time{}
 	if act.Restart {
 		in.rec.Phase, in.rec.Wait = wire.PhasePending, act.After
@@ -550,7 +555,7 @@ func (in *Instance) endAttempt(act life.Action, why string) {
 	}
 	in.save()
 	in.cleanup(task)
-	in.show(in.rec.Phase, in.rec.Why, &in.rec.Order)
+	in.show(in.rec.Phase, in.reason(), &in.rec.Order)
 	in.deps.Changed() // it asks for what is shown
 }
 

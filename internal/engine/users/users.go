@@ -45,10 +45,33 @@ type Pool struct {
 	older map[wire.InstanceID]bool
 }
 
+// isolating is a driver that can run tasks as users of their own.
+type isolating interface {
+	// ProbeIsolation says why it cannot (err), or what such a task can still see ("" if nothing).
+	ProbeIsolation() (missing string, err error)
+}
+
+// Open finds out whether the instances that a driver runs can have users of their own, whose
+// directories are in dir. The pool is nil if they cannot. hostUsers are users that descriptors
+// may name.
+func Open(d runtime.Driver, dir string, hostUsers []string) (*Pool, *wire.Isolation) {
+	missing, err := "", errors.New("its runtime cannot run an instance as another user")
+	if d, ok := d.(isolating); ok {
+		missing, err = d.ProbeIsolation()
+	}
+	isolation := &wire.Isolation{Users: err == nil, Missing: missing, HostUsers: hostUsers}
+	if err != nil {
+		isolation.Why = err.Error()
+		return nil, isolation
+	}
+	return New(ClaimsDir, dir), isolation
+}
+
 // New is a pool of an engine whose instances have their directories in dir; engines of the machine
 // agree by files in claims.
 func New(claims, dir string) *Pool {
-	return &Pool{claims: claims, dir: dir, size: numUsers, held: map[wire.InstanceID]uint32{}, older: map[wire.InstanceID]bool{}}
+	return &Pool{claims: claims, dir: dir, size: numUsers, held: map[wire.InstanceID]uint32{},
+		older: map[wire.InstanceID]bool{}}
 }
 
 // Give returns the user of an instance: had if that is still its own, else a free one. had is 0
@@ -84,7 +107,7 @@ func (u *Pool) Give(id wire.InstanceID, had uint32) (uint32, error) {
 	return 0, fmt.Errorf("no user is free for it: all %d of this machine have instances", u.size)
 }
 
-// Release frees the user of an instance that has nothing on disk any more.
+// Release frees the user of an instance that has no files left.
 func (u *Pool) Release(id wire.InstanceID) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -118,9 +141,10 @@ func (u *Pool) Note(id wire.InstanceID, asRoot bool) string {
 	if len(ids) > shown {
 		list += fmt.Sprintf(" and %d more", len(ids)-shown)
 	}
-	return fmt.Sprintf("still as root until their next start, since an earlier version started them: %s; then each runs as a user of its own, "+
-		"without the rights of root, and sees a /tmp of its own and nothing of the worker; what needs root says user: root, which has to be allowed by "+
-		"verge namespace standing NAMESPACE allow=host-root and by the worker's --allow-host-user root", list)
+	return fmt.Sprintf("still as root until their next start, since an earlier version started them: %s; then each "+
+		"runs as a user of its own, without the rights of root, and sees a /tmp of its own and nothing of the "+
+		"worker; what needs root says user: root, which has to be allowed by verge namespace standing NAMESPACE "+
+		"allow=host-root and by the worker's --allow-host-user root", list)
 }
 
 // claim records that a user is that of an instance; false if it is taken.
@@ -216,9 +240,11 @@ func Refuses(s *api.Service, allowed []string, isolation *wire.Isolation) string
 	case s.User == "" || s.Runtime == api.Container:
 		return ""
 	case isolation != nil && !isolation.Users:
-		return fmt.Sprintf("user %s: this worker cannot run an instance as another user than its own: %s", s.User, isolation.Why)
+		return fmt.Sprintf("user %s: this worker cannot run an instance as another user than its own: %s", s.User,
+			isolation.Why)
 	case !api.AllowsUser(allowed, s.User):
-		return fmt.Sprintf("user %s: this worker does not run instances as that user; its operator can allow it with --allow-host-user %s", s.User, s.User)
+		return fmt.Sprintf("user %s: this worker does not run instances as that user; its operator can allow it "+
+			"with --allow-host-user %s", s.User, s.User)
 	}
 	return ""
 }

@@ -79,7 +79,8 @@ func TestOlderRunAsRoot(t *testing.T) {
 		t.Errorf("%q", text)
 	}
 	u.Note("a.b.1", true)
-	if text := u.Note("a.b.0", true); !strings.Contains(text, "a.b.0, a.b.1;") || !strings.Contains(text, "allow=host-root") {
+	if text := u.Note("a.b.0", true); !strings.Contains(text, "a.b.0, a.b.1;") ||
+		!strings.Contains(text, "allow=host-root") {
 		t.Errorf("%q", text)
 	}
 	u.Note("a.b.1", false)

@@ -19,7 +19,8 @@ func TestHostDir(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for name, target := range map[string]string{"srv": "real/srv", "real/srv/in": "data", "real/srv/out": at("secret")} {
+	for name, target := range map[string]string{"srv": "real/srv", "real/srv/in": "data",
+		"real/srv/out": at("secret")} {
 		if err := os.Symlink(target, at(name)); err != nil {
 			t.Fatal(err)
 		}
@@ -36,7 +37,8 @@ func TestHostDir(t *testing.T) {
 		}
 	}
 	for path, want := range map[string]string{
-		"srv/out": "(which is " + at("secret") + ") is not below", "secret": "is not below", "srv/gone": "make it there", "srv/file": "is not a directory",
+		"srv/out": "(which is " + at("secret") + ") is not below", "secret": "is not below",
+		"srv/gone": "make it there", "srv/file": "is not a directory",
 	} {
 		if got, err := hostDir(at(path), allowed); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %q, %v; want %q", path, got, err, want)

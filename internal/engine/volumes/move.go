@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/verge-edge/verge/internal/apiv1"
 	"github.com/verge-edge/verge/internal/atomicfile"
 	"github.com/verge-edge/verge/internal/engine/state"
 	"github.com/verge-edge/verge/internal/objects"
@@ -25,7 +26,7 @@ import (
 // cluster, which every worker reaches by a connection of its own.
 type ObjectStore interface {
 	Get(ctx context.Context, namespace, name, have string) (objects.Got, error)
-	Put(ctx context.Context, in rest.ObjectUpload) (wire.ObjectView, error)
+	Put(ctx context.Context, in rest.ObjectUpload) (apiv1.ObjectView, error)
 }
 
 const (
@@ -59,7 +60,8 @@ func (s *Store) Do(ctx context.Context, o *wire.Order) *wire.VolumeReport {
 			out.Why, out.Volumes, out.Final = fmt.Sprintf("volume %s: %v", v.Name, err), nil, isFinal(err)
 			return out
 		}
-		s.o.Log.Info("a volume was "+w.Do+"ed", "instance", o.ID, "volume", ref.String(), "bytes", v.Size, "digest", v.Digest)
+		s.o.Log.Info("a volume was "+w.Do+"ed", "instance", o.ID, "volume", ref.String(), "bytes", v.Size, "digest",
+			v.Digest)
 		out.Volumes = append(out.Volumes, v)
 	}
 	out.Done = true
@@ -100,7 +102,8 @@ func (s *Store) pack(ctx context.Context, ref wire.VolumeRef, v wire.VolumeObjec
 		_ = write.CloseWithError(err) // always nil
 		packed <- err
 	}()
-	view, err := s.o.Objects.Put(ctx, rest.ObjectUpload{Namespace: ref.Namespace, Name: v.Object, Type: volumeType, Size: -1, Body: read})
+	view, err := s.o.Objects.Put(ctx,
+		rest.ObjectUpload{Namespace: ref.Namespace, Name: v.Object, Type: volumeType, Size: -1, Body: read})
 	_ = read.Close() // releases the packer, if it was not read to its end
 	if perr := <-packed; perr != nil && !errors.Is(perr, io.ErrClosedPipe) {
 		return v, perr
@@ -126,7 +129,9 @@ func (s *Store) unpack(ctx context.Context, ref wire.VolumeRef, v wire.VolumeObj
 			return err
 		}
 		if has != v.Digest {
-			return fmt.Errorf("this worker has another volume of that name already: verge volume rm CLUSTER/%s/%s removes it, if nobody needs what is in it, once the move is cancelled (verge volume move --cancel); then move it again", s.o.Worker, ref)
+			return fmt.Errorf("this worker has another volume of that name already: verge volume rm CLUSTER/%s/%s "+
+				"removes it, if nobody needs what is in it, once the move is cancelled (verge volume move "+
+				"--cancel); then move it again", s.o.Worker, ref)
 		}
 		return nil // an earlier engine has done it
 	}
@@ -144,7 +149,8 @@ func (s *Store) restore(ctx context.Context, ref wire.VolumeRef, v wire.VolumeOb
 
 // arrive makes a volume of an object beside the others; put then puts it in its place.
 // What is left beside them is removed.
-func (s *Store) arrive(ctx context.Context, ref wire.VolumeRef, v wire.VolumeObject, put func(from, to string) error) error {
+func (s *Store) arrive(ctx context.Context, ref wire.VolumeRef, v wire.VolumeObject,
+	put func(from, to string) error) error {
 	dir := s.dir(ref)
 	aside := filepath.Join(s.o.Dir, ArrivingDir, ref.Namespace+"."+ref.Instance+"."+ref.Name)
 	if err := os.RemoveAll(aside); err != nil {
@@ -190,7 +196,8 @@ func (s *Store) receive(ctx context.Context, ref wire.VolumeRef, v wire.VolumeOb
 	}
 	has, err := digestOfDir(ctx, dir)
 	if err == nil && has != v.Digest {
-		err = volume.Refusedf("what is on the disk now has the digest %s, and not %s: its file system cannot hold all of it as it was", has, v.Digest)
+		err = volume.Refusedf("what is on the disk now has the digest %s, and not %s: its file system cannot hold "+
+			"all of it as it was", has, v.Digest)
 	}
 	return err
 }

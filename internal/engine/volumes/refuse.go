@@ -69,17 +69,20 @@ func hostDir(path string, allowed []string) (string, error) {
 // notAllowed says why a directory of the machine is refused.
 func notAllowed(path string, allowed []string) string {
 	if len(allowed) == 0 {
-		return fmt.Sprintf("this worker gives no directory of its own to instances, so not %s either; its operator can allow some with --allow-host-path", path)
+		return fmt.Sprintf("this worker gives no directory of its own to instances, so not %s either; its operator "+
+			"can allow some with --allow-host-path", path)
 	}
-	return fmt.Sprintf("%s is not below a directory that this worker gives to instances (--allow-host-path): %s", path, strings.Join(allowed, ", "))
+	return fmt.Sprintf("%s is not below a directory that this worker gives to instances (--allow-host-path): %s", path,
+		strings.Join(allowed, ", "))
 }
 
-// Refuses says why this worker can't give an instance its volumes, "" if it
-// can: as far as that can be told without looking.
+// Refuses says why this worker can't give an instance its volumes, as far as known without a
+// check; "" if it can.
 func Refuses(s *api.Service, hostPaths []string, cannotMount string) string {
 	for i := range s.Volumes {
 		v := &s.Volumes[i]
-		if v.Host != "" && !slices.ContainsFunc(hostPaths, func(dir string) bool { return state.Within(v.Host, filepath.Clean(dir)) }) {
+		if v.Host != "" && !slices.ContainsFunc(hostPaths,
+			func(dir string) bool { return state.Within(v.Host, filepath.Clean(dir)) }) {
 			return fmt.Sprintf("volume %s: %s", v.Path, notAllowed(v.Host, hostPaths))
 		}
 		if cannotMount == "" {
@@ -88,9 +91,11 @@ func Refuses(s *api.Service, hostPaths []string, cannotMount string) string {
 		switch {
 		case s.Runtime == api.Container: // whose mounts are made by others
 		case v.Tmpfs > 0:
-			return fmt.Sprintf("volume %s: a directory in memory has to be mounted, which this worker may not: %s", v.Path, cannotMount)
+			return fmt.Sprintf("volume %s: a directory in memory has to be mounted, which this worker may not: %s",
+				v.Path, cannotMount)
 		case v.ReadOnly:
-			return fmt.Sprintf("volume %s: read_only has to be mounted, which this worker may not: %s; leave read_only out, or choose another worker", v.Path, cannotMount)
+			return fmt.Sprintf("volume %s: read_only has to be mounted, which this worker may not: %s; leave "+
+				"read_only out, or choose another worker", v.Path, cannotMount)
 		}
 	}
 	return ""

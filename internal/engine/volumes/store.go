@@ -19,6 +19,7 @@ import (
 	"github.com/verge-edge/verge/internal/atomicfile"
 	"github.com/verge-edge/verge/internal/engine/state"
 	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 const (
@@ -51,8 +52,8 @@ func New(o Options) *Store { return &Store{o: o} }
 
 // List lists the named volumes of this worker, by namespace, instance and name. Whether they
 // are in use is left open.
-func (s *Store) List(ctx context.Context) ([]wire.VolumeView, error) {
-	out := []wire.VolumeView{}
+func (s *Store) List(ctx context.Context) ([]rpc.VolumeView, error) {
+	out := []rpc.VolumeView{}
 	base := filepath.Join(s.o.Dir, Dir)
 	err := filepath.WalkDir(base, func(path string, d fs.DirEntry, err error) error {
 		rel, _ := filepath.Rel(base, path) // path is below base
@@ -71,7 +72,7 @@ func (s *Store) List(ctx context.Context) ([]wire.VolumeView, error) {
 		case len(parts) < 3:
 			return nil
 		}
-		v := wire.VolumeView{VolumeRef: wire.VolumeRef{Namespace: parts[0], Instance: parts[1], Name: parts[2]}}
+		v := rpc.VolumeView{VolumeRef: wire.VolumeRef{Namespace: parts[0], Instance: parts[1], Name: parts[2]}}
 		if Check(v.VolumeRef) != nil {
 			return fs.SkipDir // nothing of ours
 		}
@@ -79,7 +80,9 @@ func (s *Store) List(ctx context.Context) ([]wire.VolumeView, error) {
 			v.Changed = info.ModTime().Round(0)
 		}
 		if out = append(out, v); len(out) > maxVolumeList {
-			return wire.Problemf(http.StatusRequestEntityTooLarge, "too-many-volumes", "look into the folder "+base+" of the worker", "the volumes cannot be listed", "there are more than %d", maxVolumeList)
+			return wire.Problemf(http.StatusRequestEntityTooLarge, "too-many-volumes",
+				"look into the folder "+base+" of the worker", "the volumes cannot be listed", "there are more than %d",
+				maxVolumeList)
 		}
 		return fs.SkipDir
 	})
@@ -159,7 +162,8 @@ func (s *Store) Remove(r wire.VolumeRef) error {
 		err = atomicfile.SyncDir(filepath.Join(base, r.Namespace, r.Instance))
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		return wire.Problemf(http.StatusNotFound, "no-such-volume", "verge volume ls", "there is no such volume", "%s is not on worker %s", r, s.o.Worker)
+		return wire.Problemf(http.StatusNotFound, "no-such-volume", "verge volume ls", "there is no such volume",
+			"%s is not on worker %s", r, s.o.Worker)
 	}
 	if err != nil {
 		return fmt.Errorf("remove volume %s: %w", r, err)

@@ -10,17 +10,16 @@ import (
 	"github.com/verge-edge/verge/internal/importer/report"
 )
 
-// Bounds of what compose-go is given, far above what people write. Without them a file of a few
-// lines keeps it busy for hours: it follows every path through depends_on, makes a value of each
-// port of a range, and splits a command in time that grows with the square of its length.
+// Bounds of the input of compose-go, far above what people write. Without them a file of a few
+// lines keeps it busy for hours: it follows every path through depends_on, makes a value for
+// each port of a range, and splits a command in time that grows with the square of its length.
 const (
 	maxPorts   = 1000
-	maxCommand = 32 << 10 // bytes of commands that are one text: the root of the sum of their squares
+	maxCommand = 32 << 10 // bytes of commands that are single strings: the root of the sum of their squares
 	maxWays    = 100_000
 )
 
-// bounded says whether compose-go can have the services of a file, in which variables are
-// replaced already.
+// bounded says whether the services of a file, with variables replaced, are within the bounds.
 func (c *converter) bounded(plain map[string]any) bool {
 	services, _ := plain["services"].(map[string]any)
 	fine, squares := true, 0
@@ -28,7 +27,8 @@ func (c *converter) bounded(plain map[string]any) bool {
 		s, _ := services[name].(map[string]any)
 		for _, field := range []string{"ports", "expose"} {
 			if portCount(s[field]) > maxPorts {
-				c.report.At(report.Refused, c.doc, c.path(name, field), "cannot be expressed: a service has at most %d ports here",
+				c.report.At(report.Refused, c.doc, c.path(name, field),
+					"cannot be expressed: a service has at most %d ports here",
 					maxPorts)
 				fine = false
 			}
@@ -45,7 +45,7 @@ func (c *converter) bounded(plain map[string]any) bool {
 	return fine && c.acyclic(services) && c.inherited(services)
 }
 
-// inherited makes sure that what services have of those that they extend is not too much.
+// inherited bounds what services inherit from those that they extend.
 func (c *converter) inherited(services map[string]any) bool {
 	sizes := map[string]int{}
 	var size func(name string) int
@@ -54,7 +54,7 @@ func (c *converter) inherited(services map[string]any) bool {
 			return n
 		}
 		s, _ := services[name].(map[string]any)
-		sizes[name] = 0 // of a circle, which compose-go finds
+		sizes[name] = 0 // for a cycle, which compose-go reports
 		n := textSize(s)
 		if base := extends(s); base != "" {
 			n += size(base)
@@ -71,7 +71,7 @@ func (c *converter) inherited(services map[string]any) bool {
 	return true
 }
 
-// extends is the service that one extends, "" for none.
+// extends returns the name of the extended service, "" for none.
 func extends(service map[string]any) string {
 	switch e := service["extends"].(type) {
 	case string:
@@ -83,7 +83,7 @@ func extends(service map[string]any) string {
 	return ""
 }
 
-// textSize are the bytes of text in a value.
+// textSize is the number of bytes of text in a value.
 func textSize(v any) int {
 	n := 0
 	switch v := v.(type) {
@@ -101,7 +101,7 @@ func textSize(v any) int {
 	return n
 }
 
-// portCount is how many ports a list stands for, with the ranges in it.
+// portCount is the number of ports in a list, including ranges.
 func portCount(ports any) int {
 	list, _ := ports.([]any)
 	n := 0
@@ -118,10 +118,9 @@ func portCount(ports any) int {
 	return n
 }
 
-// acyclic makes sure that what services wait for is not a circle, and that the ways through it
-// can be counted.
+// acyclic makes sure that depends_on has no cycle, and few enough paths.
 func (c *converter) acyclic(services map[string]any) bool {
-	ways := map[string]int{} // that begin at a service; 0 while they are counted
+	ways := map[string]int{} // paths from a service; 0 while they are counted
 	var walk func(path []string) bool
 	walk = func(path []string) bool {
 		name := path[len(path)-1]
@@ -129,11 +128,12 @@ func (c *converter) acyclic(services map[string]any) bool {
 		n := 1
 		for _, on := range waitsFor(services[name]) {
 			if s, there := services[on]; !there || !c.wantsProfile(s) {
-				continue // what is wrong with that compose-go says
+				continue // compose-go reports what is wrong
 			}
 			if i := slices.Index(path, on); i >= 0 {
 				c.report.At(report.Refused, c.doc, c.path(on, "depends_on"),
-					"is not a valid compose file: dependency cycle detected: %s", strings.Join(append(path[i:], on), " -> "))
+					"is not a valid compose file: dependency cycle detected: %s",
+					strings.Join(append(path[i:], on), " -> "))
 				return false
 			}
 			if _, counted := ways[on]; !counted && !walk(append(path, on)) {
@@ -162,7 +162,7 @@ func (c *converter) acyclic(services map[string]any) bool {
 	return true
 }
 
-// waitsFor are the services that one depends on.
+// waitsFor returns the services that one depends on.
 func waitsFor(service any) []string {
 	s, _ := service.(map[string]any)
 	switch on := s["depends_on"].(type) {
@@ -178,7 +178,7 @@ func waitsFor(service any) []string {
 	return nil
 }
 
-// wantsProfile says whether a service has no profile, or one that is asked for.
+// wantsProfile says whether a service has no profile, or a requested one.
 func (c *converter) wantsProfile(service any) bool {
 	s, _ := service.(map[string]any)
 	list, _ := s["profiles"].([]any)

@@ -15,13 +15,20 @@ import (
 func expansions(bytes int) map[string]string {
 	large := strings.Repeat("x", bytes)
 	return map[string]string{
-		"a large variable in many":    "services:\n" + importertest.Lines(900, "  s%d: {image: a, environment: {X: '${BIG}'}}\n") + importertest.EnvMark + "BIG=" + large,
-		"a large variable often":      "services:\n  a: {image: a, command: ['" + strings.Repeat("${BIG}", 3000) + "']}\n" + importertest.EnvMark + "BIG=" + large,
-		"a large variable in labels":  "services:\n  a: {image: a, labels: {x: '" + strings.Repeat("${BIG}", 3000) + "'}}\n" + importertest.EnvMark + "BIG=" + large,
-		"each twice the one above":    "services:\n  a: {image: a, environment: {X: '${A33}'}}\n" + importertest.EnvMark + "A0=xxxxxxxxxx\n" + doublingVariables(),
-		"a file of variables in many": "services:\n" + importertest.Lines(900, "  s%d: {image: a, env_file: .env}\n") + importertest.EnvMark + "BIG=" + large,
-		"a config in many":            "configs: {c: {content: '$$" + large + "'}}\nservices:\n" + importertest.Lines(900, "  s%d: {image: a, configs: [c]}\n"),
-		"what many services extend":   "services:\n  base: {image: a, environment: {X: '" + large + "'}}\n" + importertest.Lines(900, "  s%d: {extends: base}\n"),
+		"a large variable in many": "services:\n" + importertest.Lines(900,
+			"  s%d: {image: a, environment: {X: '${BIG}'}}\n") + importertest.EnvMark + "BIG=" + large,
+		"a large variable often": "services:\n  a: {image: a, command: ['" + strings.Repeat("${BIG}", 3000) +
+			"']}\n" + importertest.EnvMark + "BIG=" + large,
+		"a large variable in labels": "services:\n  a: {image: a, labels: {x: '" + strings.Repeat("${BIG}", 3000) +
+			"'}}\n" + importertest.EnvMark + "BIG=" + large,
+		"each twice the one above": "services:\n  a: {image: a, environment: {X: '${A33}'}}\n" +
+			importertest.EnvMark + "A0=xxxxxxxxxx\n" + doublingVariables(),
+		"a file of variables in many": "services:\n" + importertest.Lines(900, "  s%d: {image: a, env_file: .env}\n") +
+			importertest.EnvMark + "BIG=" + large,
+		"a config in many": "configs: {c: {content: '$$" + large + "'}}\nservices:\n" +
+			importertest.Lines(900, "  s%d: {image: a, configs: [c]}\n"),
+		"what many services extend": "services:\n  base: {image: a, environment: {X: '" + large + "'}}\n" +
+			importertest.Lines(900, "  s%d: {extends: base}\n"),
 	}
 }
 
@@ -39,7 +46,8 @@ func TestExpansions(t *testing.T) { importertest.Expansions(t, expansions(900_00
 
 // TestAlmostTooMuch: what fits into a descriptor goes through, however it is made.
 func TestAlmostTooMuch(t *testing.T) {
-	text := "services:\n" + importertest.Lines(400, "  s%d: {image: a, environment: {X: '${BIG:-"+strings.Repeat("x", 1000)+"}'}}\n")
+	text := "services:\n" + importertest.Lines(400, "  s%d: {image: a, environment: {X: '${BIG:-"+
+		strings.Repeat("x", 1000)+"}'}}\n")
 	if res, err := importertest.Of(text, importer.Options{}); err != nil {
 		t.Errorf("%v, %v", err, res.Notes)
 	}
@@ -67,12 +75,16 @@ func TestComposeBounds(t *testing.T) {
 		why        string
 	}{
 		{"ways", dense.String(), 18, "more than 100000 ways"},
-		{"a circle of three", "services:\n  a: {image: a, depends_on: [b]}\n  b: {image: b, depends_on: {c: {condition: service_healthy}}}\n  c: {image: c, depends_on: [b]}\n", 3, "dependency cycle detected: b -> c -> b"},
+		{"a circle of three", "services:\n  a: {image: a, depends_on: [b]}\n" +
+			"  b: {image: b, depends_on: {c: {condition: service_healthy}}}\n  c: {image: c, depends_on: [b]}\n", 3,
+			"dependency cycle detected: b -> c -> b"},
 		{"ports", "services:\n  a:\n    image: a\n    ports: ['1-65535:1-65535/udp']\n", 4, "at most 1000 ports"},
 		{"expose", "services:\n  a:\n    image: a\n    expose: ['1-600', '700-1300']\n", 4, "at most 1000 ports"},
-		{"a long command", "services:\n  a:\n    image: a\n    command: " + strings.Repeat("a", 40_000) + "\n", 4, "is too long for a text"},
+		{"a long command", "services:\n  a:\n    image: a\n    command: " + strings.Repeat("a", 40_000) + "\n", 4,
+			"is too long for a text"},
 		{"many values", many.String(), 1, "has more than 20000 values"},
-		{"deep references", "services:\n  a:\n    image: a\n    user: '" + strings.Repeat("${A:-", 30) + strings.Repeat("}", 30) + "'\n", 4, "write a dollar as $$"},
+		{"deep references", "services:\n  a:\n    image: a\n    user: '" + strings.Repeat("${A:-", 30) +
+			strings.Repeat("}", 30) + "'\n", 4, "write a dollar as $$"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -80,7 +92,8 @@ func TestComposeBounds(t *testing.T) {
 		})
 	}
 	// What people write goes through: many references in one text, and chains.
-	res, err := importertest.Of("services:\n  a:\n    image: a\n    environment:\n      X: '"+strings.Repeat("${A:-x}", 50_000)+"'\n", importer.Options{})
+	res, err := importertest.Of("services:\n  a:\n    image: a\n    environment:\n      X: '"+
+		strings.Repeat("${A:-x}", 50_000)+"'\n", importer.Options{})
 	if err != nil || !strings.Contains(string(res.Apps[0].Source), strings.Repeat("x", 50_000)) {
 		t.Errorf("%v, %v", err, res.Notes)
 	}

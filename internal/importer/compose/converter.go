@@ -21,16 +21,15 @@ type converter struct {
 	project *types.Project
 	joined  *merge.Result // nil: the file names no others
 	own     string        // name of the project that the file gives it
-	// beside are the variables of the file .env beside it, and used those of them that are
-	// referred to.
+	// beside are the variables of the file .env beside it, used those that are referred to.
 	beside map[string]string
 	used   map[string]bool
-	// derived are those of them that have what is secret in their values, and blank those that
-	// refer to what nothing sets, with its name.
+	// derived are those whose values contain a secret. blank are those that refer to a variable
+	// that nothing sets, with its name.
 	derived map[string]bool
 	blank   map[string]string
-	// secrets are the variables of services whose values are not in the file, by service
-	// and variable: names of secrets. secretNames are those by what they are made of.
+	// secrets are the names of the secrets for variables whose values are not in the file, by
+	// service and variable. secretNames are those by what they are made of.
 	secrets      map[string]map[string]string
 	secretNames  map[string]string
 	secretLabels draft.Names
@@ -42,7 +41,7 @@ type converter struct {
 	app          *api.Application
 }
 
-// profiles are those asked for, or else those that the file beside names.
+// profiles returns the requested profiles, or else those that the file beside names.
 func (c *converter) profiles() []string {
 	if said := c.beside["COMPOSE_PROFILES"]; len(c.opts.Profiles) == 0 && said != "" {
 		c.used["COMPOSE_PROFILES"] = true
@@ -63,11 +62,11 @@ func (c *converter) said(service, text string, field ...string) {
 	c.report.At(report.Said, c.doc, c.path(service, field...), "%s", text)
 }
 
-// hidden stands around the name of a variable in a text whose value is for nobody to see:
-// no source has it, as it is a control character.
+// hidden encloses the name of a variable with a secret value in a text. No source contains it,
+// as it is a control character.
 const hidden = "\x02"
 
-// lookup is the value of a variable, or its name as hidden.
+// lookup returns the value of a variable, or its name enclosed in hidden.
 func (c *converter) lookup(name string) (string, bool) {
 	if v, set := c.opts.Variables[name]; set {
 		return v, true

@@ -7,8 +7,8 @@ import (
 	"github.com/verge-edge/verge/internal/importer/source"
 )
 
-// Bounds of how often compose-go is asked to find out what it complains about, and of the
-// file, in bytes of text: each time costs a millisecond or less for one that people write.
+// Bounds of the search for what compose-go complains about: how often it runs, and the size of
+// the file, in bytes of text. A run takes at most a millisecond for what people write.
 const (
 	maxTrials        = 100
 	maxTrialServices = 200
@@ -16,8 +16,8 @@ const (
 	maxTrialValues   = 5000
 )
 
-// culprit is the path without which compose-go does not make a complaint about a file whose
-// place it did not say; nil where that is not found.
+// culprit returns the path without which compose-go no longer makes a complaint that has no
+// place; nil if not found.
 func (c *converter) culprit(given map[string]any, complaint error) []string {
 	services, _ := given["services"].(map[string]any)
 	if len(services) > maxTrialServices || c.doc.Size > maxTrialValues || textSize(given) > maxTrialText {
@@ -26,12 +26,13 @@ func (c *converter) culprit(given map[string]any, complaint error) []string {
 	trials := 0
 	complains := func(name string, service any) bool {
 		trials++
-		_, err := loadProject(c.source.Name, with(given, "services", map[string]any{name: copied(service)}), c.profiles())
+		_, err := loadProject(c.source.Name, with(given, "services", map[string]any{name: copied(service)}),
+			c.profiles())
 		return err != nil && err.Error() == complaint.Error()
 	}
 	for _, name := range slices.Sorted(maps.Keys(services)) {
 		s, _ := copied(services[name]).(map[string]any)
-		delete(s, "depends_on") // on services that are not there now
+		delete(s, "depends_on") // on services that are left out here
 		if !complains(name, s) {
 			continue
 		}
@@ -70,7 +71,7 @@ func (c *converter) culprit(given map[string]any, complaint error) []string {
 	return nil
 }
 
-// with is a mapping with another value for a key, or without it: nil.
+// with returns a mapping with another value for a key, or without the key if value is nil.
 func with(m map[string]any, key string, value any) map[string]any {
 	out := maps.Clone(m)
 	if out[key] = value; value == nil {
@@ -79,7 +80,7 @@ func with(m map[string]any, key string, value any) map[string]any {
 	return out
 }
 
-// copied is a value with mappings and lists of its own.
+// copied returns a deep copy of a value.
 func copied(v any) any {
 	switch v := v.(type) {
 	case map[string]any:

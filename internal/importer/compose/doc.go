@@ -6,8 +6,8 @@
 //
 //   - merge puts included and extended files into one tree. The library opens them itself, wherever
 //     they are, and its result has no lines.
-//   - variables replaces ${NAME} and reads .env. The library's time grows with the square of the
-//     references, its values can double with every line, and it logs what is unset.
+//   - template replaces ${NAME}, and dotenv reads .env. The library's time grows with the square of
+//     the references, its values can double with every line, and it logs what is unset.
 //   - bounded refuses what would keep the library busy for hours (see bounds.go).
 //
 // Nothing is read but the file, what it names below its folder, and the variables passed in.

@@ -10,17 +10,18 @@ import (
 	"github.com/compose-spec/compose-go/v2/types"
 
 	"github.com/verge-edge/verge/api"
-	"github.com/verge-edge/verge/internal/importer/compose/variables"
+	"github.com/verge-edge/verge/internal/importer/compose/dotenv"
+	"github.com/verge-edge/verge/internal/importer/compose/template"
 	"github.com/verge-edge/verge/internal/importer/draft"
 	"github.com/verge-edge/verge/internal/importer/report"
 	"github.com/verge-edge/verge/internal/importer/source"
 )
 
-// variable is an entry of environment as compose-go is to see it, false where it is
-// left out; v without a value takes that of the variable of the same name.
+// variable returns an entry of environment for compose-go, false if it is left out. A v without
+// value takes that of the variable of the same name.
 func (c *converter) variable(service, name string, v *source.Node, path []string) (any, bool) {
 	if v.Kind != source.Scalar {
-		return v.Plain(), true // the schema has its say
+		return v.Plain(), true // the schema checks it
 	}
 	s, ok := v.Value.(string)
 	switch {
@@ -34,7 +35,7 @@ func (c *converter) variable(service, name string, v *source.Node, path []string
 		return v.Value, true
 	}
 	out, err := c.substitute(s, c.lookup)
-	var needed *variables.RequiredError
+	var needed *template.RequiredError
 	if errors.As(err, &needed) && draft.Secretive(name) { // it is to be set as a secret
 		out, err = substituted{unset: []string{needed.Name}}, nil
 	}
@@ -54,20 +55,22 @@ func (c *converter) variable(service, name string, v *source.Node, path []string
 			of = out.unset[0]
 		}
 		written := strings.TrimPrefix(s, name+"=")
-		if strings.TrimPrefix(out.text, name+"=") == hidden+of+hidden { // however it is written: ${X:?message}
+		if strings.TrimPrefix(out.text, name+"=") == hidden+of+hidden { // in any form, such as ${X:?message}
 			written = "${" + of + "}"
 		}
 		secret := c.secret(service, name, written, of)
 		why := "as nothing sets ${" + of + "}"
 		if _, set := c.beside[of]; set || len(out.hidden)+len(out.unset) == 0 {
-			why = "as " + variables.DotEnv + " has its value"
+			why = "as " + dotenv.DotEnv + " has its value"
 		}
-		c.report.At(report.Said, c.doc, path, "%s becomes the secret %s, %s: verge secret set %s --from-file FILE", name,
+		c.report.At(report.Said, c.doc, path, "%s becomes the secret %s, %s: verge secret set %s --from-file FILE",
+			name,
 			secret, why, secret)
 		return nil, false
 	case len(out.unset) > 0:
 		c.report.At(report.Lost, c.doc, path,
-			"%s has nothing in place of ${%s}, which nothing sets, as with docker compose (--env-file FILE)", name, out.unset[0])
+			"%s has nothing in place of ${%s}, which nothing sets, as with docker compose (--env-file FILE)", name,
+			out.unset[0])
 	}
 	text := strings.ReplaceAll(out.text, "$", "$$")
 	if v.Value == nil && strings.HasPrefix(path[len(path)-1], "[") {
@@ -76,7 +79,7 @@ func (c *converter) variable(service, name string, v *source.Node, path []string
 	return text, true
 }
 
-// takesBeside says whether a text takes a variable of the file beside the compose file.
+// takesBeside says whether a text uses a variable of the file beside the compose file.
 func (c *converter) takesBeside(s string) bool {
 	took := false
 	_, err := c.substitute(s, func(name string) (string, bool) {
@@ -84,13 +87,13 @@ func (c *converter) takesBeside(s string) bool {
 		if _, beside := c.beside[name]; beside {
 			took = true
 		}
-		return v[:min(len(v), 1)], set // that it is there is enough
+		return v[:min(len(v), 1)], set // only its presence matters
 	})
 	return err == nil && took
 }
 
-// envFiles are the variables that the files of a service name, before those of its
-// environment. None that is called as a secret is written into a descriptor.
+// envFiles adds the variables of a service's env_file entries, before those of its environment.
+// None with the name of a secret is written into a descriptor.
 func (c *converter) envFiles(name string, s types.ServiceConfig, out *api.Service) {
 	for i, f := range s.EnvFiles {
 		at := c.path(name, "env_file", source.Index(i))
@@ -115,7 +118,7 @@ func (c *converter) envFiles(name string, s types.ServiceConfig, out *api.Servic
 			}
 			if v != "" && (draft.SecretValue(k, v) || strings.Contains(v, hidden)) {
 				written := path.Clean(f.Path) + ":" + k
-				if path.Clean(f.Path) == variables.DotEnv {
+				if path.Clean(f.Path) == dotenv.DotEnv {
 					written = "${" + k + "}"
 				}
 				secret := c.secret(name, k, written, k)
@@ -132,7 +135,8 @@ func (c *converter) envFiles(name string, s types.ServiceConfig, out *api.Servic
 			out.Env[k] = draft.Literal(v)
 			plain++
 			if of := read.Blank[k]; of != "" {
-				c.report.At(report.Lost, c.doc, at, "%s has nothing in place of ${%s}, which nothing sets, as with docker compose",
+				c.report.At(report.Lost, c.doc, at,
+					"%s has nothing in place of ${%s}, which nothing sets, as with docker compose",
 					k, of)
 			}
 		}
@@ -141,23 +145,24 @@ func (c *converter) envFiles(name string, s types.ServiceConfig, out *api.Servic
 	}
 }
 
-// fromEnvironment says whether a variable stands in the environment of a service.
+// fromEnvironment says whether a variable is in the environment of a service.
 func (c *converter) fromEnvironment(service, name string) bool {
 	n := c.doc.Root.Child("services").Child(service).Child("environment")
 	if n.Child(name) != nil {
 		return true
 	}
 	return n != nil && n.Kind == source.List &&
-		slices.ContainsFunc(n.Values, func(v *source.Node) bool { k, _, _ := strings.Cut(v.Text, "="); return k == name })
+		slices.ContainsFunc(n.Values,
+			func(v *source.Node) bool { k, _, _ := strings.Cut(v.Text, "="); return k == name })
 }
 
-// leastSecret is the length from which on a secret is looked for in other values: what is
-// shorter (postgres) may stand there for another reason.
+// leastSecret is the minimum length of a secret that is looked for in other values. Shorter
+// ones (postgres) may be there for another reason.
 const leastSecret = 9
 
-// envFile reads a file of variables; the text says why it could not. What is to be seen
-// by nobody is marked in values that have it within.
-func (c *converter) envFile(f types.EnvFile) (*variables.Set, string) {
+// envFile reads a file of variables; the text says why it could not. Secrets within values are
+// marked.
+func (c *converter) envFile(f types.EnvFile) (*dotenv.Set, string) {
 	if f.Format != "" {
 		return nil, "its format is " + source.Quote(f.Format)
 	}
@@ -168,7 +173,7 @@ func (c *converter) envFile(f types.EnvFile) (*variables.Set, string) {
 	if !c.report.Spend(len(data)) {
 		return nil, report.ErrTooMuch.Error()
 	}
-	read, err := variables.Read(data, nil, c.lookup, c.report.Spend)
+	read, err := dotenv.Read(data, nil, c.lookup, c.report.Spend)
 	if err != nil {
 		return nil, shownPath(f.Path) + ": " + err.Error()
 	}
@@ -189,7 +194,7 @@ func (c *converter) envFile(f types.EnvFile) (*variables.Set, string) {
 
 func shownPath(file string) string { return strings.Trim(source.Quote(file), `"`) }
 
-// environment is that of a service. PORT and VERGE_… are Verge's own.
+// environment converts the environment of a service. PORT and VERGE_… are Verge's own.
 func (c *converter) environment(name string, s types.ServiceConfig, out *api.Service) {
 	c.envFiles(name, s, out)
 	for _, k := range slices.Sorted(maps.Keys(s.Environment)) {
@@ -217,7 +222,7 @@ func (c *converter) environment(name string, s types.ServiceConfig, out *api.Ser
 	draft.ValidEnv(c.report, c.doc, out, func(k string) []string { return c.path(name, c.envPath(name, k)...) })
 }
 
-// envPath is where a variable of a service stands.
+// envPath returns where a variable of a service is.
 func (c *converter) envPath(service, name string) []string {
 	n := c.doc.Root.Child("services").Child(service).Child("environment")
 	if n != nil && n.Kind == source.List {

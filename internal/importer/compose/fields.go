@@ -4,17 +4,18 @@ import (
 	"github.com/verge-edge/verge/internal/importer/report"
 )
 
-// fields is what becomes of the fields of a compose file.
+// fields says what becomes of the fields of a compose file.
 var fields = report.Cover{
 	"name":    "",
 	"version": report.Ignored,
 	"include": "",
 	"x-*":     report.Ignored,
 
-	"networks.*.name":        report.Ignored,
-	"networks.*.driver":      "",
-	"networks.*.attachable":  report.Ignored,
-	"networks.*.external":    "is not carried over: only services of the same application reach each other, unless they are exported",
+	"networks.*.name":       report.Ignored,
+	"networks.*.driver":     "",
+	"networks.*.attachable": report.Ignored,
+	"networks.*.external": "is not carried over: only services of the same application reach each other, unless " +
+		"they are exported",
 	"networks.*.internal":    "is not carried over: instances may open connections to the world outside",
 	"networks.*.enable_ipv4": report.Ignored,
 	"networks.*.enable_ipv6": report.Ignored,
@@ -70,22 +71,24 @@ var fields = report.Cover{
 	"services.*.deploy.labels":          "is not carried over: Verge puts no labels on what it runs",
 	"services.*.deploy.update_config":   "",
 	"services.*.deploy.rollback_config": "is not carried over: a rollout that is undone goes by rollout, as the others",
-	"services.*.labels":                 "is not carried over: Verge puts no labels on what it runs; hosts and paths of a proxy are ports[].ingress",
-	"services.*.label_file":             "is not carried over: Verge puts no labels on what it runs",
-	"services.*.annotations":            report.Ignored,
-	"services.*.attach":                 report.Ignored,
-	"services.*.develop":                report.Ignored,
-	"services.*.x-*":                    report.Ignored,
-	"services.*.init":                   report.Ignored,
-	"services.*.tty":                    report.NoTerminal,
-	"services.*.stdin_open":             report.NoInput,
-	"services.*.working_dir":            report.NoWorkingDir,
-	"services.*.logging":                "is not carried over: Verge keeps what instances print (verge logs)",
-	"services.*.privileged":             "is not carried over: no instance of Verge is privileged; security.add gives single capabilities",
-	"services.*.cap_add":                "",
-	"services.*.cap_drop":               "",
-	"services.*.security_opt":           "",
-	"services.*.read_only":              "",
+	"services.*.labels": "is not carried over: Verge puts no labels on what it runs; hosts and paths " +
+		"of a proxy are ports[].ingress",
+	"services.*.label_file":  "is not carried over: Verge puts no labels on what it runs",
+	"services.*.annotations": report.Ignored,
+	"services.*.attach":      report.Ignored,
+	"services.*.develop":     report.Ignored,
+	"services.*.x-*":         report.Ignored,
+	"services.*.init":        report.Ignored,
+	"services.*.tty":         report.NoTerminal,
+	"services.*.stdin_open":  report.NoInput,
+	"services.*.working_dir": report.NoWorkingDir,
+	"services.*.logging":     "is not carried over: Verge keeps what instances print (verge logs)",
+	"services.*.privileged": "is not carried over: no instance of Verge is privileged; security.add gives single " +
+		"capabilities",
+	"services.*.cap_add":      "",
+	"services.*.cap_drop":     "",
+	"services.*.security_opt": "",
+	"services.*.read_only":    "",
 	"services.*.devices": "is not carried over: devices are asked for by type (devices: [{type: " +
 		"camera}]), which workers have (verge worker --device)",
 	"services.*.extra_hosts":    "is not carried over: names are those of services and of the worker's name server",

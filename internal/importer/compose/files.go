@@ -7,7 +7,8 @@ import (
 	"github.com/compose-spec/compose-go/v2/types"
 
 	"github.com/verge-edge/verge/api"
-	"github.com/verge-edge/verge/internal/importer/compose/variables"
+	"github.com/verge-edge/verge/internal/importer/compose/dotenv"
+	"github.com/verge-edge/verge/internal/importer/compose/template"
 	"github.com/verge-edge/verge/internal/importer/draft"
 	"github.com/verge-edge/verge/internal/importer/report"
 	"github.com/verge-edge/verge/internal/importer/source"
@@ -46,7 +47,8 @@ func (c *converter) config(name string, i int, ref types.ServiceConfigObjConfig,
 			return
 		}
 		if !ok {
-			c.lost(name, "is not carried over: nothing sets ${"+def.Environment+"} (--env-file)", "configs", source.Index(i))
+			c.lost(name, "is not carried over: nothing sets ${"+def.Environment+"} (--env-file)", "configs",
+				source.Index(i))
 			return
 		}
 		content = v
@@ -60,7 +62,7 @@ func (c *converter) config(name string, i int, ref types.ServiceConfigObjConfig,
 	}
 }
 
-// beneath is what stands in a file beside the source; why says why it cannot be had.
+// beneath reads a file beside the source; why says why it cannot.
 func (c *converter) beneath(file string) (data []byte, why string) {
 	if c.source.Open == nil || path.IsAbs(file) || strings.HasPrefix(file, "~") {
 		return nil, source.Quote(file) + " is not beside the compose file"
@@ -72,7 +74,7 @@ func (c *converter) beneath(file string) (data []byte, why string) {
 	return data, ""
 }
 
-// text is a small file of text beside the source.
+// text reads a small text file beside the source.
 func (c *converter) text(file string) (text, why string) {
 	if why := c.unfit[file]; why != "" {
 		return "", why
@@ -92,8 +94,8 @@ func (c *converter) text(file string) (text, why string) {
 	return "", why
 }
 
-// file is one with a text of a file beside the source, or of the source itself. What has a
-// secret in it becomes one.
+// file makes a file with a text from a file beside the source, or from the source itself. One
+// that contains a secret becomes a secret.
 func (c *converter) file(from, text string, mode api.FileMode, at []string) api.File {
 	if !c.report.Spend(len(text)) {
 		c.report.TooMuch(c.doc, at)
@@ -105,19 +107,20 @@ func (c *converter) file(from, text string, mode api.FileMode, at []string) api.
 	from = path.Clean(from)
 	name := c.secretName("file:"+from, strings.TrimLeft(path.Base(from), "."))
 	c.report.At(report.Said, c.doc, at,
-		"becomes the secret %s, as there are secrets in it: verge secret set %s --from-file %s", name, name, shownPath(from))
+		"becomes the secret %s, as there are secrets in it: verge secret set %s --from-file %s", name, name,
+		shownPath(from))
 	return api.File{Secret: name, Mode: mode}
 }
 
-// secretText says whether a file is a private key, or one of variables that has a secret.
+// secretText says whether a file is a private key, or a file of variables with a secret.
 func secretText(file, text string) bool {
 	if strings.Contains(text, "PRIVATE KEY-----") {
 		return true
 	}
-	if !strings.HasSuffix(file, variables.DotEnv) {
+	if !strings.HasSuffix(file, dotenv.DotEnv) {
 		return false
 	}
-	vars, err := variables.Read([]byte(text), nil, variables.None, (&report.Report{}).Spend)
+	vars, err := dotenv.Read([]byte(text), nil, template.None, (&report.Report{}).Spend)
 	if err != nil {
 		return true
 	}

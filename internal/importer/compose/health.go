@@ -15,8 +15,8 @@ import (
 	"github.com/verge-edge/verge/internal/importer/source"
 )
 
-// health is when an instance may receive requests. Docker's defaults are written out:
-// they are slower than Verge's.
+// health converts the health check. Docker's defaults are written out: they are slower than
+// Verge's.
 func (c *converter) health(name string, s types.ServiceConfig, out *api.Service) {
 	h := s.HealthCheck
 	if h == nil || h.Disable || len(h.Test) == 0 || h.Test[0] == "NONE" {
@@ -65,7 +65,8 @@ func (c *converter) restart(name string, s types.ServiceConfig, out *api.Service
 	switch {
 	case counted && (policy != "on-failure" || err != nil || n < 0):
 		c.report.At(report.Refused, c.doc, c.path(name, "restart"),
-			"is not a valid compose file: %s is not a policy (no, always, unless-stopped, on-failure, on-failure:TIMES)",
+			"is not a valid compose file: %s is not a policy (no, always, unless-stopped, on-failure, "+
+				"on-failure:TIMES)",
 			source.Quote(s.Restart))
 	case policy == "no":
 		out.Restart.Policy = "never"
@@ -80,7 +81,8 @@ func (c *converter) restart(name string, s types.ServiceConfig, out *api.Service
 		out.Restart.MaxRestarts = &n
 	case policy != "" && policy != "always" && policy != "unless-stopped":
 		c.report.At(report.Refused, c.doc, c.path(name, "restart"),
-			"is not a valid compose file: %s is not a policy (no, always, unless-stopped, on-failure, on-failure:TIMES)",
+			"is not a valid compose file: %s is not a policy (no, always, unless-stopped, on-failure, "+
+				"on-failure:TIMES)",
 			source.Quote(s.Restart))
 	}
 	d := s.Deploy
@@ -96,14 +98,15 @@ func (c *converter) restart(name string, s types.ServiceConfig, out *api.Service
 	case "", "any", "always", "unless-stopped":
 	default:
 		c.report.At(report.Lost, c.doc, source.Extend(at, "condition"),
-			"is not carried over: %s is none (none, on-failure, any), and instances are started again whatever they end with, "+
-				"as with docker compose", source.Quote(p.Condition))
+			"is not carried over: %s is none (none, on-failure, any), and instances are started again whatever "+
+				"they end with, as with docker compose", source.Quote(p.Condition))
 	}
 	if p.MaxAttempts != nil && out.Restart.Policy != "never" {
 		n := int(min(*p.MaxAttempts, draft.MaxTimes))
 		out.Restart.MaxRestarts = &n
 		if *p.MaxAttempts > draft.MaxTimes {
-			c.report.At(report.Lost, c.doc, source.Extend(at, "max_attempts"), "is %d, the most in Verge", draft.MaxTimes)
+			c.report.At(report.Lost, c.doc, source.Extend(at, "max_attempts"), "is %d, the most in Verge",
+				draft.MaxTimes)
 		}
 	}
 	if p.Delay != nil && *p.Delay > 0 {
@@ -122,12 +125,14 @@ func (c *converter) stop(name string, s types.ServiceConfig, out *api.Service) {
 		if sig := strings.TrimPrefix(strings.ToUpper(s.StopSignal), "SIG"); slices.Contains(draft.StopSignals, sig) {
 			out.Stop.Signal = sig
 		} else {
-			c.lost(name, source.Quote(s.StopSignal)+" is not carried over: Verge sends "+strings.Join(draft.StopSignals, ", "),
+			c.lost(name, source.Quote(s.StopSignal)+" is not carried over: Verge sends "+
+				strings.Join(draft.StopSignals, ", "),
 				"stop_signal")
 		}
 	}
 	if g := s.StopGracePeriod; g != nil {
-		out.Stop.Grace = draft.Clamp(c.report, c.doc, c.path(name, "stop_grace_period"), time.Duration(*g), time.Millisecond,
+		out.Stop.Grace = draft.Clamp(c.report, c.doc, c.path(name, "stop_grace_period"), time.Duration(*g),
+			time.Millisecond,
 			10*time.Minute)
 	}
 }

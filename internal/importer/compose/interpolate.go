@@ -9,18 +9,18 @@ import (
 
 	"github.com/distribution/reference"
 
-	"github.com/verge-edge/verge/internal/importer/compose/variables"
+	"github.com/verge-edge/verge/internal/importer/compose/dotenv"
+	"github.com/verge-edge/verge/internal/importer/compose/template"
 	"github.com/verge-edge/verge/internal/importer/draft"
 	"github.com/verge-edge/verge/internal/importer/report"
 	"github.com/verge-edge/verge/internal/importer/source"
 )
 
-// overrides are the files that docker compose adds to a compose file of the name that it
-// looks for itself.
+// overrides are the files that docker compose adds to a compose file with a default name.
 var overrides = []string{"compose.override.yaml", "compose.override.yml", "docker-compose.override.yml",
 	"docker-compose.override.yaml"}
 
-// besides takes in what docker compose would read beside the file.
+// besides reads what docker compose would read beside the file.
 func (c *converter) besides() {
 	if c.source.Open == nil {
 		return
@@ -36,57 +36,57 @@ func (c *converter) besides() {
 	if c.opts.Variables != nil {
 		return
 	}
-	data, err := c.source.Open(variables.DotEnv)
+	data, err := c.source.Open(dotenv.DotEnv)
 	if errors.Is(err, fs.ErrNotExist) {
 		return
 	}
-	vars := &variables.Set{}
+	vars := &dotenv.Set{}
 	if err == nil {
-		vars, err = variables.Read(data, nil, variables.None, c.report.Spend)
+		vars, err = dotenv.Read(data, nil, template.None, c.report.Spend)
 	}
 	if errors.Is(err, report.ErrTooMuch) {
 		c.report.SaidTooMuch = true
 	}
 	if err != nil {
 		c.report.At(report.Refused, c.doc, nil,
-			"the file %s beside it, which docker compose reads, cannot be read (%v): mend it, or name another by --env-file FILE",
-			variables.DotEnv, err)
+			"the file %s beside it, which docker compose reads, cannot be read (%v): mend it, or name another by "+
+				"--env-file FILE",
+			dotenv.DotEnv, err)
 		return
 	}
 	c.beside, c.derived, c.blank = vars.Values, vars.Derived, vars.Blank
 }
 
-// usedBeside says which variables came from the file beside.
+// usedBeside reports which variables came from the file beside.
 func (c *converter) usedBeside() {
 	for _, name := range slices.Sorted(maps.Keys(c.used)) {
 		if of := c.blank[name]; of != "" {
 			c.report.At(report.Lost, c.doc, nil,
 				"%s of %s beside it has nothing in place of ${%s}, which nothing sets there, as with docker compose",
-				name, variables.DotEnv, of)
+				name, dotenv.DotEnv, of)
 		}
 	}
 	if len(c.used) > 0 {
 		c.report.At(report.Said, c.doc, nil,
 			"takes %s of %s beside it, as docker compose does (--env-file FILE names another)",
-			report.List(slices.Sorted(maps.Keys(c.used))), variables.DotEnv)
+			report.List(slices.Sorted(maps.Keys(c.used))), dotenv.DotEnv)
 	}
 }
 
 // substituted is a text with its variables replaced.
 type substituted struct {
 	text string
-	// hidden and unset are the variables whose values nobody is to see, and those that
-	// nothing sets.
+	// hidden and unset are the variables with secret values, and those that nothing sets.
 	hidden, unset []string
 }
 
-func (c *converter) substitute(s string, find variables.Lookup) (out substituted, err error) {
+func (c *converter) substitute(s string, find template.Lookup) (out substituted, err error) {
 	if !strings.Contains(s, "$") {
 		return substituted{text: s}, nil
 	}
-	t := &variables.Template{Lookup: find, Spend: c.report.Spend}
+	t := &template.Template{Lookup: find, Spend: c.report.Spend}
 	text, err := t.Expand(s, 0)
-	var needed *variables.RequiredError
+	var needed *template.RequiredError
 	if errors.As(err, &needed) && draft.Secretive(needed.Name) { // it is to be set as a secret
 		t.Lookup = func(name string) (string, bool) {
 			if v, set := find(name); set || !draft.Secretive(name) {
@@ -115,7 +115,7 @@ func (c *converter) substitute(s string, find variables.Lookup) (out substituted
 	return out, nil
 }
 
-// shown is the text with ${NAME} for what is hidden in it.
+// shown returns the text with ${NAME} in place of hidden values.
 func (s substituted) shown() string {
 	var b strings.Builder
 	for i, part := range strings.Split(s.text, hidden) {
@@ -127,9 +127,9 @@ func (s substituted) shown() string {
 	return b.String()
 }
 
-// interpolate is n with ${NAME} replaced by the variables given, by those beside and by
-// the defaults in the file, as compose-go wants it: each dollar that is left is doubled.
-// What refers to a variable that nothing sets is
+// interpolate returns n with ${NAME} replaced by the variables given, those beside and the
+// defaults in the file, as compose-go wants it: each remaining dollar is doubled. A reference
+// to a variable that nothing sets is
 //   - a secret in environment, if its name says so,
 //   - refused where something else would be meant by silence: a mount, an image,
 //   - elsewhere: empty, as in docker compose, which is said.
@@ -190,8 +190,7 @@ func (c *converter) interpolate(n *source.Node, path []string) any {
 	return strings.ReplaceAll(v.text, "$", "$$")
 }
 
-// folder is lookup where a path is meant: that in which docker compose is called is the
-// file's own.
+// folder is lookup for paths: PWD is the file's own folder.
 func (c *converter) folder(name string) (string, bool) {
 	if v, set := c.lookup(name); set || name != "PWD" {
 		return v, set
@@ -199,7 +198,7 @@ func (c *converter) folder(name string) (string, bool) {
 	return ".", true
 }
 
-// isPath says whether a field names files of the machine of whoever calls docker compose.
+// isPath says whether a field names files on the machine that runs docker compose.
 func isPath(path []string) bool {
 	return len(path) > 2 && (path[0] == "services" && slices.Contains([]string{"volumes", "env_file"}, path[2]) ||
 		(path[0] == "configs" || path[0] == "secrets") && path[2] == "file")
@@ -210,15 +209,17 @@ func isEnvironment(path []string) bool {
 	return len(path) == 3 && path[0] == "services" && path[2] == "environment"
 }
 
-// matters says whether the field at path is carried over as it is.
+// matters says whether the field at path is carried over unchanged.
 func matters(path []string) bool {
 	if len(path) < 3 || path[0] != "services" {
 		return path[0] == "name" || len(path) > 2 && path[0] == "configs" && path[2] == "content"
 	}
 	switch path[2] {
-	case "image", "command", "entrypoint", "ports", "expose", "volumes", "tmpfs", "user", "platform", "restart", "scale",
+	case "image", "command", "entrypoint", "ports", "expose", "volumes", "tmpfs", "user", "platform", "restart",
+		"scale",
 		"stop_signal", "stop_grace_period",
-		"mem_limit", "mem_reservation", "cpus", "shm_size", "healthcheck", "pull_policy", "depends_on", "secrets", "configs",
+		"mem_limit", "mem_reservation", "cpus", "shm_size", "healthcheck", "pull_policy", "depends_on", "secrets",
+		"configs",
 		"profiles":
 		return true
 	case "deploy":
@@ -227,7 +228,7 @@ func matters(path []string) bool {
 	return false
 }
 
-// empty notes a reference to what nothing sets.
+// empty notes a reference to a variable that nothing sets.
 func (c *converter) empty(v substituted, path []string) {
 	field := ""
 	if path[0] == "services" {

@@ -11,7 +11,8 @@ import (
 	"github.com/verge-edge/verge/internal/importer/source"
 )
 
-// Import makes an application of a compose file, which is one document. What it cannot make is in r.
+// Import makes an application of a compose file, which is one document. What it cannot carry
+// over is in r.
 func Import(s source.File, docs []*source.Document, o draft.Options, r *report.Report) []*draft.Draft {
 	if len(docs) > 1 {
 		r.At(report.Refused, docs[1], nil, "a second document begins: docker compose config makes one of several")
@@ -19,15 +20,16 @@ func Import(s source.File, docs []*source.Document, o draft.Options, r *report.R
 	}
 	c := &converter{doc: docs[0], source: s, opts: o, report: r, used: map[string]bool{},
 		secrets: map[string]map[string]string{}, secretNames: map[string]string{},
-		unfit: map[string]string{}, names: map[string]string{}, called: map[string]string{}, wanted: map[string][]string{},
-		taken: map[string]string{}}
+		unfit: map[string]string{}, names: map[string]string{}, called: map[string]string{},
+		wanted: map[string][]string{},
+		taken:  map[string]string{}}
 	if !c.load() {
 		return nil
 	}
 	return c.make()
 }
 
-// load fills project, and says whether it could.
+// load fills project and reports success.
 func (c *converter) load() bool {
 	root := c.doc.Root
 	if root.Kind != source.Mapping {
@@ -46,8 +48,8 @@ func (c *converter) load() bool {
 		switch {
 		case BeforeServices(root):
 			c.report.At(report.Refused, c.doc, nil,
-				"has no services: this is the first form of compose files, which docker compose does not read any more; write "+
-					"\"services:\" above them, and indent them")
+				"has no services: this is the first form of compose files, which docker compose no longer reads; "+
+					"write \"services:\" above them, and indent them")
 		default:
 			c.report.At(report.Refused, c.doc, nil, "has no services")
 		}
@@ -59,7 +61,7 @@ func (c *converter) load() bool {
 		return false
 	}
 	services := root.Child("services")
-	// Its loader looks for circles in a time that grows with the square of their number.
+	// The loader looks for cycles in time that grows with the square of their number.
 	if n := len(services.Keys); n > api.MaxServices {
 		c.report.At(report.Refused, c.doc, []string{"services"},
 			"cannot be expressed: there are %d, and an application has at most %d", n, api.MaxServices)
@@ -69,13 +71,13 @@ func (c *converter) load() bool {
 	c.besides()
 	if c.joined != nil && c.opts.Variables == nil {
 		vars := c.joined.Env
-		maps.Copy(vars, c.beside) // these count before
+		maps.Copy(vars, c.beside) // these take precedence
 		derived := c.joined.Derived
 		maps.Copy(derived, c.derived)
 		c.beside, c.derived = vars, derived
 	}
 	if secrets := root.Child("secrets"); secrets != nil {
-		for _, k := range secrets.Keys { // their names are not for variables
+		for _, k := range secrets.Keys { // reserves their names before variables get theirs
 			c.secretNames["secrets."+k.Name] = c.secretLabels.Unique(k.Name)
 		}
 	}
@@ -89,7 +91,7 @@ func (c *converter) load() bool {
 	if !c.bounded(plain) {
 		return false
 	}
-	delete(plain, "version") // it means nothing, and the loader would complain in its own log
+	delete(plain, "version") // it means nothing, and the loader would log a complaint
 	defaultNetwork(plain)
 	given := copied(plain).(map[string]any) // the loader changes what it is given
 	project, err := loadProject(c.source.Name, plain, c.profiles())
@@ -101,8 +103,7 @@ func (c *converter) load() bool {
 	return c.settle()
 }
 
-// BeforeServices says whether a file has the form that compose files once had, with
-// the services at the top.
+// BeforeServices says whether a file has the old form, with the services at the top.
 func BeforeServices(root *source.Node) bool {
 	for _, v := range root.Values {
 		if v.Str("image") == "" && v.Child("build").Empty() {
@@ -112,8 +113,8 @@ func BeforeServices(root *source.Node) bool {
 	return root.Kind == source.Mapping && len(root.Values) > 0
 }
 
-// defaultNetwork writes out the network that each project has, which services may name
-// without any section of networks.
+// defaultNetwork adds the network that each project has. Services may name it without a section
+// of networks.
 func defaultNetwork(plain map[string]any) {
 	nets, is := plain["networks"].(map[string]any)
 	if plain["networks"] == nil {
@@ -126,8 +127,8 @@ func defaultNetwork(plain map[string]any) {
 	plain["networks"] = nets
 }
 
-// settle takes out of what compose-go made what is not a service of the project. What those
-// that extend another have of its secrets they have, too.
+// settle removes what is not a service of the project from the result of compose-go. Services
+// that extend another inherit its secrets.
 func (c *converter) settle() bool {
 	services := c.doc.Root.Child("services")
 	var inherit func(name string, depth int)

@@ -17,12 +17,13 @@ import (
 // make turns the project into an application.
 func (c *converter) make() []*draft.Draft {
 	own := c.own
-	if said := c.beside["COMPOSE_PROJECT_NAME"]; said != "" { // which counts before, as with docker compose
+	if said := c.beside["COMPOSE_PROJECT_NAME"]; said != "" { // which takes precedence, as in docker compose
 		own, c.used["COMPOSE_PROJECT_NAME"] = said, true
 	}
 	name, from := draft.AppName(c.opts, own, c.source.Folder, draft.BaseName(c.source.Name))
 	if name != from {
-		c.report.At(report.Said, c.doc, []string{"name"}, "the application is called %s: %s is not a name in Verge", name,
+		c.report.At(report.Said, c.doc, []string{"name"}, "the application is called %s: %s is not a name in Verge",
+			name,
 			source.Quote(from))
 	}
 	c.app = &api.Application{Application: name, Services: map[string]*api.Service{}}
@@ -30,7 +31,8 @@ func (c *converter) make() []*draft.Draft {
 		Origins: map[string]draft.Origin{}}
 	for _, name := range slices.Sorted(maps.Keys(c.project.DisabledServices)) {
 		c.report.At(report.Lost, c.doc, []string{"services", name, "profiles"},
-			"the service is left out, as docker compose leaves it out where its profile is not asked for (--profile %s)",
+			"the service is left out, as docker compose leaves it out where its profile is not asked for "+
+				"(--profile %s)",
 			strings.Join(c.project.DisabledServices[name].Profiles, ", or --profile "))
 	}
 	for name := range c.project.Jobs {
@@ -38,7 +40,7 @@ func (c *converter) make() []*draft.Draft {
 	}
 	given := draft.Names{}
 	all := slices.Sorted(maps.Keys(c.project.Services))
-	for _, own := range []bool{true, false} { // names that can stay are not taken by those that cannot
+	for _, own := range []bool{true, false} { // names that can stay go first
 		for _, name := range all {
 			if (draft.Label(name) == name) == own {
 				c.names[name] = given.Unique(name)
@@ -71,7 +73,8 @@ func (c *converter) make() []*draft.Draft {
 	draft.LimitNote(c.report, c.doc, unlimited, c.opts)
 	c.report.Leftovers(c.doc, c.doc.Root, nil, fieldTrie())
 	c.drivers("volumes", "is not carried over: a volume of Verge is a directory of the worker", "local")
-	c.drivers("networks", "is not carried over: the service network of Verge has one kind", "bridge", "overlay", "default")
+	c.drivers("networks", "is not carried over: the service network of Verge has one kind", "bridge", "overlay",
+		"default")
 	if nets := c.doc.Root.Child("networks"); nets != nil && len(nets.Keys) > 1 {
 		c.report.At(report.Lost, c.doc, []string{"networks"},
 			"do not separate services: those of an application all reach each other")
@@ -79,7 +82,7 @@ func (c *converter) make() []*draft.Draft {
 	return []*draft.Draft{m}
 }
 
-// drivers notes those of volumes or networks that are not Docker's own.
+// drivers notes drivers of volumes or networks other than Docker's own.
 func (c *converter) drivers(section, why string, own ...string) {
 	n := c.doc.Root.Child(section)
 	if n == nil {
@@ -92,7 +95,7 @@ func (c *converter) drivers(section, why string, own ...string) {
 	}
 }
 
-// service turns one into a service of Verge.
+// service converts a service.
 func (c *converter) service(name string, s types.ServiceConfig) *api.Service {
 	out := &api.Service{Runtime: api.Container}
 	c.image(name, s, out)
@@ -125,8 +128,8 @@ func (c *converter) service(name string, s types.ServiceConfig) *api.Service {
 	return out
 }
 
-// image is what a service is made of. One that is built is called as docker compose
-// calls it, and brought to the workers by hand.
+// image converts the image. One that is built gets the name that docker compose uses, and is
+// brought to the workers by hand.
 func (c *converter) image(name string, s types.ServiceConfig, out *api.Service) {
 	out.Image = s.Image
 	switch s.PullPolicy {
@@ -137,7 +140,8 @@ func (c *converter) image(name string, s types.ServiceConfig, out *api.Service) 
 		c.lost(name, "is not carried over: an image is pulled where it is missing", "pull_policy")
 	}
 	if s.Provider != nil {
-		c.report.At(report.Refused, c.doc, c.path(name, "provider"), "cannot be expressed: the service is not a container")
+		c.report.At(report.Refused, c.doc, c.path(name, "provider"),
+			"cannot be expressed: the service is not a container")
 	}
 	if s.Build == nil {
 		return
@@ -147,6 +151,6 @@ func (c *converter) image(name string, s types.ServiceConfig, out *api.Service) 
 	}
 	out.Pull = "never"
 	c.lost(name,
-		fmt.Sprintf("is not carried over: Verge builds no images. Build %s, and bring it to the workers (docker save %s | "+
-			"…, verge image load) or to a registry (then leave out pull: never)", out.Image, out.Image), "build")
+		fmt.Sprintf("is not carried over: Verge builds no images. Build %s, and bring it to the workers (docker "+
+			"save %s | …, verge image load) or to a registry (then leave out pull: never)", out.Image, out.Image), "build")
 }

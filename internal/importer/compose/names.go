@@ -14,8 +14,8 @@ import (
 	"github.com/verge-edge/verge/internal/importer/source"
 )
 
-// nicknames takes down by which names services reach each other with Docker: their own, those
-// of their containers, and what networks and links call them besides.
+// nicknames records the names by which services reach each other with Docker: their own, those
+// of their containers, and their aliases in networks and links.
 func (c *converter) nicknames(services []string) {
 	for _, name := range services {
 		c.called[name] = name
@@ -44,7 +44,7 @@ func (c *converter) nicknames(services []string) {
 	}
 }
 
-// relations are what services have to do with each other beside their names.
+// relations converts what relates services to each other besides their names.
 func (c *converter) relations(name string, s types.ServiceConfig) {
 	for _, dep := range slices.Sorted(maps.Keys(s.DependsOn)) {
 		path := c.path(name, "depends_on", dep)
@@ -57,7 +57,8 @@ func (c *converter) relations(name string, s types.ServiceConfig) {
 			}
 		}
 		c.report.At(report.Lost, c.doc, path,
-			"the order of starting is not carried over: services start at once, and %s has to try again until %s is ready", name,
+			"the order of starting is not carried over: services start at once, and %s has to try again until %s "+
+				"is ready", name,
 			dep)
 		if s.DependsOn[dep].Condition != types.ServiceConditionCompletedSuccessfully {
 			c.wants(name, dep)
@@ -67,14 +68,16 @@ func (c *converter) relations(name string, s types.ServiceConfig) {
 		of, _, _ := strings.Cut(l, ":")
 		c.wants(name, of)
 		if target, alias, ok := strings.Cut(l, ":"); ok && alias != target {
-			c.lost(name, "the name "+source.Quote(alias)+" is not carried over: it is reached as "+source.Quote(c.names[target]),
+			c.lost(name, "the name "+source.Quote(alias)+" is not carried over: it is reached as "+
+				source.Quote(c.names[target]),
 				"links", source.Index(i))
 		}
 	}
 	for _, n := range slices.Sorted(maps.Keys(s.Networks)) {
 		if net := s.Networks[n]; net != nil {
 			if len(net.Aliases) > 0 {
-				c.lost(name, "are not carried over: it is reached as "+source.Quote(c.names[name]), "networks", n, "aliases")
+				c.lost(name, "are not carried over: it is reached as "+source.Quote(c.names[name]), "networks", n,
+					"aliases")
 			}
 			if net.Ipv4Address != "" || net.Ipv6Address != "" {
 				c.lost(name, "a fixed address is not carried over: it is reached by its name", "networks", n)
@@ -82,7 +85,8 @@ func (c *converter) relations(name string, s types.ServiceConfig) {
 		}
 	}
 	if s.NetworkMode != "" && s.NetworkMode != "bridge" {
-		c.lost(name, "is not carried over: an instance has a network of its own where its worker has the service network",
+		c.lost(name, "is not carried over: an instance has a network of its own where its worker has the service "+
+			"network",
 			"network_mode")
 	}
 	for field, host := range map[string]string{"hostname": s.Hostname, "container_name": s.ContainerName} {
@@ -95,7 +99,8 @@ func (c *converter) relations(name string, s types.ServiceConfig) {
 // hostRE finds what may be a host in an address: after // or @, or before a port.
 var hostRE = pattern.Lazy(`(?://|@)([-\w.]+)|([-\w.]+):\d`)
 
-// hosts are what a variable may name as hosts: in addresses, or by its own name.
+// hosts returns the possible hosts in a variable: in addresses, or if its name says that it is
+// one.
 func hosts(variable, value string) (out []string) {
 	for _, m := range hostRE().FindAllStringSubmatch(value, 100) {
 		out = append(out, m[1]+m[2])
@@ -106,7 +111,7 @@ func hosts(variable, value string) (out []string) {
 	return out
 }
 
-// wants takes down that a service reaches another.
+// wants records that a service reaches another.
 func (c *converter) wants(name, other string) {
 	other = c.called[other]
 	if p, ok := c.project.Services[other]; ok && len(p.Ports)+len(p.Expose) == 0 &&
@@ -115,7 +120,7 @@ func (c *converter) wants(name, other string) {
 	}
 }
 
-// reached gives services the ports at which others name them.
+// reached gives services the ports by which others address them.
 func (c *converter) reached() {
 	for _, name := range slices.Sorted(maps.Keys(c.project.Services)) {
 		s := c.project.Services[name]
@@ -134,15 +139,16 @@ func (c *converter) reached() {
 		}
 		for _, a := range draft.Addresses(texts...) {
 			host := c.called[a.Host]
-			if to := c.app.Services[c.names[host]]; host != name && to != nil && to.Job == nil && draft.Reach(to, a.Port) {
+			if to := c.app.Services[c.names[host]]; host != name && to != nil && to.Job == nil &&
+				draft.Reach(to, a.Port) {
 				c.said(host, fmt.Sprintf("gets the port %d over TCP, as %s names %s", a.Port, name, a))
 			}
 		}
 	}
 }
 
-// portless notes the services that others reach, and that have no ports in Verge: with
-// Docker all ports of a container can be reached, whether they are written down or not.
+// portless notes the services that others reach and that have no ports in Verge: with Docker
+// all ports of a container can be reached, declared or not.
 func (c *converter) portless() {
 	for name, s := range c.project.Services {
 		for k, v := range s.Environment {
@@ -169,15 +175,16 @@ func (c *converter) portless() {
 				report.List(c.wanted[other]), image))
 		} else {
 			c.report.At(report.Lost, c.doc, c.path(other),
-				"has no ports, so that %s cannot reach it: add those that its image listens on (ports: [{name: tcp, number: N}])",
+				"has no ports, so that %s cannot reach it: add those that its image listens on (ports: [{name: "+
+					"tcp, number: N}])",
 				report.List(c.wanted[other]))
 		}
 	}
 }
 
-// readdress brings what Docker calls a service by into its name in Verge, where a text has it
-// as a host: in an address, before a port, or by itself in a variable for one. Other places
-// that have the name are noted.
+// readdress replaces Docker's names of a service by its name in Verge where a text has them as
+// a host: in an address, before a port, or alone in a variable for one. Other occurrences are
+// noted.
 func (c *converter) readdress() {
 	for _, name := range slices.Sorted(maps.Keys(c.project.Services)) {
 		s := c.app.Services[c.names[name]]
@@ -193,8 +200,8 @@ func (c *converter) readdress() {
 	}
 }
 
-// addressed is a text with the hosts in it by their names in Verge; whole says that all of it
-// may be one.
+// addressed returns a text with its hosts replaced by their names in Verge; whole: all of it
+// may be a host.
 func (c *converter) addressed(service, text, what string, whole bool, at []string) string {
 	var b strings.Builder
 	done := 0
@@ -222,11 +229,12 @@ func (c *converter) addressed(service, text, what string, whole bool, at []strin
 	return b.String() + text[done:]
 }
 
-// begin notes what volumes begin with.
+// begin notes the initial content of volumes.
 func (c *converter) begin() {
 	kept := func(name string) bool { return c.app.Services[name].Pins() }
 	if slices.ContainsFunc(slices.Sorted(maps.Keys(c.app.Services)), kept) {
 		c.report.At(report.Said, c.doc, []string{"volumes"},
-			"begin empty: what Docker keeps in them stays there, and what an image has at their place is not copied into them")
+			"begin empty: what Docker keeps in them stays there, and what an image has at their place is not "+
+				"copied into them")
 	}
 }

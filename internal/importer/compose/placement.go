@@ -11,7 +11,7 @@ import (
 	"github.com/verge-edge/verge/internal/importer/source"
 )
 
-// placement is how many there are, and where.
+// placement converts the number of instances and where they may run.
 func (c *converter) placement(name string, s types.ServiceConfig, out *api.Service) {
 	n := s.GetScale()
 	if n != 1 {
@@ -26,8 +26,8 @@ func (c *converter) placement(name string, s types.ServiceConfig, out *api.Servi
 		switch arch = draft.Architecture(arch); {
 		case os == "wasi" || os == "wasip1":
 			c.report.At(report.Refused, c.doc, c.path(name, "platform"),
-				"cannot be expressed: what is made for %s is not a container; a module of WebAssembly is runtime: wasm in a "+
-					"descriptor, with the object that it is", source.Quote(s.Platform))
+				"cannot be expressed: what is made for %s is not a container; a module of WebAssembly is runtime: "+
+					"wasm in a descriptor, with the object that it is", source.Quote(s.Platform))
 		case os == "windows":
 			c.report.At(report.Refused, c.doc, c.path(name, "platform"),
 				"cannot be expressed: Verge runs no containers of Windows")
@@ -43,7 +43,8 @@ func (c *converter) placement(name string, s types.ServiceConfig, out *api.Servi
 	}
 	if d.Mode != "" && d.Mode != "replicated" && d.Mode != "replicated-job" {
 		c.lost(name,
-			source.Quote(d.Mode)+" is not carried over: Verge has no service with an instance on every worker; write replicas",
+			source.Quote(d.Mode)+" is not carried over: Verge has no service with an instance on every worker; "+
+				"write replicas",
 			"deploy", "mode")
 	}
 	if d.Placement.MaxReplicas == 1 {
@@ -53,19 +54,21 @@ func (c *converter) placement(name string, s types.ServiceConfig, out *api.Servi
 			"max_replicas_per_node")
 	}
 	for i := range d.Placement.Preferences {
-		c.lost(name, "is not carried over: instances are spread over workers anyway", "deploy", "placement", "preferences",
+		c.lost(name, "is not carried over: instances are spread over workers anyway", "deploy", "placement",
+			"preferences",
 			source.Index(i))
 	}
 	for i, text := range d.Placement.Constraints {
 		if !constraint(text, out) {
 			c.lost(name,
-				source.Quote(text)+" is not carried over: only labels (node.labels.…) and the architecture are known of a worker",
+				source.Quote(text)+" is not carried over: only labels (node.labels.…) and the architecture are "+
+					"known of a worker",
 				"deploy", "placement", "constraints", source.Index(i))
 		}
 	}
 }
 
-// constraint adds one of swarm: "node.labels.zone == east".
+// constraint adds a constraint of swarm: "node.labels.zone == east".
 func constraint(text string, out *api.Service) bool {
 	op := "=="
 	k, v, ok := strings.Cut(text, op)

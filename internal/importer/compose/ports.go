@@ -12,7 +12,7 @@ import (
 	"github.com/verge-edge/verge/internal/importer/source"
 )
 
-// ports are those that a service publishes, and those it says it has.
+// ports converts the ports that a service publishes or exposes.
 func (c *converter) ports(name string, s types.ServiceConfig, out *api.Service) {
 	l := &draft.Ports{}
 	at := []string{"ports"}
@@ -29,8 +29,8 @@ func (c *converter) ports(name string, s types.ServiceConfig, out *api.Service) 
 		}
 		port := l.Add(p.Name, int(p.Target), protocol)
 		if p.Published == "" {
-			c.lost(name, "is not published: Docker chooses a port of the machine for it, and a gateway has those that are "+
-				"named (ingress: {port: …})", at...)
+			c.lost(name, "is not published: Docker chooses a port of the machine for it, and a gateway has those "+
+				"that are named (ingress: {port: …})", at...)
 			continue
 		}
 		if p.Mode == "host" {
@@ -42,7 +42,8 @@ func (c *converter) ports(name string, s types.ServiceConfig, out *api.Service) 
 			continue
 		}
 		if p.HostIP != "" && !ip.IsUnspecified() {
-			c.lost(name, source.Quote(p.HostIP)+" is not carried over: gateways serve at all addresses of their machines", at...)
+			c.lost(name, source.Quote(p.HostIP)+
+				" is not carried over: gateways serve at all addresses of their machines", at...)
 		}
 		n, err := strconv.Atoi(p.Published)
 		if err != nil || n < 1 {
@@ -63,7 +64,8 @@ func (c *converter) ports(name string, s types.ServiceConfig, out *api.Service) 
 		}
 		if err != nil || from < 1 || to > 65535 || to < from || to-from > 63 || protocol != "" && protocol != "tcp" &&
 			protocol != "udp" {
-			c.lost(name, "is not carried over: "+source.Quote(e)+" is not a port, or too many", "expose", source.Index(i))
+			c.lost(name, "is not carried over: "+source.Quote(e)+" is not a port, or too many", "expose",
+				source.Index(i))
 			continue
 		}
 		if protocol == "tcp" {
@@ -76,9 +78,8 @@ func (c *converter) ports(name string, s types.ServiceConfig, out *api.Service) 
 	out.Ports = l.List
 }
 
-// portPath is where the i-th port of n is written. A range makes several of one, so that
-// they are counted alike only where there is none; else it is the one with its numbers, or
-// that of the port before.
+// portPath returns where the i-th port of n is written. Without ranges the indexes match. With
+// them it is the entry that has its numbers, or else that of the port before.
 func (c *converter) portPath(name string, n, i int, p types.ServicePortConfig, before []string) []string {
 	written := c.doc.Root.Child("services").Child(name).Child("ports")
 	switch {

@@ -9,9 +9,9 @@ import (
 	"github.com/compose-spec/compose-go/v2/types"
 )
 
-// loadProject is compose-go's loader on what has been read, without any file but that.
+// loadProject runs compose-go's loader on the parsed file, without access to others.
 func loadProject(file string, plain map[string]any, profiles []string) (p *types.Project, err error) {
-	// Some of what is wrong in a file it finds out by a type assertion.
+	// Some errors in a file make the loader panic in a type assertion.
 	defer func() {
 		if r := recover(); r != nil {
 			p, err = nil, errors.New("it is not what the compose specification says")

@@ -11,8 +11,8 @@ import (
 
 var composePath = pattern.Lazy(`\b(?:services|volumes|networks|configs|secrets|name|jobs)(?:\.[-\w]+|\[\d+\])*`)
 
-// refuse notes what compose-go complains about in what it was given, at the path that it
-// names, or at what it does not complain without.
+// refuse notes a complaint of compose-go about its input, at the path that it names, or at the
+// path without which the complaint goes away.
 func (c *converter) refuse(err error, given map[string]any) {
 	text := strings.TrimPrefix(err.Error(), "compose: ")
 	text = strings.TrimPrefix(text, "validating "+c.source.Name+": ")
@@ -30,7 +30,8 @@ func (c *converter) refuse(err error, given map[string]any) {
 	} else if m := composeCycle().FindStringSubmatch(text); m != nil {
 		path = []string{"services", m[1], "depends_on"}
 	} else if m := composeCircular().FindStringSubmatch(text); m != nil {
-		path, text = []string{"services", m[1], "extends"}, "it extends itself: "+strings.Join(strings.Fields(text), " ")
+		path, text = []string{"services", m[1], "extends"}, "it extends itself: "+
+			strings.Join(strings.Fields(text), " ")
 	} else if m := composeUnknown().FindStringSubmatch(text); m != nil {
 		text = "no field at the top is called " + m[1]
 		if i := slices.IndexFunc(c.doc.Root.Keys,
@@ -53,7 +54,7 @@ func (c *converter) refuse(err error, given map[string]any) {
 	c.report.At(report.Refused, c.doc, path, "is not a valid compose file: %s", text)
 }
 
-// What compose-go says of a service, of a circle, and of how it came upon what is wrong.
+// Messages of compose-go about a service, a cycle, and the way to what is wrong.
 var (
 	composeService  = pattern.Lazy(`service "([^"]+)"`)
 	composeUnknown  = pattern.Lazy(`^\s*additional properties (.*) not allowed`)

@@ -11,7 +11,7 @@ import (
 	"github.com/verge-edge/verge/internal/importer/source"
 )
 
-// cpus is an amount of processors in thousandths.
+// cpus converts a number of processors to thousandths.
 func (c *converter) cpus(name string, cpus float32, field ...string) api.CPU {
 	n := math.Round(float64(cpus) * 1000)
 	if !(n >= 0 && n <= float64(api.MaxCPU)) { // nor NaN
@@ -22,7 +22,7 @@ func (c *converter) cpus(name string, cpus float32, field ...string) api.CPU {
 	return api.CPU(n)
 }
 
-// bytes is an amount of memory. One that is more than can be counted is negative here.
+// bytes converts an amount of memory. One that overflowed is negative here.
 func (c *converter) bytes(name string, n types.UnitBytes, field ...string) api.Bytes {
 	if n < 0 || api.Bytes(n) > api.MaxBytes {
 		c.report.At(report.Refused, c.doc, c.path(name, field...),
@@ -46,7 +46,8 @@ func (c *converter) resources(name string, s types.ServiceConfig, out *api.Servi
 				out.Limits.CPU = c.cpus(name, l.NanoCPUs.Value(), "deploy", "resources", "limits", "cpus")
 			}
 			if l.Pids != 0 {
-				c.lost(name, "is not carried over: Verge does not count processes", "deploy", "resources", "limits", "pids")
+				c.lost(name, "is not carried over: Verge does not count processes", "deploy", "resources", "limits",
+					"pids")
 			}
 		}
 		if r := d.Resources.Reservations; r != nil {
@@ -58,7 +59,8 @@ func (c *converter) resources(name string, s types.ServiceConfig, out *api.Servi
 				gpus, at = r.Devices, []string{"deploy", "resources", "reservations", "devices"}
 			}
 			if len(r.GenericResources) > 0 {
-				c.lost(name, "are not carried over: devices are asked for by type (devices: [{type: camera}])", "deploy",
+				c.lost(name, "are not carried over: devices are asked for by type (devices: [{type: camera}])",
+					"deploy",
 					"resources", "reservations", "generic_resources")
 			}
 		}

@@ -11,14 +11,13 @@ import (
 	"github.com/verge-edge/verge/internal/importer/source"
 )
 
-// rollout is how a new version comes in: so many at a time, before or after the old ones
-// have ended.
+// rollout converts the update settings: how many at a time, before or after the old ones end.
 func (c *converter) rollout(name string, s types.ServiceConfig, out *api.Service) {
 	if s.Deploy == nil || s.Deploy.UpdateConfig == nil || out.Job != nil {
 		return
 	}
 	u, at := s.Deploy.UpdateConfig, c.path(name, "deploy", "update_config")
-	n, none := api.Amount(1), api.Amount(0) // one at a time is what Docker does without a word
+	n, none := api.Amount(1), api.Amount(0) // Docker's default is one at a time
 	if u.Parallelism != nil {
 		if n = api.Amount(min(*u.Parallelism, api.MaxReplicas)); n == 0 {
 			n = -100
@@ -55,6 +54,7 @@ func (c *converter) rollout(name string, s types.ServiceConfig, out *api.Service
 	}
 	if u.MaxFailureRatio > 0 {
 		c.report.At(report.Lost, c.doc, source.Extend(at, "max_failure_ratio"),
-			"is not carried over: a rollout has failed when one instance does not get ready in time (rollout.progress_deadline)")
+			"is not carried over: a rollout has failed when one instance does not get ready in time "+
+				"(rollout.progress_deadline)")
 	}
 }

@@ -11,7 +11,8 @@ import (
 	"github.com/verge-edge/verge/internal/importer/source"
 )
 
-// security is what a container may do. With Docker it may write to the files of its image.
+// security converts what a container may do. With Docker it may write to the files of its
+// image.
 func (c *converter) security(name string, s types.ServiceConfig, out *api.Service) {
 	if s.ReadOnly {
 		out.Security.Root = api.RootReadOnly
@@ -23,13 +24,14 @@ func (c *converter) security(name string, s types.ServiceConfig, out *api.Servic
 	for i, o := range s.SecurityOpt {
 		key, value, _ := strings.Cut(strings.Replace(o, "=", ":", 1), ":")
 		switch {
-		case key == "no-new-privileges" && (value == "" || value == "true"): // as without a word
+		case key == "no-new-privileges" && (value == "" || value == "true"): // the default
 		case key == "no-new-privileges" && value == "false":
 			out.Security.NewPrivileges = true
 		case key == "seccomp" && value == "unconfined":
 			out.Security.Seccomp = api.SeccompNone
 		default:
-			c.lost(name, source.Quote(key)+" is not carried over: Verge has nothing like it", "security_opt", source.Index(i))
+			c.lost(name, source.Quote(key)+" is not carried over: Verge has nothing like it", "security_opt",
+				source.Index(i))
 		}
 	}
 	if rights := draft.Needs(out); rights != "" {
@@ -39,8 +41,8 @@ func (c *converter) security(name string, s types.ServiceConfig, out *api.Servic
 	}
 }
 
-// oneOff makes a job of a service that is to end: one that another waits for until it
-// has, or whose mode says so.
+// oneOff makes a job of a service that is to end: another waits for its completion, or its mode
+// says so.
 func (c *converter) oneOff(name string, s types.ServiceConfig, out *api.Service) {
 	at := []string{"deploy", "mode"}
 	if mode := s.Deploy; mode == nil || mode.Mode != "replicated-job" && mode.Mode != "global-job" {
@@ -67,7 +69,7 @@ func (c *converter) oneOff(name string, s types.ServiceConfig, out *api.Service)
 			" times at most when it fails", at...)
 }
 
-// awaited says whether a service waits for another to have completed.
+// awaited says whether another service waits for this one to complete.
 func (c *converter) awaited(name string) bool {
 	for _, s := range c.project.Services {
 		if d, ok := s.DependsOn[name]; ok && d.Condition == types.ServiceConditionCompletedSuccessfully {

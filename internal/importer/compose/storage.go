@@ -13,9 +13,9 @@ import (
 	"github.com/verge-edge/verge/internal/importer/source"
 )
 
-// storage is volumes, configs and secrets.
+// storage converts volumes, configs and secrets.
 func (c *converter) storage(name string, s types.ServiceConfig, out *api.Service) {
-	// Files come first: a volume that is in their way would hide them.
+	// Files come first: a volume at the same place would hide them.
 	for i, ref := range s.Secrets {
 		target := ref.Target
 		if target == "" {
@@ -70,7 +70,8 @@ func (c *converter) storage(name string, s types.ServiceConfig, out *api.Service
 			c.lost(name, why, field...)
 		} else if strange != "" {
 			c.lost(name,
-				source.Quote(strange)+" is not carried over: it is not an amount of memory that can be given here; it gets "+
+				source.Quote(strange)+" is not carried over: it is not an amount of memory that can be given here; "+
+					"it gets "+
 					size.String(), field...)
 		} else if !strings.Contains(options, "size=") {
 			c.said(name, "gets "+size.String()+", as its size is not stated", field...)
@@ -78,15 +79,16 @@ func (c *converter) storage(name string, s types.ServiceConfig, out *api.Service
 	}
 }
 
-// owner notes whose a file is to be.
+// owner notes that the owner of a file is lost.
 func (c *converter) owner(name, field string, i int, uid, gid string) {
 	if uid != "" || gid != "" {
-		c.lost(name, "its uid and gid are not carried over: files belong to the user that the container starts as", field,
+		c.lost(name, "its uid and gid are not carried over: files belong to the user that the container starts as",
+			field,
 			source.Index(i))
 	}
 }
 
-// volume adds one; the text says why it could not.
+// volume adds a volume; the text says why it could not.
 func (c *converter) volume(name string, i int, v types.ServiceVolumeConfig, out *api.Service) string {
 	switch v.Type {
 	case "tmpfs":
@@ -97,12 +99,13 @@ func (c *converter) volume(name string, i int, v types.ServiceVolumeConfig, out 
 		return draft.AddVolume(out, api.Volume{Path: v.Target, Tmpfs: size})
 	case "volume":
 		if v.Source == "" {
-			return "is not carried over: a volume without name does not outlive the instance; what is written there is gone " +
-				"when it ends"
+			return "is not carried over: a volume without name does not outlive the instance; what is written " +
+				"there is gone when it ends"
 		}
 		if others := c.users(v.Source); len(others) > 1 {
 			c.lost(name,
-				"is not shared: each instance of "+report.List(others)+" has a volume "+draft.Label(v.Source)+" of its own",
+				"is not shared: each instance of "+report.List(others)+" has a volume "+draft.Label(v.Source)+
+					" of its own",
 				"volumes", source.Index(i))
 		}
 		if v.Volume != nil && v.Volume.Subpath != "" {
@@ -116,20 +119,23 @@ func (c *converter) volume(name string, i int, v types.ServiceVolumeConfig, out 
 		if path.IsAbs(v.Source) {
 			c.said(name,
 				"needs a directory "+source.Quote(v.Source)+
-					" on the worker, which its operator allows (verge worker --allow-host-path)", "volumes", source.Index(i))
+					" on the worker, which its operator allows (verge worker --allow-host-path)", "volumes",
+				source.Index(i))
 			return draft.AddVolume(out, api.Volume{Path: v.Target, Host: path.Clean(v.Source), ReadOnly: v.ReadOnly})
 		}
 		text, why := c.text(v.Source)
 		if why != "" {
 			return "is not carried over: " + why +
-				"; a worker has no folder of this project, so put what is in it into the image, into files, or below a host path"
+				"; a worker has no folder of this project, so put what is in it into the image, into files, or " +
+				"below a host path"
 		}
 		if why := draft.AddFile(out, v.Target,
 			c.file(v.Source, text, 0o644, c.path(name, "volumes", source.Index(i)))); why != "" {
 			return why
 		}
 		if !v.ReadOnly {
-			c.lost(name, "is carried over as it is now: what an instance writes to it stays with the instance", "volumes",
+			c.lost(name, "is carried over as it is now: what an instance writes to it stays with the instance",
+				"volumes",
 				source.Index(i))
 		}
 		return ""
@@ -137,7 +143,7 @@ func (c *converter) volume(name string, i int, v types.ServiceVolumeConfig, out 
 	return "is not carried over: Verge has no volume of type " + source.Quote(v.Type)
 }
 
-// users are the services with a volume.
+// users returns the services that have a volume.
 func (c *converter) users(volume string) (out []string) {
 	for name, s := range c.project.Services {
 		if slices.ContainsFunc(s.Volumes,

@@ -8,7 +8,7 @@ import (
 	"github.com/verge-edge/verge/internal/importer/source"
 )
 
-// Architecture is the name that Go has for one, "" for none of Verge.
+// Architecture is Go's name of an architecture, "" for one that Verge does not support.
 func Architecture(s string) string {
 	switch s {
 	case "amd64", "x86_64", "x86-64":
@@ -27,18 +27,19 @@ func Architecture(s string) string {
 	return ""
 }
 
-// Clamp brings d into bounds, and says so.
+// Clamp brings d into bounds, and notes it.
 func Clamp(r *report.Report, d *source.Document, path []string, v, least, most time.Duration) api.Duration {
 	if n := min(max(v, least), most); n != v {
-		r.At(report.Lost, d, path, "is %s instead of %s: it is from %s to %s in Verge", api.Duration(n), api.Duration(v),
+		r.At(report.Lost, d, path, "is %s instead of %s: it is from %s to %s in Verge", api.Duration(n),
+			api.Duration(v),
 			api.Duration(least), api.Duration(most))
 		v = n
 	}
 	return api.Duration(v)
 }
 
-// MaxTimes is the most of Verge for failures in a row and for restarts.
+// MaxTimes is Verge's maximum of failures in a row and of restarts.
 const MaxTimes = 1000
 
-// StopSignals are those that Verge sends.
+// StopSignals are the signals that Verge can send.
 var StopSignals = []string{"TERM", "INT", "QUIT", "HUP", "USR1", "USR2", "WINCH", "KILL"}

@@ -10,12 +10,12 @@ type Draft struct {
 	App  *api.Application
 	Kind Kind
 	From []string
-	// origin of the application and of each service: a document and a path.
+	// origins of the application and of each service: a document and a path.
 	Doc     *source.Document
 	Origins map[string]Origin
 }
 
-// Origin is the part of a document that something was made of.
+// Origin is the part of a document that something is made from.
 type Origin struct {
 	Doc  *source.Document
 	Path []string

@@ -11,11 +11,11 @@ import (
 	"github.com/verge-edge/verge/internal/importer/source"
 )
 
-// variableName is that of api: what an environment can have.
+// variableName is the rule of api for names of variables.
 var variableName = pattern.Lazy(`^[!-<>-~]+$`)
 
-// ValidEnv takes out the variables whose names Verge does not have; PORT is left for
-// portVariables.
+// ValidEnv removes the variables whose names Verge does not accept, except PORT, which
+// PortVariables handles.
 func ValidEnv(r *report.Report, d *source.Document, s *api.Service, at func(string) []string) {
 	drop := func(k string) {
 		delete(s.Env, k)
@@ -24,7 +24,8 @@ func ValidEnv(r *report.Report, d *source.Document, s *api.Service, at func(stri
 	for _, k := range slices.Concat(slices.Sorted(maps.Keys(s.Env)), slices.Sorted(maps.Keys(s.EnvSecrets))) {
 		switch {
 		case !variableName().MatchString(k):
-			r.At(report.Lost, d, at(k), "%s is left out: the name of a variable has characters that can be seen, without =",
+			r.At(report.Lost, d, at(k),
+				"%s is left out: the name of a variable has characters that can be seen, without =",
 				source.Quote(k))
 			drop(k)
 		case strings.HasPrefix(k, "VERGE_"):
@@ -34,16 +35,16 @@ func ValidEnv(r *report.Report, d *source.Document, s *api.Service, at func(stri
 	}
 }
 
-// SecretValue says whether a variable is called as secrets are, or its value is an address
-// with a password in it.
+// SecretValue says whether a variable is named like a secret, or its value is an address with a
+// password.
 func SecretValue(name, value string) bool {
 	return Secretive(name) || passwordRE().MatchString(value)
 }
 
-// passwordRE finds user:password@ in an address; what is replaced later is no password.
+// passwordRE finds user:password@ in an address; a reference is no password.
 var passwordRE = pattern.Lazy(`://[^\s:/@,]*:[^\s:/@,$*<]+@`)
 
-// Secretive says whether a variable is called as secrets are.
+// Secretive says whether a variable is named like a secret.
 func Secretive(name string) bool {
 	name = strings.ToUpper(name)
 	if strings.HasSuffix(name, "_FILE") || name == "PWD" || name == "OLDPWD" {

@@ -6,7 +6,7 @@ import (
 	"github.com/verge-edge/verge/internal/importer/source"
 )
 
-// Weight is the text of a service of which others may have the same, in bytes.
+// Weight is the size in bytes of the texts of a service that may be shared with others.
 func Weight(s *api.Service) int {
 	n := 0
 	for k, v := range s.Env {
@@ -23,11 +23,11 @@ func Weight(s *api.Service) int {
 	return n
 }
 
-// NoReplicas are no replicas at all, which is not the same as silence.
+// NoReplicas are zero replicas, as opposed to an unset number.
 var NoReplicas = api.Replicas{Min: -1, Max: -1}
 
-// Finish gives a service what Verge wants of each: replicas, a limit of memory, and reservations
-// that are not more than the limits. It says whether the limit is ours.
+// Finish sets what Verge requires of each service: replicas, a memory limit, and reservations
+// within the limits. It says whether it chose the limit.
 func Finish(s *api.Service, o Options) (ours bool) {
 	switch s.Replicas {
 	case api.Replicas{}:
@@ -47,7 +47,7 @@ func Finish(s *api.Service, o Options) (ours bool) {
 	return ours
 }
 
-// LimitNote says once for which services the limit is ours.
+// LimitNote notes once for which services Finish chose the limit.
 func LimitNote(r *report.Report, d *source.Document, services []string, o Options) {
 	if len(services) > 0 {
 		r.At(report.Said, d, nil, "states no memory limit for %s: each instance may use %s (--memory-limit)",
@@ -55,7 +55,7 @@ func LimitNote(r *report.Report, d *source.Document, services []string, o Option
 	}
 }
 
-// AsJob makes a service one that runs to completion, with an instance for each completion.
+// AsJob makes a service run to completion, with one instance per completion.
 func AsJob(out *api.Service, j *api.Job) {
 	out.Job = j
 	n := max(j.Completions, 1)

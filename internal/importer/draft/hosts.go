@@ -6,13 +6,14 @@ import (
 	"github.com/verge-edge/verge/api/pattern"
 )
 
-// ForHost says whether a variable is called as those are that have a host by itself.
+// ForHost says whether the name of a variable suggests that its value is a host.
 func ForHost(variable string) bool {
 	variable = strings.ToUpper(variable)
-	return strings.Contains(variable, "HOST") || strings.Contains(variable, "ADDR") || strings.Contains(variable, "SERVER")
+	return strings.Contains(variable, "HOST") || strings.Contains(variable, "ADDR") ||
+		strings.Contains(variable, "SERVER")
 }
 
-// HostName finds what may be a name of Docker in a text: a word, with dots or without.
+// HostName finds a word in a text that may be a host name of Docker, with or without dots.
 var HostName = pattern.Lazy(`[A-Za-z0-9_][-\w.]*`)
 
 // PortAt says whether a port follows: :80.

@@ -9,9 +9,8 @@ import (
 	"github.com/verge-edge/verge/api"
 )
 
-// Label makes a name of Verge of any text: small letters, digits and -, beginning
-// with a letter, at most 63. What is cut off is stood for by a hash, so that two long
-// names stay two.
+// Label makes a name of Verge from any text: lower-case letters, digits and -, beginning with a
+// letter, at most 63. A hash replaces what is cut off, so that two long names stay different.
 func Label(s string) string {
 	var b strings.Builder
 	for _, r := range strings.ToLower(s) {
@@ -35,10 +34,10 @@ func Label(s string) string {
 	return out
 }
 
-// Names gives labels, each once.
+// Names hands out unique labels.
 type Names struct{ taken map[string]bool }
 
-// Unique is the label of s, or one with a number where that is taken.
+// Unique is the label of s, with a number if that is taken.
 func (n *Names) Unique(s string) string {
 	if n.taken == nil {
 		n.taken = map[string]bool{}
@@ -53,7 +52,8 @@ func (n *Names) Unique(s string) string {
 	return out
 }
 
-// All are the unique labels of a list. What can stay as it is does, whatever comes before it.
+// All returns unique labels for a list. Names that are valid labels stay, whatever comes before
+// them.
 func (n *Names) All(list []string) []string {
 	out := make([]string, len(list))
 	for _, own := range []bool{true, false} {
@@ -66,7 +66,7 @@ func (n *Names) All(list []string) []string {
 	return out
 }
 
-// Literal writes a text so that Verge, which replaces ${NAME}, leaves it as it is.
+// Literal escapes a text so that Verge, which replaces ${NAME}, leaves it as it is.
 func Literal(s string) string {
 	if !strings.Contains(s, "$") {
 		return s
@@ -81,7 +81,7 @@ func Literal(s string) string {
 	return b.String()
 }
 
-// Literals are the texts of a list, each as Literal writes it.
+// Literals escapes the texts of a list.
 func Literals(list []string) []string {
 	var out []string
 	for _, s := range list {

@@ -7,7 +7,8 @@ import (
 
 // TestNames: what is no name becomes one, and stays unique.
 func TestNames(t *testing.T) {
-	for in, want := range map[string]string{"web": "web", "My_Web.App": "my-web-app", "9to5": "x9to5", "__": "x", "a--b": "a-b", "Ünï": "n", "-a-": "a"} {
+	for in, want := range map[string]string{"web": "web", "My_Web.App": "my-web-app", "9to5": "x9to5", "__": "x",
+		"a--b": "a-b", "Ünï": "n", "-a-": "a"} {
 		if got := Label(in); got != want {
 			t.Errorf("%q becomes %q, not %q", in, got, want)
 		}

@@ -17,43 +17,42 @@ const (
 	Kubernetes Kind = "kubernetes"
 )
 
-// Kinds are all of them.
+// Kinds lists all kinds.
 func Kinds() []Kind { return []Kind{Compose, Oakestra, Kubernetes} }
 
-// Title is what people call it.
+// Title is the kind's name for people.
 func (k Kind) Title() string {
 	return map[Kind]string{Oakestra: "Oakestra", Compose: "compose", Kubernetes: "Kubernetes"}[k]
 }
 
 // Options of Import.
 type Options struct {
-	// Kind of all sources; "" is found out from what is in them.
+	// Kind of all sources; "" detects it from their contents.
 	Kind Kind
-	// Name of the application, where one is made; "" is taken from the sources.
+	// Name of the application, if one is made; "" takes it from the sources.
 	Name string
-	// Namespace of all applications; "" is that of the sources, if they name one.
+	// Namespace of all applications; "" takes that of the sources, if they name one.
 	Namespace string
-	// Variables that a compose file may refer to. The environment is not looked at. Nil is
-	// that a file .env beside it counts, as for docker compose; what is called as secrets are
-	// in that one becomes secrets, while Variables stand in the descriptor.
+	// Variables that a compose file may refer to. The environment is not read. If nil, a file .env
+	// beside it is, as docker compose does; variables in it that are named like secrets become
+	// secrets, whereas Variables are written into the descriptor.
 	Variables map[string]string
-	// Profiles of a compose file whose services are wanted; "*" is all.
+	// Profiles of a compose file to import; "*" is all.
 	Profiles []string
-	// MemoryLimit of instances for which a source states none; 0 is 1 GiB. Verge has no
-	// instance without a limit.
+	// MemoryLimit of instances without one in the source; 0 is 1 GiB. Verge requires a limit.
 	MemoryLimit api.Bytes
 }
 
-// App is one application that was made.
+// App is an imported application.
 type App struct {
 	Name string
 	// Source is its descriptor.
 	Source []byte
-	// From are the files that it was made of.
+	// From are the files that it was made from.
 	From []string
 }
 
-// AppName is the name of an application: that asked for, or of what the source says.
+// AppName is the name of an application: the requested one, or the source's.
 func AppName(o Options, said ...string) (name, from string) {
 	if o.Name != "" {
 		return o.Name, o.Name
@@ -66,7 +65,7 @@ func AppName(o Options, said ...string) (name, from string) {
 	return "app", "app"
 }
 
-// BaseName is the name of a file without what stands for its kind.
+// BaseName is the name of a file without the suffixes of its kind.
 func BaseName(file string) string {
 	if file == "stdin" {
 		return ""

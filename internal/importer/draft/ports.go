@@ -11,17 +11,17 @@ import (
 	"github.com/verge-edge/verge/internal/importer/source"
 )
 
-// Tcp is the port of a number that takes connections, which is made where there is none.
+// Tcp returns the TCP port with a number, and creates it if there is none.
 func (l *Ports) Tcp(number int) *api.Port { return l.Add("", number, "") }
 
-// Ports makes the ports of a service, each number once.
+// Ports collects the ports of a service, each number once.
 type Ports struct {
 	List  []api.Port
 	Names Names
 }
 
-// Add returns the port of a number, which is made where there is none; said is the
-// name that the source gives it.
+// Add returns the port with a number, and creates it if there is none; said is its name in the
+// source.
 func (l *Ports) Add(said string, number int, protocol string) *api.Port {
 	udp := protocol == api.UDP
 	for i := range l.List {
@@ -46,7 +46,7 @@ func (l *Ports) Add(said string, number int, protocol string) *api.Port {
 	return &l.List[len(l.List)-1]
 }
 
-// ProtocolOf is that of Verge for what sources call the protocol of an application.
+// ProtocolOf is Verge's protocol for an application protocol of a source.
 func ProtocolOf(app string) string {
 	switch strings.ToLower(app) {
 	case "http", "http1", "http/1.1", "ws", "kubernetes.io/ws":
@@ -57,8 +57,8 @@ func ProtocolOf(app string) string {
 	return ""
 }
 
-// PortVariables takes PORT and PORT_… out of the environment, which are Verge's own:
-// PORT is the number of the first port, so a port of that number becomes the first.
+// PortVariables removes PORT and PORT_… from the environment, which Verge sets itself: PORT is the
+// number of the first port, so the port with that number becomes the first.
 func PortVariables(r *report.Report, d *source.Document, s *api.Service, at func(string) []string) {
 	for _, env := range []map[string]string{s.Env, s.EnvSecrets} {
 		for k, v := range env {
@@ -93,7 +93,7 @@ func PortVariables(r *report.Report, d *source.Document, s *api.Service, at func
 	}
 }
 
-// Publish makes a port one of the gateways, unless another has it.
+// Publish publishes a port at the gateways, unless another service has it.
 func Publish(p *api.Port, at int, taken map[string]string, by string) error {
 	transport := "tcp"
 	if p.Protocol == api.UDP {
@@ -104,10 +104,11 @@ func Publish(p *api.Port, at int, taken map[string]string, by string) error {
 	case p.Ingress != nil:
 		return fmt.Errorf("%d is not published as well: a port is published once", at)
 	case taken[key] != "":
-		return fmt.Errorf("%s is not published: a port of the gateways leads to one service, and that is %s", key, taken[key])
+		return fmt.Errorf("%s is not published: a port of the gateways leads to one service, and that is %s", key,
+			taken[key])
 	}
 	taken[key] = by
-	if p.Protocol == "http" || p.Protocol == "grpc" { // those are published by host name
+	if p.Protocol == "http" || p.Protocol == "grpc" { // these are published by host name
 		p.Protocol = "tcp"
 	}
 	p.Ingress = &api.Ingress{Port: at}

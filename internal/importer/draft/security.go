@@ -8,16 +8,16 @@ import (
 	"github.com/verge-edge/verge/internal/importer/source"
 )
 
-// Writable is the security of a container whose source says nothing: it may write to
-// the files of its image, as everywhere else.
+// Writable is the default security of an imported container: it may write to the files of its
+// image, as with Docker and Kubernetes.
 func Writable(s *api.Service) {
 	if s.Security.Root == "" {
 		s.Security.Root = api.RootWritable
 	}
 }
 
-// CapabilityList carries over what a source adds and drops; lost is told, by the place in the
-// list, of what is not.
+// CapabilityList carries over added and dropped capabilities; it calls lost with the index of each
+// one that it cannot.
 func CapabilityList(s *api.Service, add, drop []string, lost func(field string, i int, text string)) {
 	for i, said := range drop {
 		name := api.CapabilityName(said)
@@ -37,15 +37,14 @@ func CapabilityList(s *api.Service, add, drop []string, lost func(field string, 
 			lost("add", i, source.Quote(said)+" is not carried over: it is not a capability")
 		case slices.Contains(s.Security.Add, name):
 		default:
-			// What is added counts, whatever is dropped.
+			// An added capability counts even if it is dropped.
 			s.Security.Drop = slices.DeleteFunc(s.Security.Drop, func(d string) bool { return d == name })
 			s.Security.Add = append(s.Security.Add, name)
 		}
 	}
 }
 
-// Needs says what a namespace must allow so that a service may be applied, beyond what
-// each does; "" where that is nothing.
+// Needs says which rights beyond the defaults a namespace must allow for a service; "" for none.
 func Needs(s *api.Service) string {
 	rights := slices.DeleteFunc(s.Security.Rights(), func(r string) bool { return r == api.RightWritableRoot })
 	return strings.Join(rights, "+")

@@ -8,22 +8,22 @@ import (
 	"github.com/verge-edge/verge/internal/importer/source"
 )
 
-// DefaultTmpfs is the size of a directory in memory whose source states none.
+// DefaultTmpfs is the size of a tmpfs without one in the source.
 const DefaultTmpfs api.Bytes = 64 << 20
 
-// maxFiles is the most that api takes of one service.
+// maxFiles is the most files of a service that api accepts.
 const maxFiles = 100
 
 // MaxContent bounds a file that is written into a descriptor.
 const MaxContent = 256 << 10
 
-// AddVolume adds a volume unless its path is in the way of another; the text says why
-// it was not.
+// AddVolume adds a volume unless its path overlaps another; it returns the reason if it does not.
 func AddVolume(s *api.Service, v api.Volume) string {
 	v.Path = path.Clean(v.Path)
 	for _, other := range s.Volumes {
 		if v.Path == other.Path || below(v.Path, other.Path) || below(other.Path, v.Path) {
-			return "is not carried over: " + source.Quote(v.Path) + " is in the way of the volume at " + source.Quote(other.Path)
+			return "is not carried over: " + source.Quote(v.Path) + " is in the way of the volume at " +
+				source.Quote(other.Path)
 		}
 		if v.Name != "" && v.Name == other.Name {
 			return "is not carried over: the volume " + v.Name + " is at " + source.Quote(other.Path) +
@@ -39,12 +39,13 @@ func AddVolume(s *api.Service, v api.Volume) string {
 	return ""
 }
 
-// AddFile adds a file unless something is in its way.
+// AddFile adds a file unless its path overlaps another.
 func AddFile(s *api.Service, at string, f api.File) string {
 	at = path.Clean(at)
 	for _, v := range s.Volumes {
 		if at == v.Path || below(at, v.Path) || below(v.Path, at) {
-			return "is not carried over: " + source.Quote(at) + " is in the way of the volume at " + source.Quote(v.Path)
+			return "is not carried over: " + source.Quote(at) + " is in the way of the volume at " +
+				source.Quote(v.Path)
 		}
 	}
 	if len(s.Files) >= maxFiles {

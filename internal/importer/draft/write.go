@@ -15,8 +15,8 @@ import (
 	"github.com/verge-edge/verge/internal/importer/source"
 )
 
-// Write makes the descriptor and lets api judge it. What it complains about could not
-// be expressed: that is noted where it comes from.
+// Write makes the descriptor and validates it with api. Its errors are what could not be expressed,
+// and are noted at the lines that they come from.
 func (m *Draft) Write(r *report.Report) App {
 	text, err := render(m.App)
 	if err == nil {
@@ -37,7 +37,8 @@ func (m *Draft) Write(r *report.Report) App {
 				r.At(report.Refused, o.Doc, o.Path, "cannot be expressed: the descriptor %s", what)
 				continue
 			}
-			r.At(report.Refused, o.Doc, o.Path, "cannot be expressed: %s would be wrong in the descriptor: %s", e.Path, what)
+			r.At(report.Refused, o.Doc, o.Path, "cannot be expressed: %s would be wrong in the descriptor: %s", e.Path,
+				what)
 		}
 	case err != nil:
 		r.At(report.Refused, m.Doc, nil, "cannot be expressed: %v", err)
@@ -45,7 +46,7 @@ func (m *Draft) Write(r *report.Report) App {
 	return App{Name: m.App.Application, Source: text, From: m.From}
 }
 
-// shown are names of files as a comment may have them.
+// shown are names of files, safe for a comment.
 func shown(files []string) []string {
 	var out []string
 	for _, f := range files {
@@ -62,7 +63,7 @@ func shown(files []string) []string {
 	return out
 }
 
-// origin is where the field of a descriptor comes from.
+// origin is the source of a field of a descriptor.
 func (m *Draft) origin(field string) Origin {
 	if rest, ok := strings.CutPrefix(field, "services."); ok {
 		name, _, _ := strings.Cut(rest, ".")
@@ -98,8 +99,8 @@ func render(app *api.Application) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// tokens makes YAML of JSON, with the fields in the same order, and without those that
-// a descriptor has to leave out.
+// tokens turns JSON into YAML, with the fields in the same order, without those that a descriptor
+// must leave out.
 func tokens(d *json.Decoder, path []string) (*yaml.Node, error) {
 	t, err := d.Token()
 	if err != nil {
@@ -155,7 +156,7 @@ func text(s string) *yaml.Node {
 	return n
 }
 
-// leftOut: in a file exactly one of content and secret stands, and no mode of 0.
+// leftOut: a file has exactly one of content and secret, and no mode of 0.
 func leftOut(path []string, name string, v *yaml.Node) bool {
 	if len(path) != 4 || path[0] != "services" || path[2] != "files" {
 		return false
@@ -163,7 +164,7 @@ func leftOut(path []string, name string, v *yaml.Node) bool {
 	return name == "secret" && v.Value == "" || name == "mode" && v.Value == "0000"
 }
 
-// simpler writes {min: 3, max: 3} as 3, and drops the content of secret files.
+// simpler writes {min: 3, max: 3} as 3, and removes the content of secret files.
 func simpler(path []string, n *yaml.Node) *yaml.Node {
 	switch {
 	case len(path) == 3 && path[0] == "services" && path[2] == "replicas" && len(n.Content) == 4 &&

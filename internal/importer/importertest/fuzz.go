@@ -9,7 +9,7 @@ import (
 
 	"github.com/verge-edge/verge/api/descriptor"
 	"github.com/verge-edge/verge/internal/importer"
-	"github.com/verge-edge/verge/internal/importer/compose/variables"
+	"github.com/verge-edge/verge/internal/importer/compose/dotenv"
 )
 
 // Fuzz seeds f with examples, and demands of whatever comes that what is made is valid,
@@ -37,9 +37,9 @@ func Fuzz(f *testing.F, kind importer.Kind, seeds map[string]string, patterns ..
 		// What comes after a line of its own is .env.
 		data, env, given := bytes.Cut(data, []byte(EnvMark))
 		beside := func(path string) ([]byte, error) {
-			if path == variables.DotEnv && !given {
+			if path == dotenv.DotEnv && !given {
 				return nil, fs.ErrNotExist
-			} else if path == variables.DotEnv {
+			} else if path == dotenv.DotEnv {
 				return env, nil
 			}
 			return data, nil

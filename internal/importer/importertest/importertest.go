@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/verge-edge/verge/internal/importer"
-	"github.com/verge-edge/verge/internal/importer/compose/variables"
+	"github.com/verge-edge/verge/internal/importer/compose/dotenv"
 )
 
 // Bomb is nine levels of nine aliases.
@@ -18,7 +18,8 @@ func Bomb() string {
 	var b strings.Builder
 	b.WriteString("services:\n  a0: &a0 lol\n")
 	for i := 1; i < 10; i++ {
-		fmt.Fprintf(&b, "  a%d: &a%d [%s]\n", i, i, strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*a%d,", i-1), 9), ","))
+		fmt.Fprintf(&b, "  a%d: &a%d [%s]\n", i, i,
+			strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*a%d,", i-1), 9), ","))
 	}
 	return b.String()
 }
@@ -40,12 +41,13 @@ func Expansions(t *testing.T, sources map[string]string) {
 		t.Run(name, func(t *testing.T) {
 			text, env, given := strings.Cut(text, EnvMark)
 			open := func(path string) ([]byte, error) {
-				if path != variables.DotEnv || !given {
+				if path != dotenv.DotEnv || !given {
 					return nil, fs.ErrNotExist
 				}
 				return []byte(env), nil
 			}
-			res, err := importer.Import([]importer.Source{{Name: "in.yaml", Data: []byte(text), Folder: "shop", Open: open}},
+			res, err := importer.Import([]importer.Source{{Name: "in.yaml", Data: []byte(text), Folder: "shop",
+				Open: open}},
 				importer.Options{})
 			if !errors.Is(err, importer.ErrRefused) || len(res.Apps) > 0 {
 				t.Fatalf("it was not refused: %v", err)
@@ -55,7 +57,8 @@ func Expansions(t *testing.T, sources map[string]string) {
 				if n.Level == importer.Refused {
 					refusals++
 				}
-				if n.Level == importer.Refused && (n.Line == 0 || !strings.Contains(n.Text, "more than 8 MiB together")) {
+				if n.Level == importer.Refused &&
+					(n.Line == 0 || !strings.Contains(n.Text, "more than 8 MiB together")) {
 					t.Errorf("%v", n)
 				}
 			}

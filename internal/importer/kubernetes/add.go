@@ -9,7 +9,7 @@ import (
 	"github.com/verge-edge/verge/internal/importer/source"
 )
 
-// owner is what an object is made for by Kubernetes itself, if that is imported too.
+// owner returns the object for which Kubernetes itself made this one, if it is also imported.
 func (k *converter) owner(o *manifest.Object) *manifest.Object {
 	for _, ref := range o.Meta.OwnerReferences {
 		if other := k.byName[[3]string{ref.Kind, o.Meta.Namespace, ref.Name}]; other != nil && other != o {
@@ -22,8 +22,8 @@ func (k *converter) owner(o *manifest.Object) *manifest.Object {
 // maxListDepth bounds lists of lists.
 const maxListDepth = 4
 
-// add takes in the object at a path of a document, or those of a list. of are the version and the
-// kind of what says neither, as in the list of a kind that the API server itself gives.
+// add adds the object at a path of a document, or those of a list. of are the version and kind
+// of objects without, as in the list of one kind that the API server returns.
 func (k *converter) add(d *source.Document, n *source.Node, base []string, of [2]string, depth int) {
 	o := &manifest.Object{Doc: d, Base: base, Root: n}
 	if n.Kind != source.Mapping {
@@ -103,7 +103,7 @@ func (k *converter) add(d *source.Document, n *source.Node, base []string, of [2
 		source.Quote(apiVersion))
 }
 
-// take keeps an object that is known, if it has a name.
+// take stores an object of a known kind, if it has a name.
 func (k *converter) take(o *manifest.Object) {
 	at := o.At("metadata")
 	if o.Kind != "ConfigMap" && o.Kind != "Secret" {
@@ -123,8 +123,8 @@ func (k *converter) take(o *manifest.Object) {
 	}
 	if ns := o.Meta.Namespace; ns != "" && !manifest.IsNamespace(ns) {
 		k.report.At(report.Refused, o.Doc, o.At("metadata", "namespace"),
-			"Kubernetes would refuse it: %s is not a name of a namespace, which has small letters, digits and - alone, 63 at "+
-				"most",
+			"Kubernetes would refuse it: %s is not a name of a namespace, which has small letters, digits and - "+
+				"alone, 63 at most",
 			source.Quote(ns))
 		return
 	}

@@ -17,7 +17,7 @@ func (g *group) configMap(o *manifest.Object) {
 	g.configs[o.Meta.Name] = c
 }
 
-// secret takes the names of the keys of one, and no values.
+// secret reads the names of the keys of a Secret, and no values.
 func (g *group) secret(o *manifest.Object) {
 	s := &secretObject{object: o, kind: k8s.SecretType(o.Root.Str("type"))}
 	data := map[string][]byte{}
@@ -42,7 +42,7 @@ func (g *group) claim(o *manifest.Object) {
 	g.claims[o.Meta.Name] = c
 }
 
-// unused notes what no container takes.
+// unused notes what no container uses.
 func (g *group) unused() {
 	for _, name := range slices.Sorted(maps.Keys(g.configs)) {
 		if c := g.configs[name]; !c.used {

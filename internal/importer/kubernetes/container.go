@@ -9,7 +9,7 @@ import (
 	"github.com/verge-edge/verge/internal/k8s"
 )
 
-// container makes a service of one.
+// container makes a service of a container.
 func (g *group) container(w *workload, c *container) *api.Service {
 	out := &api.Service{Runtime: api.Container, Image: c.Image}
 	switch c.ImagePullPolicy {
@@ -22,8 +22,8 @@ func (g *group) container(w *workload, c *container) *api.Service {
 		if i == 0 && s.Name != "" {
 			out.PullSecret = draft.Label(s.Name)
 			g.said(w.object, source.Extend(w.path, "imagePullSecrets", "[0]"),
-				"the secret %s is to be set: verge secret set %s --from-file FILE, with what .dockerconfigjson of the Secret "+
-					"holds, or --registry", out.PullSecret, out.PullSecret)
+				"the secret %s is to be set: verge secret set %s --from-file FILE, with what .dockerconfigjson of "+
+					"the Secret holds, or --registry", out.PullSecret, out.PullSecret)
 		} else if i > 0 {
 			g.lost(w.object, source.Extend(w.path, "imagePullSecrets", source.Index(i)),
 				"is not carried over: an image has one secret to pull it with")
@@ -54,8 +54,8 @@ func (g *group) container(w *workload, c *container) *api.Service {
 	return out
 }
 
-// noCounterparts notes the fields of a container that Verge has nothing for. Where its
-// last words are read from, and whether it is resized in place, do not matter to what runs.
+// noCounterparts notes the fields of a container without counterpart in Verge. Where its
+// termination message is read, and whether it is resized in place, do not matter to what runs.
 func (g *group) noCounterparts(w *workload, c *container) {
 	for field, is := range map[string]struct {
 		given bool
@@ -79,7 +79,7 @@ func (g *group) noCounterparts(w *workload, c *container) {
 	}
 }
 
-// number is how many there are, and how they are brought to another version.
+// number converts the number of instances, and how they are updated.
 func (g *group) number(w *workload, c *container, out *api.Service) {
 	o := w.object
 	if n := w.spec.Replicas; n != nil && o.Kind != "Job" && o.Kind != "CronJob" && o.Kind != "DaemonSet" {

@@ -14,7 +14,7 @@ var macros = map[string]string{
 	"@daily": "0 0 * * *", "@midnight": "0 0 * * *", "@hourly": "0 * * * *",
 }
 
-// schedule is when a job runs.
+// schedule converts when a job runs.
 func (g *group) schedule(w *workload, out *api.Service) {
 	s, o := w.cron, w.object
 	if s == nil {
@@ -22,7 +22,7 @@ func (g *group) schedule(w *workload, out *api.Service) {
 	}
 	at := func(field string) []string { return o.At("spec", field) }
 	c := &api.Cron{Schedule: strings.TrimSpace(s.Schedule), Zone: s.TimeZone}
-	if first, rest, ok := strings.Cut(c.Schedule, " "); ok { // as was written before there was timeZone
+	if first, rest, ok := strings.Cut(c.Schedule, " "); ok { // the form before timeZone existed
 		if zone, is := strings.CutPrefix(strings.TrimPrefix(first, "CRON_"), "TZ="); is {
 			c.Zone, c.Schedule = zone, strings.TrimSpace(rest)
 		}
@@ -37,7 +37,7 @@ func (g *group) schedule(w *workload, out *api.Service) {
 	switch s.ConcurrencyPolicy {
 	case "", "Allow":
 		g.note(s.ConcurrencyPolicy != "", o, at("concurrencyPolicy"),
-			"runs of a schedule do not overlap: a time that comes while one goes on is skipped")
+			"runs of a schedule do not overlap: a time that comes during a run is skipped")
 	case "Forbid":
 	case "Replace":
 		c.Concurrency = api.CronReplace

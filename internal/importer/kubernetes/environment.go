@@ -15,18 +15,18 @@ import (
 	"github.com/verge-edge/verge/internal/k8s"
 )
 
-// Marks around the name of a variable of Verge. No text of Kubernetes has them.
+// Marks around the name of a variable of Verge. No text of Kubernetes contains them.
 const (
 	open = "\x00"
 	shut = "\x01"
 )
 
-// marked is a variable of Verge in a text.
+// marked returns a variable of Verge for a text.
 func marked(name string) string { return open + name + shut }
 
 var markRE = pattern.Lazy(open + "([A-Z_]+)" + shut)
 
-// written is a text as a descriptor has it.
+// written returns a text as a descriptor has it.
 func written(text string) string {
 	text = strings.ReplaceAll(draft.Literal(text), "$"+open, "$$"+open)
 	return markRE().ReplaceAllString(text, "$${$1}")
@@ -59,9 +59,9 @@ func (g *group) newContainer(w *workload, c *k8s.Container, path []string) *cont
 	return out
 }
 
-// protocolOfName is that of a port which is called by it: http, http-web. "" is that it
-// says nothing. What is called grpc may speak TLS or something else besides, which a port
-// for grpc would not pass on, so that this is no sign.
+// protocolOfName returns the protocol that a port's name implies: http, http-web; "" for none.
+// A port named grpc may also speak TLS or something else, which a port for grpc would not pass
+// on, so grpc implies nothing.
 func protocolOfName(name string) string {
 	if first, _, _ := strings.Cut(name, "-"); first == "http" {
 		return "http"
@@ -69,8 +69,8 @@ func protocolOfName(name string) string {
 	return ""
 }
 
-// environment is that of a container: what it takes of others, then what it says itself,
-// of which each may refer to what is above it.
+// environment converts the environment of a container: first envFrom, then its own variables,
+// each of which may refer to those above it.
 func (g *group) environment(w *workload, c *container, out *api.Service) {
 	g.link(w, c)
 	for i, from := range c.EnvFrom {
@@ -139,9 +139,9 @@ func (g *group) envPath(c *container, name string) []string {
 	return source.Extend(c.path, "env")
 }
 
-// expand replaces $(NAME) by the variables so far, as Kubernetes does: $$ is a dollar,
-// and what nobody knows stays. It names the secrets that it came upon. Where spend says that
-// it is too much, there is not text.
+// expand replaces $(NAME) by the variables so far, as Kubernetes does: $$ is a dollar, and
+// unknown names stay. It also returns the secrets that it found. If spend refuses, there is no
+// text.
 func (c *container) expand(s string, spend func(int) bool) (text string, secrets []string) {
 	s = strings.NewReplacer(open, "", shut, "").Replace(s)
 	var b strings.Builder
@@ -179,7 +179,7 @@ func (c *container) expand(s string, spend func(int) bool) (text string, secrets
 	return b.String(), secrets
 }
 
-// words are command or args.
+// words converts command or args.
 func (g *group) words(w *workload, c *container, field string, list []string) (out []string) {
 	for i, s := range list {
 		at := source.Extend(c.path, field, source.Index(i))
@@ -197,7 +197,7 @@ func (g *group) words(w *workload, c *container, field string, list []string) (o
 	return out
 }
 
-// envFrom takes all of a ConfigMap or a Secret.
+// envFrom adds all of a ConfigMap or a Secret.
 func (g *group) envFrom(w *workload, c *container, at []string, from k8s.EnvFromSource) {
 	switch {
 	case from.ConfigMapRef != nil:
@@ -220,8 +220,8 @@ func (g *group) envFrom(w *workload, c *container, at []string, from k8s.EnvFrom
 		s := g.secrets[from.SecretRef.Name]
 		if s == nil {
 			g.note(!deref(from.SecretRef.Optional), w.object, path,
-				"the Secret %s is not among what is imported, so that the names of its variables are not known: write them into "+
-					"env_secrets", from.SecretRef.Name)
+				"the Secret %s is not among what is imported, so that the names of its variables are not known: "+
+					"write them into env_secrets", from.SecretRef.Name)
 			return
 		}
 		for _, k := range s.keys {
@@ -233,7 +233,7 @@ func (g *group) envFrom(w *workload, c *container, at []string, from k8s.EnvFrom
 	}
 }
 
-// secretOf is the name of Verge for a key of a Secret. It is said once which it is.
+// secretOf returns the name in Verge of a key of a Secret, and reports it once.
 func (g *group) secretOf(w *workload, at []string, name, key string) string {
 	id := name + "/" + key
 	if known := g.secretNames[id]; known != "" {
@@ -253,7 +253,7 @@ func (g *group) secretOf(w *workload, at []string, name, key string) string {
 	return out
 }
 
-// valueFrom is a value from elsewhere; false where there is none.
+// valueFrom returns a value from elsewhere; false if there is none.
 func (g *group) valueFrom(w *workload, c *container, at []string, from *k8s.EnvVarSource) (v envValue, ok bool) {
 	o := w.object
 	switch {
@@ -273,7 +273,7 @@ func (g *group) valueFrom(w *workload, c *container, at []string, from *k8s.EnvV
 			return v, false
 		}
 		if !g.report.Spend(len(text)) {
-			return v, false // which the caller says
+			return v, false // which the caller reports
 		}
 		return envValue{text: strings.NewReplacer(open, "", shut, "").Replace(text)}, true
 	case from.SecretKeyRef != nil:
@@ -297,7 +297,7 @@ func (g *group) valueFrom(w *workload, c *container, at []string, from *k8s.EnvV
 	return v, false
 }
 
-// fields are what an instance of Verge knows of itself.
+// fields are the variables in which an instance of Verge has these fields.
 var fields = map[string]string{
 	"metadata.name": "VERGE_INSTANCE", "metadata.uid": "VERGE_INSTANCE", "metadata.namespace": "VERGE_NAMESPACE",
 	"spec.nodeName": "VERGE_WORKER",

@@ -33,7 +33,7 @@ func itemsOf(list []k8s.KeyToPath, all []string) (out []item) {
 	return out
 }
 
-// place is where an item stands, false where a subPath leaves it out.
+// place returns where an item is, false if a subPath leaves it out.
 func (i item) place(m k8s.VolumeMount) (string, bool) {
 	if m.SubPath == "" {
 		return path.Join(m.MountPath, path.Clean("/"+i.path)), true
@@ -46,7 +46,7 @@ func (i item) place(m k8s.VolumeMount) (string, bool) {
 	return path.Join(m.MountPath, rest), ok
 }
 
-// fileModeOf is that of an item: of a secret that nobody else may read it is 0600 or less.
+// fileModeOf returns the first of modes that is set and valid, 0644 by default.
 func fileModeOf(modes ...*int32) api.FileMode {
 	for _, m := range modes {
 		if m != nil && *m > 0 && *m <= 0o777 {
@@ -81,8 +81,8 @@ func (g *group) configFiles(w *workload, at []string, m k8s.VolumeMount, v *k8s.
 		if data, binary := c.spec.BinaryData[i.key]; binary && !has {
 			if text, has = string(data), true; len(data) <= draft.MaxContent &&
 				(source.Readable(data) != nil || strings.ContainsFunc(text, source.Unprintable)) {
-				g.lost(w.object, at, "the key %s is not carried over: it is not text; make an object of it (verge object put), or "+
-					"put it into the image", source.Quote(i.key))
+				g.lost(w.object, at, "the key %s is not carried over: it is not text; make an object of it (verge "+
+					"object put), or put it into the image", source.Quote(i.key))
 				continue
 			}
 		}
@@ -130,7 +130,7 @@ func (g *group) secretFiles(w *workload, at []string, m k8s.VolumeMount, v *k8s.
 	}
 	if s == nil && len(v.Items) == 0 {
 		if file := path.Base(path.Clean("/" + m.SubPath)); m.SubPath != "" {
-			keys = []string{file} // the key that it is called by
+			keys = []string{file} // the key is the file's name
 		} else {
 			g.lost(w.object, at,
 				"the Secret %s is not among what is imported, so that the names of its files are not known: write them into files",

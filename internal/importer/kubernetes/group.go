@@ -1,6 +1,8 @@
 package kubernetes
 
 import (
+	"cmp"
+
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/importer/draft"
 	"github.com/verge-edge/verge/internal/importer/kubernetes/manifest"
@@ -8,7 +10,7 @@ import (
 	"github.com/verge-edge/verge/internal/k8s"
 )
 
-// converter makes applications of manifests: one of each namespace.
+// converter makes applications of manifests: one for each namespace.
 type converter struct {
 	opts    draft.Options
 	report  *report.Report
@@ -16,36 +18,41 @@ type converter struct {
 	byName  map[[3]string]*manifest.Object // by kind, namespace and name
 }
 
-// group are the objects of one namespace.
+// group has the objects of one namespace, with --namespace those of all.
 type group struct {
 	*converter
-	namespace string
-	objects   []*manifest.Object
-	configs   map[string]*configMap
-	secrets   map[string]*secretObject
-	claims    map[string]*claim
-	workloads []*workload
-	services  []*service
-	app       *api.Application
-	taken     map[string]string // published ports
-	given     draft.Names       // of services
-	claimed   map[string]string // hosts and paths, by whom
-	// known are the names of Verge for those of Services and pods.
+	namespace  string
+	namespaces map[string]bool // that full names of its Services may have
+	objects    []*manifest.Object
+	configs    map[string]*configMap
+	secrets    map[string]*secretObject
+	claims     map[string]*claim
+	workloads  []*workload
+	services   []*service
+	app        *api.Application
+	taken      map[string]string // published ports
+	given      draft.Names       // of services
+	claimed    map[string]string // hosts and paths, by whom
+	// known are the names in Verge of Services and pods.
 	known map[string]string
-	// called are the addresses of Verge for those of Services (web:80) that are others.
+	// called are the addresses in Verge of Services (web:80), where they differ.
 	called map[string]string
 	// linked are the variables that Kubernetes would set for Services.
 	linked map[string]string
-	// secretNames are the names of Verge of keys of secrets.
+	// secretNames are the names in Verge of keys of secrets.
 	secretNames  map[string]string
 	secretLabels draft.Names
 }
 
 func newGroup(k *converter, ns string, objects []*manifest.Object) *group {
-	g := &group{converter: k, namespace: ns, objects: objects, configs: map[string]*configMap{},
+	g := &group{converter: k, namespace: ns, namespaces: map[string]bool{}, objects: objects, configs: map[string]*configMap{},
 		secrets: map[string]*secretObject{}, claims: map[string]*claim{},
 		taken: map[string]string{}, claimed: map[string]string{}, known: map[string]string{},
 		secretNames: map[string]string{}}
+	for _, o := range objects {
+		ns := o.Meta.Namespace
+		g.namespaces[cmp.Or(ns, "default")], g.namespaces[cmp.Or(ns, k.opts.Namespace, "default")] = true, true
+	}
 	return g
 }
 
@@ -61,7 +68,7 @@ func (g *group) refuse(o *manifest.Object, path []string, format string, args ..
 	g.report.At(report.Refused, o.Doc, path, format, args...)
 }
 
-// configMap and secretObject are what pods take values of.
+// configMap and secretObject are the sources of values for pods.
 type configMap struct {
 	object *manifest.Object
 	spec   k8s.ConfigMap
@@ -80,8 +87,8 @@ type claim struct {
 	users  []string
 }
 
-// envValue is that of a variable: a text, in which what Verge replaces stands between
-// open and shut, or a secret.
+// envValue is the value of a variable: a text, in which open and shut enclose what Verge
+// replaces, or a secret.
 type envValue struct {
 	text   string
 	secret string
@@ -101,7 +108,7 @@ type service struct {
 	to     *workload
 }
 
-// deref is what p points to, or else nothing.
+// deref returns what p points to, or the zero value.
 func deref[T any](p *T) (v T) {
 	if p != nil {
 		v = *p
@@ -109,7 +116,7 @@ func deref[T any](p *T) (v T) {
 	return v
 }
 
-// note is lost where it matters, and said where it does not.
+// note reports a loss if it matters, and else a remark.
 func (g *group) note(matters bool, o *manifest.Object, path []string, format string, args ...any) {
 	level := report.Said
 	if matters {
@@ -123,8 +130,8 @@ type workload struct {
 	object *manifest.Object
 	spec   manifest.WorkloadSpec
 	pod    *k8s.PodSpec
-	// base is the path of spec, and path that of the specification of its pods, which have
-	// labels. cron is the schedule that it runs by.
+	// base is the path of spec, path that of the specification of its pods, which have labels.
+	// cron is its schedule.
 	base       []string
 	cron       *manifest.CronSpec
 	path       []string
@@ -133,7 +140,7 @@ type workload struct {
 	services   []*service
 }
 
-// container is one of a workload, which becomes a service.
+// container is a container of a workload, which becomes a service.
 type container struct {
 	*k8s.Container
 	workload *workload

@@ -10,8 +10,8 @@ import (
 	"github.com/verge-edge/verge/internal/importer/source"
 )
 
-// Import makes an application of the objects of each namespace. folders are the names of folders by
-// file, which an application is called after where nothing else names it.
+// Import makes an application of the objects of each namespace. folders are the names of
+// folders by file, which name an application if nothing else does.
 func Import(docs []*source.Document, folders map[string]string, o draft.Options,
 	r *report.Report) (out []*draft.Draft) {
 	k := &converter{opts: o, report: r, byName: map[[3]string]*manifest.Object{}}

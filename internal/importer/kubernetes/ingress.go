@@ -49,7 +49,7 @@ func (g *group) ingress(o *manifest.Object) {
 	}
 }
 
-// ingressSettings are what annotations say.
+// ingressSettings are the settings in annotations.
 type ingressSettings struct {
 	rewrite, grpc bool
 	redirect      *bool
@@ -57,7 +57,7 @@ type ingressSettings struct {
 	rate          int
 }
 
-// carried are the annotations of an Ingress that are carried over or do not matter.
+// carried matches the annotations of an Ingress that are carried over or do not matter.
 var carried = pattern.Lazy(
 	`^(kubernetes\.io/ingress\.class|kubectl\.kubernetes\.io/.*|meta\.helm\.sh/.*|helm\.sh/.*|argocd\..*|` +
 		`cert-manager\.io/.*|kubernetes\.io/tls-acme|nginx\.ingress\.kubernetes\.io/use-regex)$`)
@@ -88,7 +88,7 @@ func (g *group) annotations(o *manifest.Object) (s ingressSettings) {
 	return s
 }
 
-// bodySize is 8m as nginx writes it, 0 where it is none.
+// bodySize parses a size as nginx writes it (8m), 0 if it is none.
 func bodySize(v string) api.Bytes {
 	unit := int64(1)
 	switch v = strings.ToLower(v); {
@@ -114,7 +114,7 @@ func rate(v string) int {
 	return n
 }
 
-// tls is where the certificate of a host is from.
+// tls returns the source of a host's certificate.
 func (g *group) tls(o *manifest.Object, spec *manifest.IngressSpec, host string) api.IngressTLS {
 	for i, t := range spec.TLS {
 		if len(t.Hosts) > 0 && !slices.Contains(t.Hosts, host) {
@@ -139,8 +139,8 @@ func (g *group) tls(o *manifest.Object, spec *manifest.IngressSpec, host string)
 	return api.IngressTLS{}
 }
 
-// plainPath is a beginning of a path as Verge has it; prefixPath one with what people
-// write behind it where nginx takes it away.
+// plainPath is a prefix of paths as Verge has it; prefixPath is one with the suffix that people
+// write for nginx to strip.
 var (
 	plainPath  = pattern.Lazy(`^/[-A-Za-z0-9._~/]*$`)
 	prefixPath = pattern.Lazy(`^(/[-A-Za-z0-9._~/]*?)/?(\(/\|\$\)\(\.\*\)|/?\(\.\*\)|\?\(\.\*\)|/?\.\*|/?\*)$`)

@@ -31,7 +31,7 @@ func (g *group) job(w *workload, out *api.Service) {
 	if s.Completions == nil && j.Parallelism > 1 {
 		j.Completions = j.Parallelism
 		g.lost(o, at("parallelism"),
-			"pods that share a list of work, of which one ends all, cannot be expressed: each of %d has to complete",
+			"pods that share a work queue, where one ends all, cannot be expressed: each of %d has to complete",
 			j.Parallelism)
 	}
 	if j.Parallelism > max(j.Completions, 1) {
@@ -74,15 +74,15 @@ func (g *group) job(w *workload, out *api.Service) {
 	}
 }
 
-// asJob makes a service one that runs to completion.
+// asJob makes a service run to completion.
 func (g *group) asJob(out *api.Service, j *api.Job) { draft.AsJob(out, j) }
 
-// seconds is a time that does not overflow.
+// seconds converts to a duration without overflow.
 func seconds(s int64) time.Duration {
 	return time.Duration(min(s, int64(api.MaxDuration)/int64(time.Second)+1)) * time.Second
 }
 
-// pod is one by itself, which runs to completion where it is not to be restarted always.
+// pod converts a bare Pod, which runs to completion unless it is always restarted.
 func (g *group) pod(w *workload, out *api.Service) {
 	o, at := w.object, source.Extend(w.path, "restartPolicy")
 	retries := 0

@@ -11,13 +11,13 @@ import (
 	"github.com/verge-edge/verge/internal/importer/source"
 )
 
-// knativePort is the one that a container of Knative listens on unless it says another.
+// knativePort is the default port of a container of Knative.
 const knativePort = 8080
 
-// mostScaled is the number of instances where Knative has no bound.
+// mostScaled is the maximum number of instances where Knative sets no bound.
 const mostScaled = 10
 
-// scaled is how a service of Knative is scaled: by its requests, down to none.
+// scaled converts how a service of Knative scales: by its requests, down to zero.
 func (g *group) scaled(w *workload, c *container, out *api.Service) {
 	o, spec := w.object, &w.spec.Template.Spec
 	if len(out.Ports) == 0 && c == w.containers[0] {

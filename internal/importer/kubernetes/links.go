@@ -14,7 +14,7 @@ import (
 
 // Kubernetes sets variables for each Service in every container: REDIS_SERVICE_HOST and
 // REDIS_SERVICE_PORT. Verge sets none of them. Those that a container's own texts name get
-// their values here; which of them a program reads by itself nobody can see.
+// their values here. Which of them a program reads by itself is unknown.
 
 // links makes the variables that Kubernetes would set for the Services of the group.
 func (g *group) links() {
@@ -58,10 +58,10 @@ func (g *group) links() {
 	}
 }
 
-// linkName finds what may be one of those variables.
+// linkName finds possible names of those variables.
 var linkName = pattern.Lazy(`\b[A-Z][A-Z0-9_]*_SERVICE_(?:HOST|PORT)[A-Z0-9_]*`)
 
-// link gives a container those of the variables that its texts name.
+// link gives a container the variables that its texts name.
 func (g *group) link(w *workload, c *container) {
 	if e := w.pod.EnableServiceLinks; e != nil && !*e || len(g.linked) == 0 {
 		return

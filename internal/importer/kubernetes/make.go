@@ -10,7 +10,7 @@ import (
 	"github.com/verge-edge/verge/internal/importer/source"
 )
 
-// make makes the application of the group; nil where nothing of it runs.
+// make makes the application of the group; nil if nothing of it runs.
 func (g *group) make(folders map[string]string, several bool) *draft.Draft {
 	var rest []*manifest.Object
 	for _, o := range g.objects {
@@ -104,7 +104,7 @@ func (g *group) make(folders map[string]string, several bool) *draft.Draft {
 	return m
 }
 
-// name is that of the application: the one asked for, that of the labels, of the only
+// name returns the name of the application: the requested one, that of the labels, of the only
 // workload, of the file or of the folder.
 func (g *group) name(folders map[string]string, several bool) (string, string) {
 	var of []string
@@ -113,7 +113,7 @@ func (g *group) name(folders map[string]string, several bool) (string, string) {
 		for _, w := range g.workloads {
 			same = same && w.object.Meta.Labels[key] == value
 		}
-		if same && !strings.EqualFold(value, "release-name") { // what helm template says without a name
+		if same && !strings.EqualFold(value, "release-name") { // the default of helm template
 			of = append(of, value)
 		}
 	}

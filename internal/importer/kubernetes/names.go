@@ -12,12 +12,12 @@ import (
 	"github.com/verge-edge/verge/internal/importer/source"
 )
 
-// addresses finds out what is called otherwise in Verge: by another name, or at the number
-// that the program listens on.
+// addresses finds the addresses that differ in Verge: by the name, or by the port, which is the
+// one that the program listens on.
 func (g *group) addresses() {
 	g.called = map[string]string{}
 	for _, s := range g.services {
-		if s.to == nil || s.spec.ClusterIP == "None" { // of which the name leads to the pods themselves
+		if s.to == nil || s.spec.ClusterIP == "None" { // headless: its name leads to the pods themselves
 			continue
 		}
 		for _, p := range s.spec.Ports {
@@ -40,8 +40,7 @@ func (g *group) addresses() {
 // address is a name with a port or a scheme: web:80, http://web.
 var address = pattern.Lazy(`(https?://)?\b([a-z0-9][-a-z0-9]*)(:[0-9]{1,5})?`)
 
-// addressed brings addresses of Services into those of Verge, as far as they are written
-// with their port.
+// addressed replaces addresses of Services that include the port by those of Verge.
 func (g *group) addressed(w *workload, at []string, text string) string {
 	var b strings.Builder
 	done := 0
@@ -71,14 +70,13 @@ func (g *group) addressed(w *workload, at []string, text string) string {
 	return b.String() + text[done:]
 }
 
-// clusterName is a name of a Service as it is written in full, with that of a pod of a
-// StatefulSet before it or without: db-0.db.default.svc.cluster.local.
-// Several pods may be written as minio does: db-{0...3}.
+// clusterName matches the full name of a Service, with or without a pod of a StatefulSet before
+// it: db-0.db.default.svc.cluster.local. Several pods may be written as in minio: db-{0...3}.
 var clusterName = pattern.Lazy(
 	`(?:([a-z0-9][-a-z0-9]*(?:\{[0-9]+\.{2,3}[0-9]+\})?)\.)?([a-z0-9][-a-z0-9]*)\.([a-z0-9][-a-z0-9]*)\.svc(?:\.cluster\.local)?\b\.?`)
 
-// clusterNames replaces the names of Services that are written in full. Most texts have none,
-// which is found out sooner without the expression.
+// clusterNames replaces full names of Services. Most texts have none, which a search finds out
+// faster than the expression.
 func clusterNames(text string, by func(string) string) string {
 	if !strings.Contains(text, ".svc") {
 		return text
@@ -86,15 +84,13 @@ func clusterNames(text string, by func(string) string) string {
 	return clusterName().ReplaceAllStringFunc(text, by)
 }
 
-// names brings what a text says of Services into the names of Verge, as far as they are
-// written in full, and says what is not known.
+// names replaces the names of Services in a text by those of Verge where they are written in
+// full, and notes unknown ones.
 func (g *group) names(w *workload, at []string, text string) string {
 	text = clusterNames(text, func(all string) string {
 		m := clusterName().FindStringSubmatch(all)
-		pod, service, ns := m[1], m[2], m[3]
-		own := ns == g.namespace || g.namespace == "" && (ns == "default" || g.opts.Namespace != "")
-		to := g.known[service]
-		if !own || to == "" {
+		pod, to, ns := m[1], g.known[m[2]], m[3]
+		if !g.namespaces[ns] || to == "" {
 			g.lost(w.object, at, "refers to %s, which is not a service of this application", source.Quote(all))
 			return all
 		}
@@ -120,8 +116,8 @@ func (g *group) names(w *workload, at []string, text string) string {
 	return text
 }
 
-// podNumber divides the name of a pod of a StatefulSet into that of the set and a number, or
-// several in braces; "" is that it is no such name.
+// podNumber splits the name of a pod of a StatefulSet into that of the set and a number, or
+// several in braces; "" if it is no such name.
 func podNumber(pod string) (set, number string) {
 	i := strings.LastIndexByte(pod, '-')
 	if i < 0 {
@@ -136,11 +132,11 @@ func podNumber(pod string) (set, number string) {
 	return pod[:i], number
 }
 
-// dottedName is what may be the name of a Service in short: db.shop, db-0.db.
+// dottedName matches possible short names of Services: db.shop, db-0.db.
 var dottedName = pattern.Lazy(`[a-z0-9][-a-z0-9]*(?:\{[0-9]+\.{2,3}[0-9]+\})?(?:\.[a-z0-9][-a-z0-9]*)+`)
 
-// dotted brings names of Services that are written in short into those of Verge: with their
-// namespace, or after one of their pods.
+// dotted replaces short names of Services by those of Verge: with their namespace, or after one
+// of their pods.
 func (g *group) dotted(w *workload, at []string, text string) string {
 	var b strings.Builder
 	done := 0
@@ -161,7 +157,7 @@ func (g *group) dotted(w *workload, at []string, text string) string {
 		labels := append([]string{all[:first]}, strings.Split(all[first+1:], ".")...)
 		name := ""
 		set, number := podNumber(labels[0])
-		switch own := g.ownNamespace(labels[len(labels)-1]); {
+		switch own := g.namespaces[labels[len(labels)-1]]; {
 		case len(labels) == 2 && own:
 			name = g.known[labels[0]]
 		case number != "" && (len(labels) == 2 || len(labels) == 3 && own) && g.statefulSet(set) && g.known[labels[1]] != "":
@@ -176,18 +172,13 @@ func (g *group) dotted(w *workload, at []string, text string) string {
 	return b.String() + text[done:]
 }
 
-// ownNamespace says whether that is the name of the group's.
-func (g *group) ownNamespace(ns string) bool {
-	return ns == g.namespace || g.namespace == "" && (ns == "default" || g.opts.Namespace != "" && ns == g.opts.Namespace)
-}
-
-// statefulSet says whether there is one of that name.
+// statefulSet says whether there is a StatefulSet of this name.
 func (g *group) statefulSet(name string) bool {
 	return slices.ContainsFunc(g.workloads,
 		func(w *workload) bool { return w.object.Kind == "StatefulSet" && w.object.Meta.Name == name })
 }
 
-// mentions says whether a text has a name in it, as a word by itself without a port.
+// mentions says whether a text contains a name as a word without a port.
 func mentions(text, name string) bool {
 	for i := 0; ; {
 		j := strings.Index(text[i:], name)

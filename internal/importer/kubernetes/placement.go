@@ -15,8 +15,8 @@ import (
 	"github.com/verge-edge/verge/internal/k8s"
 )
 
-// amounts are what a container reserves and what it may use. A limit without a
-// reservation is one too, as in Kubernetes.
+// amounts converts what a container reserves and may use. A limit without a reservation is also
+// a reservation, as in Kubernetes.
 func (g *group) amounts(w *workload, c *container, out *api.Service) {
 	at := source.Extend(c.path, "resources")
 	reserve, limit := maps.Clone(c.Resources.Requests), c.Resources.Limits
@@ -69,8 +69,8 @@ func (g *group) amounts(w *workload, c *container, out *api.Service) {
 	}
 }
 
-// cores are thousandths of one, rounded up; what is more than Verge counts is refused
-// when the descriptor is checked.
+// cores converts processors to thousandths, rounded up. The check of the descriptor refuses
+// more than Verge can count.
 func cores(q resource.Quantity) api.CPU {
 	return api.CPU(math.Min(math.Ceil(q.AsApproximateFloat64()*1000-1e-6), 1e12))
 }
@@ -85,7 +85,7 @@ func (g *group) bytes(w *workload, at []string, q resource.Quantity) api.Bytes {
 	return b
 }
 
-// place is where instances may run.
+// place converts where instances may run.
 func (g *group) place(w *workload, c *container, out *api.Service) {
 	o, p := w.object, w.pod
 	for _, k := range slices.Sorted(maps.Keys(p.NodeSelector)) {
@@ -98,7 +98,7 @@ func (g *group) place(w *workload, c *container, out *api.Service) {
 		g.refuse(o, source.Extend(w.path, "os"), "cannot be expressed: Verge runs no containers of Windows")
 	}
 	if s := p.SchedulerName; s != "" && s != k8s.DefaultSchedulerName {
-		g.lost(o, source.Extend(w.path, "schedulerName"), "is not carried over: %s is none of Verge's (scheduler)",
+		g.lost(o, source.Extend(w.path, "schedulerName"), "is not carried over: %s is not a scheduler of Verge",
 			source.Quote(s))
 	}
 	for i, t := range p.TopologySpreadConstraints {
@@ -137,7 +137,7 @@ func (g *group) place(w *workload, c *container, out *api.Service) {
 	}
 }
 
-// nodeLabel wants a label of a worker.
+// nodeLabel requires a label of a worker.
 func (g *group) nodeLabel(key, value string, out *api.Service) bool {
 	switch strings.TrimPrefix(key, "beta.") {
 	case "kubernetes.io/arch":
@@ -195,7 +195,7 @@ func (g *group) nodeAffinity(w *workload, at []string, n *k8s.NodeAffinity, out 
 	}
 }
 
-// expression carries over one of an affinity, if that can be.
+// expression carries over an expression of an affinity, if possible.
 func (g *group) expression(e k8s.NodeSelectorRequirement, out *api.Service) bool {
 	arch := strings.TrimPrefix(e.Key, "beta.") == "kubernetes.io/arch"
 	switch e.Operator {
@@ -215,7 +215,7 @@ func (g *group) expression(e k8s.NodeSelectorRequirement, out *api.Service) bool
 	return false
 }
 
-// apart keeps instances off workers that have those of a service.
+// apart keeps instances off workers that run those of a service.
 func (g *group) apart(w *workload, c *container, at []string, t k8s.PodAffinityTerm, out *api.Service) {
 	if t.TopologyKey != k8s.LabelHostname || t.LabelSelector == nil {
 		g.lost(w.object, at, "is not carried over: services are kept apart by workers alone (anti_affinity.service)")

@@ -10,11 +10,11 @@ import (
 	"github.com/verge-edge/verge/internal/k8s"
 )
 
-// maxListed bounds what is looked at of one object, far above what anybody has.
+// maxListed bounds the items of one object that are read, far above what anybody has.
 const maxListed = 1000
 
-// selects makes sure that the selector of a workload finds its own pods, without which
-// Kubernetes refuses it.
+// selects makes sure that the selector of a workload matches its own pods, as Kubernetes
+// requires.
 func (g *group) selects(w *workload, n *source.Node) bool {
 	o := w.object
 	at := o.At("spec", "selector")
@@ -47,7 +47,7 @@ func (g *group) selects(w *workload, n *source.Node) bool {
 	return true
 }
 
-// selected says whether a selector takes labels.
+// selected says whether a selector matches labels.
 func selected(s *k8s.LabelSelector, labels map[string]string) bool {
 	for k, v := range s.MatchLabels {
 		if got, has := labels[k]; !has || got != v {
@@ -72,14 +72,14 @@ func selected(s *k8s.LabelSelector, labels map[string]string) bool {
 	return true
 }
 
-// containers takes those of a pod. Each is a service; the one that its Services lead to,
-// or else the first, is the one that the others are told apart from.
+// containers reads the containers of a pod. Each becomes a service. The one that its Services
+// lead to, or else the first, is the main one.
 func (g *group) containers(w *workload) {
 	names := map[string]bool{}
 	add := func(c *k8s.Container, field string, i int) {
 		path := source.Extend(w.path, field, source.Index(i))
 		switch {
-		case c.Name == "" && w.object.Kind == manifest.Knative: // which has one container most of the time
+		case c.Name == "" && w.object.Kind == manifest.Knative: // which usually has one container
 			c.Name = "user-container"
 		case c.Name == "":
 			g.refuse(w.object, path, "Kubernetes would refuse it: the container has no name")
@@ -116,7 +116,7 @@ func (g *group) containers(w *workload) {
 	}
 }
 
-// first puts the first container of which something is true at the head.
+// first moves the first container that satisfies is to the front.
 func (w *workload) first(is func(*container) bool) {
 	if i := slices.IndexFunc(w.containers, is); i > 0 {
 		c := w.containers[i]
@@ -141,7 +141,7 @@ func (g *group) call() {
 		}
 		return w.object.Meta.Name
 	}
-	for _, own := range []bool{true, false} { // names that can stay are not taken by those that cannot
+	for _, own := range []bool{true, false} { // names that can stay go first
 		for _, w := range g.workloads {
 			name := wanted(w)
 			if (draft.Label(name) == name) != own {

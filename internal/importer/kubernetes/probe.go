@@ -13,8 +13,8 @@ import (
 	"github.com/verge-edge/verge/internal/k8s"
 )
 
-// health is a container's probes. The defaults of Kubernetes are written out: they are
-// others than Verge's.
+// health converts a container's probes. The defaults of Kubernetes are written out: they differ
+// from Verge's.
 func (g *group) health(w *workload, c *container, out *api.Service) {
 	out.Startup = g.probe(w, c, "startupProbe", c.StartupProbe)
 	out.Readiness = g.probe(w, c, "readinessProbe", c.ReadinessProbe)
@@ -23,8 +23,8 @@ func (g *group) health(w *workload, c *container, out *api.Service) {
 	if out.Liveness == nil || out.Startup != nil || p.InitialDelaySeconds <= 0 {
 		return
 	}
-	// An instance that is slow to start would be ended by its liveness check: it has as
-	// much time as there.
+	// The liveness check would end an instance that is slow to start: give it as much time as
+	// Kubernetes does.
 	start := *out.Liveness
 	period := time.Duration(start.Interval)
 	delay := time.Duration(p.InitialDelaySeconds) * time.Second
@@ -134,7 +134,7 @@ func (g *group) times(w *workload, at []string, field string, p *k8s.Probe, chec
 	}
 }
 
-// probePort is the name of the port that a probe asks, which is made where the container
+// probePort returns the name of the port that a probe asks. It adds the port if the container
 // does not list it.
 func (g *group) probePort(w *workload, c *container, at []string, p intstr.IntOrString) (string, bool) {
 	if p.Type == intstr.String {

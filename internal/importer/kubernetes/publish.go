@@ -9,7 +9,7 @@ import (
 	"github.com/verge-edge/verge/internal/k8s"
 )
 
-// publish makes a port of a Service that the world outside sees one of the gateways.
+// publish publishes a port of a Service at the gateways if it is visible from outside.
 func (g *group) publish(s *service, i int, port *api.Port, c *container) {
 	o, p := s.object, s.spec.Ports[i]
 	at := o.At("spec", "ports", source.Index(i))
@@ -22,7 +22,7 @@ func (g *group) publish(s *service, i int, port *api.Port, c *container) {
 		} else {
 			g.said(o, at, "is published at %d of the gateways: Kubernetes would choose a number", number)
 		}
-	default: // nobody outside sees it
+	default: // not visible from outside
 		return
 	}
 	if port.Ingress != nil && port.Ingress.Host != "" {

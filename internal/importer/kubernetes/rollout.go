@@ -59,7 +59,7 @@ func (g *group) rollout(w *workload, out *api.Service) {
 	}
 }
 
-// amount is a number of instances, or a share of them.
+// amount converts a number of instances, or a share of them.
 func (g *group) amount(o *manifest.Object, path []string, v *intstr.IntOrString) *api.Amount {
 	if v == nil {
 		return nil

@@ -11,8 +11,7 @@ import (
 	"github.com/verge-edge/verge/internal/k8s"
 )
 
-// gatewayRoute publishes what an HTTPRoute leads to, by its hosts and the beginnings of
-// paths.
+// gatewayRoute publishes what an HTTPRoute leads to, by its hosts and path prefixes.
 func (g *group) gatewayRoute(o *manifest.Object) {
 	var spec manifest.RouteSpec
 	ok := manifest.Decode(g.report, o, o.Root.Child("spec"), o.At("spec"), &spec)
@@ -56,13 +55,13 @@ func (g *group) gatewayRoute(o *manifest.Object) {
 		for j, m := range rule.Matches {
 			in := source.Extend(at, "matches", source.Index(j))
 			if len(m.Headers)+len(m.QueryParams) > 0 || bool(m.Method) {
-				g.lost(o, in, "is not carried over: requests are told apart by host and path alone")
+				g.lost(o, in, "is not carried over: requests are matched by host and path only")
 				continue
 			}
 			next := p
 			if m.Path != nil {
 				if m.Path.Type == "RegularExpression" {
-					g.lost(o, source.Extend(in, "path"), "is not carried over: paths are told apart by what they begin with")
+					g.lost(o, source.Extend(in, "path"), "is not carried over: paths are matched by prefix")
 					continue
 				}
 				next.Path, next.PathType = m.Path.Value, k8s.PathType(m.Path.Type)

@@ -9,7 +9,7 @@ import (
 	"github.com/verge-edge/verge/internal/importer/source"
 )
 
-// scaler is a HorizontalPodAutoscaler.
+// scaler converts a HorizontalPodAutoscaler.
 func (g *group) scaler(o *manifest.Object) {
 	var spec struct {
 		ScaleTargetRef struct {

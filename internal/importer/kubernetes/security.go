@@ -11,7 +11,7 @@ import (
 	"github.com/verge-edge/verge/internal/k8s"
 )
 
-// rights are what a container may do: what it says itself counts before its pod.
+// rights converts what a container may do: its own settings take precedence over its pod's.
 func (g *group) rights(w *workload, c *container, out *api.Service) {
 	o, p := w.object, w.pod.SecurityContext
 	at, podAt := source.Extend(c.path, "securityContext"), source.Extend(w.path, "securityContext")
@@ -92,7 +92,7 @@ func texts(list []k8s.Capability) (out []string) {
 	return out
 }
 
-// user is as whom a container runs.
+// user converts the user that a container runs as.
 func (g *group) user(w *workload, c *container, s *k8s.SecurityContext, p *k8s.PodSecurityContext, out *api.Service) {
 	user, group, nonRoot := s.RunAsUser, s.RunAsGroup, s.RunAsNonRoot
 	if p != nil {
@@ -125,7 +125,7 @@ func (g *group) user(w *workload, c *container, s *k8s.SecurityContext, p *k8s.P
 	}
 }
 
-// podRights notes what is said of all containers of a pod.
+// podRights notes the settings for all containers of a pod.
 func (g *group) podRights(w *workload, at []string, p *k8s.PodSecurityContext) {
 	o := w.object
 	if p.FSGroup != nil {

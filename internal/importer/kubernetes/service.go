@@ -39,7 +39,7 @@ func (g *group) service(o *manifest.Object) {
 	g.services = append(g.services, s)
 }
 
-// match finds out which workload each Service leads to.
+// match finds the workload that each Service leads to.
 func (g *group) match() {
 	for _, s := range g.services {
 		o := s.object
@@ -69,7 +69,7 @@ func (g *group) match() {
 			g.lost(o, o.At("spec", "selector"), "%s is not carried over: nothing that is imported has these labels", o.Title())
 		}
 	}
-	for _, w := range g.workloads { // the container that a Service leads to is the one that has the name
+	for _, w := range g.workloads { // the main container is the one that a Service leads to
 		if len(w.containers) > 1 && len(w.services) > 0 &&
 			w.object.Meta.Annotations["kubectl.kubernetes.io/default-container"] == "" {
 			for _, p := range w.services[0].spec.Ports {
@@ -88,7 +88,7 @@ func targetOf(p k8s.ServicePort) intstr.IntOrString {
 	return p.TargetPort
 }
 
-// port is the number of the port that a container lists, by name or number.
+// port returns the number of a port that a container lists, by name or number.
 func (c *container) port(target intstr.IntOrString) (int, bool) {
 	if target.Type == intstr.String {
 		n, ok := c.byName[target.StrVal]
@@ -98,8 +98,8 @@ func (c *container) port(target intstr.IntOrString) (int, bool) {
 	return n, slices.ContainsFunc(c.ports.List, func(p api.Port) bool { return p.Number == n })
 }
 
-// target is the port of a service of Verge that a port of a Service leads to. It is made where no
-// container lists it; nil is that there is none.
+// target returns the port of a service of Verge that a port of a Service leads to, nil for
+// none. It adds the port if no container lists it.
 func (g *group) target(s *service, i int) (*api.Port, *container) {
 	p, o := s.spec.Ports[i], s.object
 	to := targetOf(p)
@@ -145,7 +145,7 @@ func (g *group) target(s *service, i int) (*api.Port, *container) {
 	return nil, nil
 }
 
-// lead carries over what a Service says of its workload.
+// lead carries over what a Service says about its workload.
 func (g *group) lead(s *service) {
 	if s.to == nil {
 		return
@@ -175,7 +175,7 @@ func (g *group) lead(s *service) {
 		g.lost(o, o.At("spec", "sessionAffinity"), "is not carried over: requests of one client go to any instance")
 	}
 	if ip := s.spec.ClusterIP; ip != "" && ip != "None" &&
-		o.Meta.UID == "" { // what kubectl get prints has one that nobody asked for
+		o.Meta.UID == "" { // kubectl get prints one that nobody chose
 		g.lost(o, o.At("spec", "clusterIP"), "is not carried over: service_ip takes one of the root's --network-services")
 	}
 	svc := g.app.Services[head.name]
@@ -193,12 +193,11 @@ func (g *group) lead(s *service) {
 	}
 }
 
-// mentioned says whether a text of a container or a file has a name in it by itself,
-// without a port.
+// mentioned says whether a text of a container or a file contains a name without a port.
 func (g *group) mentioned(name string) bool {
 	for _, s := range g.app.Services {
 		for k, v := range s.Env {
-			if g.linked[k] != v && mentions(v, name) { // beside those that have their port as well
+			if g.linked[k] != v && mentions(v, name) { // besides those that also have their port
 				return true
 			}
 		}

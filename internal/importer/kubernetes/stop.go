@@ -11,10 +11,10 @@ import (
 	"github.com/verge-edge/verge/internal/importer/source"
 )
 
-// end is how an instance is ended.
+// end converts how an instance is ended.
 func (g *group) end(w *workload, c *container, out *api.Service) {
 	o := w.object
-	out.Stop.Grace = api.Duration(30 * time.Second) // Kubernetes' own: longer than Verge's
+	out.Stop.Grace = api.Duration(30 * time.Second) // Kubernetes' default, longer than Verge's
 	if s := w.pod.TerminationGracePeriodSeconds; s != nil {
 		at := source.Extend(w.path, "terminationGracePeriodSeconds")
 		switch {

@@ -13,8 +13,8 @@ import (
 	"github.com/verge-edge/verge/internal/k8s"
 )
 
-// storage is what a container mounts. Files come first: a volume that is in their way
-// would hide them.
+// storage converts what a container mounts. Files come first: a volume at the same place would
+// hide them.
 func (g *group) storage(w *workload, c *container, out *api.Service) {
 	volumes := map[string]int{}
 	for i, v := range w.pod.Volumes {
@@ -70,7 +70,7 @@ func (g *group) storage(w *workload, c *container, out *api.Service) {
 	}
 }
 
-// claimTemplate is the template for a volume of each instance.
+// claimTemplate returns the template for a volume of each instance.
 func (w *workload) claimTemplate(name string) *k8s.PersistentVolumeClaim {
 	for i := range w.spec.VolumeClaimTemplates {
 		if t := &w.spec.VolumeClaimTemplates[i]; t.Name == name {
@@ -80,7 +80,7 @@ func (w *workload) claimTemplate(name string) *k8s.PersistentVolumeClaim {
 	return nil
 }
 
-// directory mounts what is one.
+// directory mounts a directory.
 func (g *group) directory(w *workload, c *container, at, vat []string, m k8s.VolumeMount, v *k8s.Volume,
 	out *api.Service) {
 	o := w.object
@@ -104,7 +104,7 @@ func (g *group) directory(w *workload, c *container, at, vat []string, m k8s.Vol
 		}
 	case v.PersistentVolumeClaim != nil:
 		name := v.PersistentVolumeClaim.ClaimName
-		if t := w.claimTemplate(v.Name); t != nil { // which counts before
+		if t := w.claimTemplate(v.Name); t != nil { // which takes precedence
 			g.named(w, c, at, m, v.Name, t.Spec.Resources.Requests, out)
 			return
 		}
@@ -147,7 +147,7 @@ func (g *group) directory(w *workload, c *container, at, vat []string, m k8s.Vol
 	}
 }
 
-// shared notes a volume that several containers of a pod have.
+// shared notes a volume that several containers of a pod mount.
 func (g *group) shared(w *workload, c *container, at []string, volume string) {
 	var others []string
 	for _, other := range w.containers {
@@ -167,7 +167,7 @@ func (g *group) shared(w *workload, c *container, at []string, volume string) {
 	}
 }
 
-// named mounts a volume that is kept. Those of parts of one are volumes by themselves.
+// named mounts a persistent volume. Parts of one become separate volumes.
 func (g *group) named(w *workload, c *container, at []string, m k8s.VolumeMount, name string, size k8s.ResourceList,
 	out *api.Service) {
 	v := api.Volume{Path: m.MountPath, Name: draft.Label(name), ReadOnly: m.ReadOnly}

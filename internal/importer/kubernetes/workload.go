@@ -9,7 +9,7 @@ import (
 	"github.com/verge-edge/verge/internal/k8s"
 )
 
-// workload reads one that runs pods.
+// workload reads an object that runs pods.
 func (g *group) workload(o *manifest.Object) {
 	w := &workload{object: o, base: o.At("spec")}
 	spec := o.Root.Child("spec")

@@ -7,7 +7,7 @@ import (
 	"github.com/verge-edge/verge/internal/importer/source"
 )
 
-// number is a field that counts, 0 where there is none or it cannot be one.
+// number is a numeric field, 0 if it is absent or no number.
 func (k *converter) number(n *source.Node, field string, path []string) float64 {
 	c := n.Child(field)
 	if c == nil || c.Value == nil {
@@ -32,7 +32,7 @@ func (k *converter) number(n *source.Node, field string, path []string) float64 
 	return v
 }
 
-// spelled is number by the name of the schema, or else by that of the documentation.
+// spelled is number by the schema's name of the field, or else the documentation's.
 func (k *converter) spelled(n *source.Node, schema, documented string, path []string) float64 {
 	if n.Child(documented) == nil {
 		return k.number(n, schema, path)
@@ -45,8 +45,8 @@ func (k *converter) spelled(n *source.Node, schema, documented string, path []st
 	return k.number(n, documented, path)
 }
 
-// amounts are what an instance reserves: memory and storage in MB, which Oakestra
-// counts by 1024, bandwidth in kbit/s.
+// amounts are the reservations of an instance: memory and storage in MB of 1024 KB, bandwidth in
+// kbit/s.
 func (k *converter) amounts(s *source.Node, path []string, out *api.Service) {
 	out.Resources.Memory = k.megabytes(s, "memory", path)
 	out.Resources.Disk = k.megabytes(s, "storage", path)
@@ -61,16 +61,17 @@ func (k *converter) amounts(s *source.Node, path []string, out *api.Service) {
 		source.Extend(path, "bandwidth_out"))
 }
 
-// thousandths are those of an amount, rounded up: a little of something is not nothing.
+// thousandths converts an amount, rounded up: a small amount must not become zero.
 func thousandths(v float64) float64 { return math.Ceil(v*1000 - 1e-6) }
 
-// megabytes is an amount in MB, of 1024 KB, from the least to the most of Verge.
+// megabytes converts an amount in MB of 1024 KB, within Verge's bounds.
 func (k *converter) megabytes(n *source.Node, field string, path []string) api.Bytes {
 	const mb = 1 << 20
 	v := k.number(n, field, path)
 	switch most := float64(api.MaxBytes / mb); {
 	case v > most:
-		k.refuse(source.Extend(path, field), "%s MB are more than %s, the most that an instance has: write %.0f or less",
+		k.refuse(source.Extend(path, field),
+			"%s MB are more than %s, the most that an instance has: write %.0f or less",
 			source.Quote(n.Child(field).Text), api.MaxBytes, most)
 		return 0
 	case v > 0 && v < 1:
@@ -80,7 +81,7 @@ func (k *converter) megabytes(n *source.Node, field string, path []string) api.B
 	return api.Bytes(v * mb)
 }
 
-// bandwidth is one in kbit/s.
+// bandwidth converts an amount in kbit/s.
 func (k *converter) bandwidth(kbps float64, path []string) api.Bitrate {
 	b := api.Bitrate(kbps * 1000)
 	if b > 0 && b < api.MinBitrate {

@@ -7,25 +7,24 @@ import (
 	"github.com/verge-edge/verge/internal/importer/source"
 )
 
-// oakestraVersion is the only one that Oakestra takes.
+// oakestraVersion is the only version that Oakestra accepts.
 const slaVersion = "v2.0"
 
-// maxApplications bounds those of one descriptor.
+// maxApplications bounds the applications of one descriptor.
 const maxApplications = 1000
 
-// converter makes applications of one document.
+// converter makes the applications of a document.
 type converter struct {
 	doc    *source.Document
 	opts   draft.Options
 	report *report.Report
 	taken  map[string]string // published ports
 	known  *Registry
-	// reached are the addresses that microservices of the application name, by host, with
-	// who does.
+	// reached are the addresses that microservices of the application use, by host, with the users.
 	reached map[string][]namedHostPort
 }
 
-// Import makes the applications of documents. known is shared by all sources of an import.
+// Import makes the applications of documents. All sources of an import share known.
 func Import(docs []*source.Document, o draft.Options, r *report.Report, known *Registry) (out []*draft.Draft) {
 	for _, d := range docs {
 		k := &converter{doc: d, opts: o, report: r, taken: map[string]string{}, known: known}
@@ -42,15 +41,17 @@ func (k *converter) document() (out []*draft.Draft) {
 		k.refuse(nil, "is not a mapping: an Oakestra descriptor has sla_version and applications")
 		return nil
 	case version == nil && root.Child("microservices") != nil:
-		k.refuse([]string{"microservices"}, "belong to an application: write {\"sla_version\": %q, \"customerID\": …, "+
-			"\"applications\": [{\"application_name\": …, \"application_namespace\": …, \"microservices\": …}]} around them",
+		k.refuse([]string{"microservices"}, "belong to an application: write {\"sla_version\": %q, \"customerID\": "+
+			"…, \"applications\": [{\"application_name\": …, \"application_namespace\": …, \"microservices\": …}]} "+
+			"around them",
 			slaVersion)
 		return nil
 	case version == nil:
 		k.refuse(nil, "has no sla_version: Oakestra takes %q alone", slaVersion)
 		return nil
 	case version.Kind != source.Scalar || version.Value != slaVersion:
-		k.refuse([]string{"sla_version"}, "%s is not a version that Oakestra takes: it is %q", source.Quote(version.Text),
+		k.refuse([]string{"sla_version"}, "%s is not a version that Oakestra takes: it is %q",
+			source.Quote(version.Text),
 			slaVersion)
 		return nil
 	}
@@ -64,7 +65,8 @@ func (k *converter) document() (out []*draft.Draft) {
 		return nil
 	}
 	if k.opts.Name != "" && len(apps.Values) > 1 {
-		k.refuse([]string{"applications"}, "has %d applications, which cannot all have the name of --name", len(apps.Values))
+		k.refuse([]string{"applications"}, "has %d applications, which cannot all have the name of --name",
+			len(apps.Values))
 		return nil
 	}
 	for _, h := range k.heads(apps.Values) {
@@ -105,7 +107,8 @@ func (k *converter) application(h *head) *draft.Draft {
 	}
 	list, at := a.Child("microservices"), source.Extend(path, "microservices")
 	if list == nil || list.Kind != source.List || len(list.Values) == 0 {
-		k.refuse(at, "cannot be expressed: there are no microservices, and an application of Verge has at least one service")
+		k.refuse(at, "cannot be expressed: there are no microservices, and an application of Verge has at least "+
+			"one service")
 		return nil
 	}
 	if n := len(list.Values); n > api.MaxServices {
@@ -143,12 +146,12 @@ func (k *converter) application(h *head) *draft.Draft {
 	return m
 }
 
-// Registry are the applications of all descriptors of a command: Oakestra tells them
-// apart by name and namespace, and by the case of letters, Verge by the name alone.
+// Registry has the applications of all descriptors of a command: Oakestra distinguishes them by
+// case-sensitive name and namespace, Verge by name alone.
 type Registry struct {
 	given draft.Names
-	// Known are the places of applications, by name and namespace as they are written.
+	// Known are the places of applications, by name and namespace as written.
 	Known map[string]string
-	// Addresses are the places of services, by the address that is fixed for them.
+	// Addresses are the places of services, by their fixed address.
 	Addresses map[string]string
 }

@@ -7,13 +7,13 @@ import (
 	"github.com/verge-edge/verge/internal/importer/source"
 )
 
-// documentedOut is bandwidth_out as the documentation spells it.
+// documentedOut is bandwidth_out in the spelling of the documentation.
 const documentedOut = "bandwith_out" //nolint:misspell // that is how it is spelled there
 
 const notOakestra = "is not a field of Oakestra, and not carried over"
 
-// fields is what becomes of the fields of an Oakestra descriptor, of version
-// v2.0 as its schema has it, and of those that its documentation writes otherwise.
+// fields says what happens to the fields of an Oakestra descriptor of version v2.0, in the spelling
+// of its schema and, where that differs, of its documentation.
 var fields = report.Cover{
 	"sla_version":                          "",
 	"api_version":                          report.Ignored,
@@ -79,35 +79,39 @@ var microserviceCover = report.Cover{
 	"connectivity[].con_constraints[].?":                notOakestra,
 	"connectivity[].?":                                  notOakestra,
 	"addresses.rr_ip":                                   "",
-	"addresses.rr_ip_v6":                                "is not carried over: the IPv6 address of a service follows from its name",
-	"addresses.closest_ip":                              "is not carried over: closest.NAME is the nearest instance",
-	"addresses.closest_ip_v6":                           "is not carried over: closest.NAME is the nearest instance",
-	"addresses.instances":                               "is not carried over: 0.instance.NAME is a certain instance",
-	"addresses.instance_ip":                             "is not carried over: 0.instance.NAME is a certain instance",
-	"addresses.?":                                       notOakestra,
-	"instance_ip":                                       "is not carried over: 0.instance.NAME is a certain instance",
-	"replicas":                                          "is not a field of Oakestra, and not carried over: write replicas into the descriptor",
-	"?":                                                 notOakestra,
-	"state":                                             "is not carried over: an instance begins without state, or with that of its volumes and objects",
-	"added_files":                                       "is not carried over: write the files' content into files, or make objects of them (verge object put)",
-	"args":                                              "is not carried over",
-	"privileged":                                        "",
-	"sla_violation_strategy":                            "is not carried over: a service moves as rigidness says",
-	"target_node":                                       "is not carried over: workers are chosen by labels (affinity.labels)",
+	"addresses.rr_ip_v6": "is not carried over: the IPv6 address of a service follows " +
+		"from its name",
+	"addresses.closest_ip":    "is not carried over: closest.NAME is the nearest instance",
+	"addresses.closest_ip_v6": "is not carried over: closest.NAME is the nearest instance",
+	"addresses.instances":     "is not carried over: 0.instance.NAME is a certain instance",
+	"addresses.instance_ip":   "is not carried over: 0.instance.NAME is a certain instance",
+	"addresses.?":             notOakestra,
+	"instance_ip":             "is not carried over: 0.instance.NAME is a certain instance",
+	"replicas": "is not a field of Oakestra, and not carried over: write " +
+		"replicas into the descriptor",
+	"?": notOakestra,
+	"state": "is not carried over: an instance begins without state, or " +
+		"with that of its volumes and objects",
+	"added_files": "is not carried over: write the files' content into files, " +
+		"or make objects of them (verge object put)",
+	"args":                   "is not carried over",
+	"privileged":             "",
+	"sla_violation_strategy": "is not carried over: a service moves as rigidness says",
+	"target_node": "is not carried over: workers are chosen by labels " +
+		"(affinity.labels)",
 }
 
 var fieldTrie, microserviceTrie = fields.Lazy(), microserviceCover.Lazy()
 
-// shape is how something is written: of which kind it is, and what is in it. What it does not
-// name may be anything.
+// shape is the expected kind of a node and of its contents. Unnamed contents may be anything.
 type shape struct {
 	kind   source.Kind
 	fields map[string]shape // of a mapping
 	item   *shape           // of a list
 }
 
-// microserviceShape is that of a microservice, as far as a field of another shape would be
-// taken for one that says nothing. Numbers, and lists of texts, are judged where they are read.
+// microserviceShape is the shape of a microservice, for fields that would otherwise be ignored if
+// they had another shape. Numbers and lists of texts are checked where they are read.
 var microserviceShape = sync.OnceValue(func() shape {
 	text := shape{kind: source.Scalar}
 	mapping := func(fields map[string]shape) shape { return shape{kind: source.Mapping, fields: fields} }
@@ -123,13 +127,14 @@ var microserviceShape = sync.OnceValue(func() shape {
 			"target_microservice_id": text, "con_constraints": listOf(map[string]shape{"type": text}),
 		}),
 		"volumes": listOf(map[string]shape{
-			"volume_id": text, "csi_driver": text, "mount_path": text, "config": mapping(map[string]shape{"host_path": text}),
+			"volume_id": text, "csi_driver": text, "mount_path": text,
+			"config": mapping(map[string]shape{"host_path": text}),
 		}),
 	})
 })
 
-// shaped says whether n, at a path, is written as it is to be; what is not is refused. Null, ""
-// and what has nothing in it say as much as a field that is left out; in a list they are no item.
+// shaped says whether n, at a path, has the expected shape, and refuses it otherwise. Null, "" and
+// empty nodes count as absent; in a list they are not items.
 func (k *converter) shaped(n *source.Node, path []string, want shape) bool {
 	if n.Kind != want.kind || n.Kind == source.Scalar && n.Value == nil {
 		k.refuse(path, "is %s, and is to be %s", n.Describe(), want.kind)

@@ -9,7 +9,7 @@ import (
 	"github.com/verge-edge/verge/internal/importer/source"
 )
 
-// head is what an application is called.
+// head is the name and namespace of an application.
 type head struct {
 	node            *source.Node
 	path            []string
@@ -17,7 +17,7 @@ type head struct {
 	called          string // in Verge
 }
 
-// heads are the applications that have a name, each another one. What has none is refused.
+// heads are the applications with a name, each different. One without a name is refused.
 func (k *converter) heads(list []*source.Node) (out []*head) {
 	for i, a := range list {
 		path := []string{"applications", source.Index(i)}
@@ -38,7 +38,8 @@ func (k *converter) heads(list []*source.Node) (out []*head) {
 		full := h.name + "." + h.namespace
 		if other := k.known.Known[full]; other != "" {
 			k.refuse(source.Extend(path, "application_name"),
-				"the application %s of this namespace is there already, in %s: Oakestra takes one of a name; give this one another",
+				"the application %s of this namespace is there already, in %s: Oakestra takes one of a name; give "+
+					"this one another",
 				source.Quote(h.name), other)
 			continue
 		}
@@ -56,7 +57,7 @@ func (k *converter) heads(list []*source.Node) (out []*head) {
 	return out
 }
 
-// name is one as Oakestra has it: 1 to 30 letters and digits.
+// name checks a name by Oakestra's rule: 1 to 30 letters and digits.
 func (k *converter) name(n *source.Node, field string, path []string) (string, bool) {
 	v := n.Child(field)
 	s, isText := "", false
@@ -77,7 +78,7 @@ func (k *converter) name(n *source.Node, field string, path []string) (string, b
 	return s, true
 }
 
-// microservice is one of an application.
+// microservice of an application.
 type microservice struct {
 	node            *source.Node
 	path            []string
@@ -85,10 +86,10 @@ type microservice struct {
 	called          string // in Verge
 }
 
-// full is the name as which Oakestra knows it in its application.
+// full is its name within the application.
 func (m *microservice) full() string { return m.name + "." + m.namespace }
 
-// microservices are those of a list, nil where one has no name of its own. All names come first:
+// microservices reads a list, nil if one has no unique name. All names are read first, since
 // services refer to each other.
 func (k *converter) microservices(list *source.Node, path []string, of string) (out []*microservice) {
 	known := map[string]bool{}
@@ -124,8 +125,8 @@ func (k *converter) microservices(list *source.Node, path []string, of string) (
 	return out
 }
 
-// idsOf are the names of Verge by what connectivity may call a microservice. An id counts where
-// no name does.
+// idsOf maps the names that connectivity may use for a microservice to names of Verge. An id counts
+// if no name matches.
 func idsOf(list []*microservice) map[string]string {
 	ids := map[string]string{}
 	add := func(id, called string) {
@@ -146,7 +147,7 @@ func idsOf(list []*microservice) map[string]string {
 	return ids
 }
 
-// microserviceNamespace is that of a microservice, which has the rules of names.
+// microserviceNamespace is the namespace of a microservice, which follows the rules of names.
 func (k *converter) microserviceNamespace(s *source.Node, path []string, of string) (string, bool) {
 	if s.Child("microservice_namespace").Empty() {
 		return "", true
@@ -159,13 +160,13 @@ func (k *converter) microserviceNamespace(s *source.Node, path []string, of stri
 	return ns, ok
 }
 
-// namedHostPort is an address and the microservice that names it.
+// namedHostPort is an address and the microservice that uses it.
 type namedHostPort struct {
 	draft.HostPort
 	by string
 }
 
-// named are the addresses in commands and environments of microservices.
+// named returns the addresses in commands and environments of microservices.
 func named(list *source.Node) map[string][]namedHostPort {
 	out := map[string][]namedHostPort{}
 	for _, s := range list.Values {
@@ -184,10 +185,10 @@ func named(list *source.Node) map[string][]namedHostPort {
 	return out
 }
 
-// textFields are those of a microservice in which others may be named.
+// textFields are the fields of a microservice in which others may be named.
 var textFields = []string{"cmd", "environment"}
 
-// oldNames notes where microservices name each other as Oakestra does, and Verge does not.
+// oldNames notes references to microservices by Oakestra names that do not exist in Verge.
 func (k *converter) oldNames(h *head, list []*microservice) {
 	by := map[string]*microservice{}
 	for _, m := range list {
@@ -214,7 +215,8 @@ func (k *converter) oldNames(h *head, list []*microservice) {
 					switch {
 					case to == nil || to.called == old:
 					case strings.EqualFold(to.called, old):
-						k.said(at, "names %s, which is called %s: it is found by either, as names of hosts are", source.Quote(old),
+						k.said(at, "names %s, which is called %s: it is found by either, as names of hosts are",
+							source.Quote(old),
 							to.called)
 					default:
 						k.lost(at, "refers to %s, which is called %s: write that", source.Quote(old), to.called)
@@ -225,8 +227,8 @@ func (k *converter) oldNames(h *head, list []*microservice) {
 	}
 }
 
-// namedIn are the words of a text that may be hosts: not parts of paths, no schemes, and numbers
-// only where a host stands. whole says that all of it may be one.
+// namedIn are the words of a text that may be hosts: no parts of paths, no schemes, and numbers
+// only in the position of a host. whole: the entire text may be one.
 func namedIn(text string, whole bool) (out []string) {
 	for _, m := range draft.HostName().FindAllStringIndex(text, -1) {
 		word := strings.TrimRight(text[m[0]:m[1]], ".-")

@@ -16,7 +16,8 @@ func microText(fields string) string { return microTexts("\n" + fields) }
 func microTexts(fields ...string) string {
 	var list []string
 	for i, f := range fields {
-		list = append(list, `{"microservice_name": "`+string(rune('a'+i))+`", "microservice_namespace": "n", "virtualization": "container", "code": "x", `+f+`}`)
+		list = append(list, `{"microservice_name": "`+string(rune('a'+i))+
+			`", "microservice_namespace": "n", "virtualization": "container", "code": "x", `+f+`}`)
 	}
 	return `{"sla_version": "v2.0", "customerID": "", "applications": [{"application_name": "app", "application_namespace": "n", "microservices": [` + "\n" + strings.Join(list, ",\n") + "]}]}"
 }
@@ -61,7 +62,8 @@ func TestShapesOfOakestra(t *testing.T) {
 		}
 		importertest.Refused(t, microText(fields), 3, why)
 	}
-	importertest.Refused(t, strings.Replace(microText(`"memory": 1`), `"code": "x"`, `"code": null`, 1), 2, "has no code")
+	importertest.Refused(t, strings.Replace(microText(`"memory": 1`), `"code": "x"`, `"code": null`, 1), 2,
+		"has no code")
 	// What has nothing in it says as much as what is not there.
 	res, err := importertest.Of(microText(`"port": [], "addresses": "", "constraints": {}, "connectivity": null, "volumes": "", "privileged": false, "memory": 100`), importer.Options{})
 	if err != nil || res.Lost || len(res.Notes) != 0 {
@@ -73,9 +75,12 @@ func TestShapesOfOakestra(t *testing.T) {
 func TestUnknownOakestra(t *testing.T) {
 	t.Parallel()
 	res, err := importertest.Of(microTexts(
-		`"constraints": [{"type": "geo", "location": "1,2", "threshold": 1,`+"\n"+`"mode": "strict", "area": "munich"}]`,
-		`"connectivity": [{"target_microservice_id": "a",`+"\n"+`"why": "calls", "con_constraints": [{"type": "latency", "threshold": 5,`+"\n"+`"unit": "s"}]}]`,
-		`"volumes": [{"volume_id": "v", "mount_path": "/v", "csi_driver": "csi.oakestra.io/hostpath",`+"\n"+`"read_only": true, "config": {"size": 5}}]`,
+		`"constraints": [{"type": "geo", "location": "1,2", "threshold": 1,`+"\n"+
+			`"mode": "strict", "area": "munich"}]`,
+		`"connectivity": [{"target_microservice_id": "a",`+"\n"+
+			`"why": "calls", "con_constraints": [{"type": "latency", "threshold": 5,`+"\n"+`"unit": "s"}]}]`,
+		`"volumes": [{"volume_id": "v", "mount_path": "/v", "csi_driver": "csi.oakestra.io/hostpath",`+"\n"+
+			`"read_only": true, "config": {"size": 5}}]`,
 		`"constraints": [{"type": "latency", "location": "1,2", "threshold": 5,`+"\n"+`"area": "munich"}]`,
 	), importer.Options{})
 	if err != nil {
@@ -93,7 +98,8 @@ func TestUnknownOakestra(t *testing.T) {
 // TestVariableTwice: the last value of a variable counts, as with Oakestra, which is said.
 func TestVariableTwice(t *testing.T) {
 	t.Parallel()
-	res, err := importertest.Of(microText("\"environment\": [\"A=1\",\n\"B=1\",\n\"A=2\",\n\"B=1\"]"), importer.Options{})
+	res, err := importertest.Of(microText("\"environment\": [\"A=1\",\n\"B=1\",\n\"A=2\",\n\"B=1\"]"),
+		importer.Options{})
 	if err != nil || !strings.Contains(string(res.Apps[0].Source), `A: "2"`) {
 		t.Fatal(err, res.Notes)
 	}
@@ -118,7 +124,9 @@ func appText(heads ...string) string {
 // letters, are told apart; those of one name are refused, with what to do.
 func TestApplicationsOfOneName(t *testing.T) {
 	t.Parallel()
-	res, err := importertest.Of(appText(`"application_name": "App", "application_namespace": "n"`, `"application_name": "app", "application_namespace": "n"`, `"application_name": "app", "application_namespace": "other"`)+
+	res, err := importertest.Of(appText(`"application_name": "App", "application_namespace": "n"`,
+		`"application_name": "app", "application_namespace": "n"`,
+		`"application_name": "app", "application_namespace": "other"`)+
 		"\n---\n"+appText(`"application_name": "APP", "application_namespace": "n"`), importer.Options{})
 	if err != nil {
 		t.Fatal(err, res.Notes)
@@ -134,16 +142,20 @@ func TestApplicationsOfOneName(t *testing.T) {
 	importertest.Says(t, res, importer.Said, 4, "is called app-2: app is another application")
 	importertest.Says(t, res, importer.Said, 7, "is called app-4")
 
-	importertest.Refused(t, appText(`"application_name": "app", "application_namespace": "n"`, `"application_name": "app", "application_namespace": "n"`), 3,
+	importertest.Refused(t, appText(`"application_name": "app", "application_namespace": "n"`,
+		`"application_name": "app", "application_namespace": "n"`), 3,
 		`the application "app" of this namespace is there already, in in.yaml:2: Oakestra takes one of a name; give this one another`)
 
 	// Two files of one command are told apart in the same way.
-	one, two := appText(`"application_name": "app", "application_namespace": "n"`), appText(`"application_name": "app", "application_namespace": "other"`)
-	res, err = importer.Import([]importer.Source{{Name: "a.json", Data: []byte(one)}, {Name: "b.json", Data: []byte(two)}}, importer.Options{})
+	one, two := appText(`"application_name": "app", "application_namespace": "n"`),
+		appText(`"application_name": "app", "application_namespace": "other"`)
+	res, err = importer.Import([]importer.Source{{Name: "a.json", Data: []byte(one)},
+		{Name: "b.json", Data: []byte(two)}}, importer.Options{})
 	if err != nil || len(res.Apps) != 2 || res.Apps[1].Name != "app-2" {
 		t.Errorf("%v, %v", err, res.Notes)
 	}
-	res, err = importer.Import([]importer.Source{{Name: "a.json", Data: []byte(one)}, {Name: "b.json", Data: []byte(two)}}, importer.Options{Name: "shop"})
+	res, err = importer.Import([]importer.Source{{Name: "a.json", Data: []byte(one)},
+		{Name: "b.json", Data: []byte(two)}}, importer.Options{Name: "shop"})
 	if err == nil {
 		t.Error("both have one name")
 	}
@@ -155,7 +167,8 @@ func TestApplicationsOfOneName(t *testing.T) {
 func TestOldNamesOfOakestra(t *testing.T) {
 	t.Parallel()
 	text := strings.Replace(microTexts(
-		"\"environment\": [\n\"A=http://Back.n:80/x\",\n\"B_HOST=Back\",\n\"C=app.n.Back.n\",\n\"D=/usr/lib/Back/x\",\n\"E=9 of 10\",\n\"F=9:80\",\n\"G=x://c.n\"]",
+		"\"environment\": [\n\"A=http://Back.n:80/x\",\n\"B_HOST=Back\",\n\"C=app.n.Back.n\",\n"+
+			"\"D=/usr/lib/Back/x\",\n\"E=9 of 10\",\n\"F=9:80\",\n\"G=x://c.n\"]",
 		`"memory": 1`, "\"cmd\": [\"serve\",\n\"c\"]", `"memory": 1`), `"b"`, `"Back"`, 1)
 	res, err := importertest.Of(strings.Replace(text, `"d"`, `"9"`, 1), importer.Options{})
 	if err != nil {
@@ -172,7 +185,8 @@ func TestOldNamesOfOakestra(t *testing.T) {
 		}
 	}
 	// A name that can stay does, whatever comes before it.
-	res, err = importertest.Of(strings.Replace(microTexts(`"memory": 1`, `"memory": 1`), `"b"`, `"A"`, 1), importer.Options{})
+	res, err = importertest.Of(strings.Replace(microTexts(`"memory": 1`, `"memory": 1`), `"b"`, `"A"`, 1),
+		importer.Options{})
 	if err != nil {
 		t.Fatal(err, res.Notes)
 	}
@@ -202,18 +216,24 @@ func TestAmountsOfOakestra(t *testing.T) {
 func TestOneAddressOfOakestra(t *testing.T) {
 	t.Parallel()
 	micro := func(name, ip string) string {
-		return `{"microservice_name": "` + name + `", "microservice_namespace": "test", "virtualization": "container", "code": "nginx", "port": "80",` + "\n" +
+		return `{"microservice_name": "` + name +
+			`", "microservice_namespace": "test", "virtualization": "container", "code": "nginx", "port": "80",` +
+			"\n" +
 			`"addresses": {"rr_ip": "` + ip + `"}}`
 	}
 	app := func(name string, micros ...string) string {
-		return `{"application_name": "` + name + `", "application_namespace": "test", "microservices": [` + strings.Join(micros, ",") + `]}`
+		return `{"application_name": "` + name + `", "application_namespace": "test", "microservices": [` +
+			strings.Join(micros, ",") + `]}`
 	}
 	file := func(apps ...string) string {
 		return `{"sla_version": "v2.0", "customerID": "Admin", "applications": [` + strings.Join(apps, ",") + `]}`
 	}
-	importertest.Refused(t, file(app("a", micro("x", "10.30.1.1")), app("b", micro("y", "10.30.1.1"))), 3, "10.30.1.1 is the address of another microservice, in in.yaml:2")
-	importertest.Refused(t, file(app("a", micro("x", "10.30.1.1"), micro("y", "10.30.1.1"))), 3, "is the address of another microservice")
-	if _, err := importertest.Of(file(app("a", micro("x", "10.30.1.1")), app("b", micro("y", "10.30.1.2"))), importer.Options{}); err != nil {
+	importertest.Refused(t, file(app("a", micro("x", "10.30.1.1")), app("b", micro("y", "10.30.1.1"))), 3,
+		"10.30.1.1 is the address of another microservice, in in.yaml:2")
+	importertest.Refused(t, file(app("a", micro("x", "10.30.1.1"), micro("y", "10.30.1.1"))), 3,
+		"is the address of another microservice")
+	if _, err := importertest.Of(file(app("a", micro("x", "10.30.1.1")), app("b", micro("y", "10.30.1.2"))),
+		importer.Options{}); err != nil {
 		t.Error(err)
 	}
 }
@@ -226,7 +246,8 @@ func TestFirstAddressOfOakestra(t *testing.T) {
 		if err != nil || strings.Contains(string(res.Apps[0].Source), "service_ip") {
 			t.Errorf("%s: %v", ip, err)
 		}
-		importertest.Says(t, res, importer.Lost, 3, "rr_ip: is not carried over: "+ip+" is the first or the last address of 10.30.0.0/16")
+		importertest.Says(t, res, importer.Lost, 3, "rr_ip: is not carried over: "+ip+
+			" is the first or the last address of 10.30.0.0/16")
 	}
 	for _, ip := range []string{"10.30.0.1", "10.30.255.254"} {
 		res, err := importertest.Of(microText(`"port": "80", "addresses": {"rr_ip": "`+ip+`"}`), importer.Options{})

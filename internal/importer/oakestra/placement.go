@@ -53,7 +53,8 @@ func (t *thresholds) apply(k *converter, path []string, out *api.Service) {
 		out.ConvergenceTime = &d
 	}
 	if t.differ {
-		k.lost(path, "has several values of rigidness or convergence_time, and Verge one for each service: the strictest")
+		k.lost(path, "has several values of rigidness or convergence_time, and Verge one for each service: the "+
+			"strictest")
 	}
 }
 
@@ -143,7 +144,8 @@ func (k *converter) nearUsers(c *source.Node, path []string, out *api.Service, t
 		out.Affinity.Area = append(out.Affinity.Area, area)
 	}
 	k.lost(path, "the latency of %gms is not carried over: where the users of an area are Verge does not know. The "+
-		"service goes to clusters of the area %s; latency takes a place (latitude,longitude) or an address of users", ms,
+		"service goes to clusters of the area %s; latency takes a place (latitude,longitude) or an address of users",
+		ms,
 		area)
 }
 
@@ -245,8 +247,8 @@ func (k *converter) connection(con *source.Node, path []string, target string, o
 	case "geo":
 		l.Distance = api.Distance(math.Round(k.number(con, "threshold", path) * 1000))
 	case "bandwidth":
-		k.lost(path, "is not carried over: bandwidth is reserved of the worker's connection (resources.bandwidth), not "+
-			"between two services")
+		k.lost(path, "is not carried over: bandwidth is reserved of the worker's connection (resources.bandwidth), "+
+			"not between two services")
 		return
 	default:
 		k.lost(path, "is not carried over: %s is not a type of constraint", source.Quote(kind))

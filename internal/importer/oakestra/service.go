@@ -23,8 +23,8 @@ func (k *converter) service(s *source.Node, path []string, name string, ids map[
 		return nil
 	case v.Text == "wasm":
 		k.refuse(source.Extend(path, "virtualization"),
-			"cannot be expressed: a module of WebAssembly is an object in Verge, and no address: fetch it, put it there "+
-				"(verge object put), and write runtime: wasm and module: NAME into a descriptor")
+			"cannot be expressed: a module of WebAssembly is an object in Verge, and no address: fetch it, put it "+
+				"there (verge object put), and write runtime: wasm and module: NAME into a descriptor")
 		return nil
 	case v.Text != "container" && v.Text != "docker":
 		k.refuse(source.Extend(path, "virtualization"), "cannot be expressed: Verge runs no %s; make a container of it",
@@ -38,8 +38,9 @@ func (k *converter) service(s *source.Node, path []string, name string, ids map[
 	}
 	out.Image = strings.TrimPrefix(code.Text, "docker://")
 	if strings.Contains(out.Image, "://") {
-		k.lost(source.Extend(path, "code"), "is the address of a file, and nothing that a container can be made of: name "+
-			"an image there, as Oakestra would need it too")
+		k.lost(source.Extend(path, "code"),
+			"is the address of a file, and nothing that a container can be made of: name "+
+				"an image there, as Oakestra would need it too")
 	}
 	out.Command = k.texts(s, "cmd", path)
 	draft.Writable(out)
@@ -179,18 +180,21 @@ func (k *converter) address(s *source.Node, path []string, out *api.Service) {
 	switch {
 	case rr == "":
 	case err != nil || !serviceNetwork.Contains(ip):
-		k.lost(at, "is not carried over: %s is not in %s, which Oakestra gives to services", source.Quote(rr), serviceNetwork)
+		k.lost(at, "is not carried over: %s is not in %s, which Oakestra gives to services", source.Quote(rr),
+			serviceNetwork)
 	case !serviceNetwork.Contains(ip.Prev()) || !serviceNetwork.Contains(ip.Next()):
-		k.lost(at, "is not carried over: %s is the first or the last address of %s, which is that of the network or its "+
-			"broadcast, and of no service", ip, serviceNetwork)
+		k.lost(at, "is not carried over: %s is the first or the last address of %s, which is that of the network "+
+			"or its broadcast, and of no service", ip, serviceNetwork)
 	case k.known.Addresses[rr] != "":
-		k.refuse(at, "%s is the address of another microservice, in %s: Oakestra gives it to one", ip, k.known.Addresses[rr])
+		k.refuse(at, "%s is the address of another microservice, in %s: Oakestra gives it to one", ip,
+			k.known.Addresses[rr])
 	default:
 		file, line := k.doc.Locate(at)
 		k.known.Addresses[rr] = fmt.Sprintf("%s:%d", file, line)
 		for _, a := range k.reached[rr] {
 			if a.by != s.Str("microservice_name") && draft.Reach(out, a.Port) {
-				k.said(at, "it gets the port %d over TCP, as %s names %s: over UDP write protocol: udp", a.Port, a.by, a)
+				k.said(at, "it gets the port %d over TCP, as %s names %s: over UDP write protocol: udp", a.Port, a.by,
+					a)
 			}
 		}
 		if len(out.Ports) == 0 {

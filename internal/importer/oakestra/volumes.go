@@ -45,7 +45,8 @@ func (k *converter) volumes(s *source.Node, in []string, out *api.Service) {
 		}
 		switch {
 		case driver != hostpathDriver:
-			k.lost(at, "the driver %s is not carried over: a volume of Verge is a directory of the worker, which begins empty",
+			k.lost(at, "the driver %s is not carried over: a volume of Verge is a directory of the worker, which "+
+				"begins empty",
 				source.Quote(driver))
 		case volume.Host != "":
 			k.said(at, "needs a directory %s on the worker, which its operator allows (verge worker --allow-host-path)",

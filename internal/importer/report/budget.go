@@ -8,17 +8,16 @@ import (
 	"github.com/verge-edge/verge/internal/importer/source"
 )
 
-// MaxMade bounds what an import makes of references, in bytes: what stands in place of
-// variables, and what services take from files and ConfigMaps that others name as well. Each
-// of its descriptors has at most api.MaxDescriptorBytes, and without a bound forty lines ask
-// for gigabytes.
+// MaxMade bounds the bytes that an import expands from references: values of variables, and files
+// and ConfigMaps that several services name. Each descriptor has at most api.MaxDescriptorBytes,
+// but without this bound forty lines can expand to gigabytes.
 const MaxMade = 8 << 20
 
-// ErrTooMuch is that of a text which would be more than maxMade with what was made before.
+// ErrTooMuch: a text would exceed MaxMade together with earlier ones.
 var ErrTooMuch = errors.New("refers to too much: what references make is more than " + fmt.Sprint(MaxMade>>20) +
 	" MiB together")
 
-// Spend counts bytes that are about to be made, and says whether they may be.
+// Spend counts bytes before they are expanded, and says whether that is within the bound.
 func (r *Report) Spend(bytes int) bool {
 	if r.Overspent() {
 		return false
@@ -27,13 +26,13 @@ func (r *Report) Spend(bytes int) bool {
 	return !r.Overspent()
 }
 
-// PerVariable is what one more variable of a service counts at least.
+// PerVariable is the least cost of a variable of a service.
 const PerVariable = 128
 
-// Overspent says whether more was asked for than an import may make.
+// Overspent says whether the bound was exceeded.
 func (r *Report) Overspent() bool { return r.made > MaxMade }
 
-// TooMuch refuses what is at a path, once for an import: all that comes after is too much, too.
+// TooMuch refuses the value at a path, once per import: everything after it exceeds the bound too.
 func (r *Report) TooMuch(d *source.Document, path []string) {
 	if !r.SaidTooMuch {
 		r.At(Refused, d, path, "%v, and a descriptor has at most %d MiB: let fewer refer to what is large, or make an "+

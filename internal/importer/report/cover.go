@@ -10,23 +10,23 @@ import (
 	"github.com/verge-edge/verge/internal/importer/source"
 )
 
-// A Cover says what becomes of each field of a format, by its pattern: * is any key, ? a key that is not
-// listed, x-* an extension, and [] any item. "" is carried over, or judged by the code that does so;
-// Ignored does not matter to what runs; what begins with Noted is worth a note and no loss; anything
-// else is the reason why the field is lost. A field in no Cover is lost, too.
+// A Cover says what happens to each field of a format, by its pattern: * is any key, ? a key that
+// is not listed, x-* an extension, and [] any item. "" is carried over, or judged by code; Ignored
+// has no effect on what runs; a verdict that begins with Noted is a remark and no loss; any other
+// is the reason why the field is lost. A field in no Cover is lost, too.
 type Cover map[string]string
 
-// ignored are fields that say nothing about what runs; said begins the verdict of one
-// that is worth a note and no loss.
+// Ignored fields have no effect on what runs. Noted begins the verdict of a field that gets a
+// remark and is no loss.
 const (
 	Ignored = "-"
 	Noted   = "~"
 )
 
-// NoCounterpart is the reason of fields that nothing in Verge corresponds to.
+// NoCounterpart is the reason for fields without a counterpart in Verge.
 const NoCounterpart = "is not carried over: Verge has nothing like it"
 
-// What containers have with Docker and Kubernetes, and not with Verge.
+// Features of containers with Docker and Kubernetes that Verge lacks.
 const (
 	NoWorkingDir = "is not carried over: an instance begins in the working directory of its image"
 	NoTerminal   = "is not carried over: an instance has no terminal (verge exec has one)"
@@ -37,11 +37,10 @@ const (
 type Trie struct {
 	next    map[string]*Trie
 	verdict *string
-	other   string // verdict on what is not in next
+	other   string // verdict on keys that are not in next
 }
 
-// Lazy is the trie when it is first asked for: every command has this package in it, and few
-// import anything.
+// Lazy makes the trie on first use: every command links this package, and few import anything.
 func (c Cover) Lazy() func() *Trie { return sync.OnceValue(c.Trie) }
 
 // Trie is the cover by segments of paths.
@@ -61,7 +60,7 @@ func (c Cover) Trie() *Trie {
 	return top
 }
 
-// others takes the verdicts on what is not there.
+// others adds the verdicts on unlisted keys.
 func (t *Trie) others() {
 	if o := t.next["?"]; o != nil {
 		t.other = *o.verdict
@@ -72,8 +71,7 @@ func (t *Trie) others() {
 	}
 }
 
-// Leftovers notes everything in d below path, which is covered by t, that is not
-// carried over.
+// Leftovers notes everything in d below path that t does not carry over.
 func (r *Report) Leftovers(d *source.Document, n *source.Node, path []string, t *Trie) {
 	if n.Empty() {
 		return
@@ -97,7 +95,7 @@ func (r *Report) Leftovers(d *source.Document, n *source.Node, path []string, t 
 		case inner.verdict != nil && *inner.verdict != "":
 			r.At(Lost, d, at, "%s", *inner.verdict)
 		case len(inner.next) > 0 && v.Kind == source.Scalar:
-			if inner.verdict == nil { // of which only what is in it is judged by others
+			if inner.verdict == nil { // only its contents are judged by others
 				r.At(Lost, d, at, "is not carried over: it is a single value, and is to be a mapping or a list")
 			}
 		case len(inner.next) > 0:
@@ -116,7 +114,7 @@ func (r *Report) Leftovers(d *source.Document, n *source.Node, path []string, t 
 	}
 }
 
-// With is c and the fields of more below a path.
+// With is c extended by the fields of more below a path.
 func (c Cover) With(below string, more Cover) Cover {
 	out := maps.Clone(c)
 	if below != "" {
@@ -128,7 +126,7 @@ func (c Cover) With(below string, more Cover) Cover {
 	return out
 }
 
-// Unknown notes what is not a field of Kubernetes, which leftovers then leaves alone.
+// Unknown notes a field that Kubernetes does not have; Leftovers then skips it.
 func (r *Report) Unknown(d *source.Document, path []string, meant string) {
 	text := "is not a field of Kubernetes here, and not carried over"
 	if meant != "" {

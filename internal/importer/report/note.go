@@ -5,27 +5,27 @@ import (
 	"strings"
 )
 
-// Level says what a Note means for what was imported.
+// Level is the severity of a Note.
 type Level int
 
 // Levels of a Note.
 const (
-	// Said: carried over, in a way that one should know of.
+	// Said: carried over, with a remark.
 	Said Level = iota
 	// Lost: not carried over.
 	Lost
-	// Refused: without it there is nothing to be made of the source.
+	// Refused: the source cannot be imported.
 	Refused
 )
 
-// String is the word for it.
+// String is the name of the level.
 func (l Level) String() string { return [...]string{"note", "lost", "error"}[l] }
 
-// Note is what became of something in a source.
+// Note says what happened to a field of a source.
 type Note struct {
 	Level Level
 	File  string
-	Line  int    // from 1; 0: of no line
+	Line  int    // from 1; 0: none
 	Field string // its path; "": of the whole file
 	Text  string // in words, without the values of variables
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/verge-edge/verge/internal/importer/source"
 )
 
-// Duplicates notes the keys of a document that appear twice with the same value.
+// Duplicates notes the keys of a document that occur twice with the same value.
 func (r *Report) Duplicates(d *source.Document, level Level) {
 	for _, t := range d.Duplicates {
 		r.Add(Note{Level: level, File: d.File, Line: t.Line,
@@ -17,8 +17,7 @@ func (r *Report) Duplicates(d *source.Document, level Level) {
 	}
 }
 
-// maxNotes bounds what is kept of one import, and maxErrors what is kept besides of that for
-// which it is refused.
+// maxNotes bounds the notes of an import; maxErrors bounds the refusals kept beyond that.
 const (
 	maxNotes  = 5000
 	maxErrors = 100
@@ -30,14 +29,14 @@ type Report struct {
 	said    map[Note]bool
 	Refused bool
 	Lost    bool
-	// made are the bytes that were made of references; saidTooMuch is that too many were.
+	// made counts the bytes expanded from references; saidTooMuch: the excess is noted.
 	made        int
 	SaidTooMuch bool
-	// strange are the places of what the format does not know, by strangeKey.
+	// strange are the fields that the format does not know, by strangeKey.
 	strange map[string]bool
 }
 
-// Add keeps a note, unless there is the same one already or there are too many.
+// Add adds a note unless it exists or there are too many.
 func (r *Report) Add(n Note) {
 	r.Refused = r.Refused || n.Level == Refused
 	r.Lost = r.Lost || n.Level == Lost
@@ -51,14 +50,14 @@ func (r *Report) Add(n Note) {
 	r.notes = append(r.notes, n)
 }
 
-// full says whether no further note of a level is kept.
+// full says whether the bound of notes of a level is reached.
 func (r *Report) full(l Level) bool {
 	return len(r.notes) >= maxNotes && (l != Refused || len(r.notes) >= maxNotes+maxErrors)
 }
 
-// At notes something about the value at a path of a document.
+// At adds a note about the value at a path of a document.
 func (r *Report) At(l Level, d *source.Document, path []string, format string, args ...any) {
-	if r.full(l) { // finding the line costs more than the note
+	if r.full(l) { // finding the line costs more than the note itself
 		r.Refused, r.Lost = r.Refused || l == Refused, r.Lost || l == Lost
 		return
 	}
@@ -66,10 +65,11 @@ func (r *Report) At(l Level, d *source.Document, path []string, format string, a
 	r.Add(Note{l, file, line, source.PathText(path), fmt.Sprintf(format, args...)})
 }
 
-// Sorted are the notes in the order of the files, whose names are given.
+// Sorted returns the notes in the order of the files.
 func (r *Report) Sorted(files []string) []Note {
 	slices.SortStableFunc(r.notes, func(a, b Note) int {
-		return cmp.Or(cmp.Compare(slices.Index(files, a.File), slices.Index(files, b.File)), strings.Compare(a.File, b.File),
+		return cmp.Or(cmp.Compare(slices.Index(files, a.File), slices.Index(files, b.File)),
+			strings.Compare(a.File, b.File),
 			cmp.Compare(a.Line, b.Line))
 	})
 	return r.notes

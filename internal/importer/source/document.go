@@ -10,26 +10,26 @@ import (
 type Document struct {
 	File string
 	Root *Node
-	// Size are how many there are, once its aliases are followed; twice are the keys that
-	// stand there again with the same value.
+	// Size is the number of values once aliases are followed. Duplicates are keys that are
+	// repeated with the same value.
 	Size       int
 	Duplicates []Duplicate
 }
 
-// Duplicate is a key, its line and that in which it was first.
+// Duplicate is a repeated key, its line, and the line of its first occurrence.
 type Duplicate struct {
 	Name        string
 	Line, First int
 }
 
-// LineOf is the line of placeOf.
+// LineOf is the line that Locate returns.
 func (d *Document) LineOf(path []string) int {
 	_, line := d.Locate(path)
 	return line
 }
 
-// Locate is the file and the line of the value at a path, or of the nearest thing around it.
-// Segments that begin with [ are indexes: [0].
+// Locate returns the file and line of the value at a path, or of the nearest one that encloses
+// it. Segments that begin with [ are indexes, as in [0].
 func (d *Document) Locate(path []string) (file string, line int) {
 	n := d.Root
 	file, line = d.File, n.Line
@@ -62,8 +62,8 @@ func (d *Document) Locate(path []string) (file string, line int) {
 	return file, line
 }
 
-// Find is the path of the only scalar that has the last word of a complaint in it, nil
-// where there is none or are several: some libraries do not say where something is.
+// Find returns the path of the only scalar that contains the last word of a complaint, nil if
+// there is none or several: some libraries do not say where an error is.
 func (d *Document) Find(complaint string) []string {
 	words := strings.FieldsFunc(complaint, func(r rune) bool { return strings.ContainsRune(" \"'`:,", r) })
 	for _, w := range slices.Backward(words) {

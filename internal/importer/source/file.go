@@ -7,16 +7,16 @@ import (
 
 // File is one file.
 type File struct {
-	// Name by which notes call it; "stdin" is standard input.
+	// Name in notes; "stdin" is standard input.
 	Name string
 	Data []byte
-	// Folder is the name of the one that it is in, "" where there is none: a compose
-	// file without name is called so.
+	// Folder is the name of its folder, "" if there is none: the name of a compose project
+	// without one.
 	Folder string
-	// Open reads a file that the source refers to, by a path below its folder; nil, and
-	// an error, are that it cannot be had.
+	// Open reads a file that the source refers to, by a path below its folder. If Open is nil
+	// or fails, the file is not available.
 	Open func(path string) ([]byte, error)
 }
 
-// Base is the name of its file, without folders.
+// Base is its file name, without folders.
 func (s File) Base() string { return path.Base(strings.ReplaceAll(s.Name, `\`, "/")) }

@@ -7,7 +7,7 @@ import (
 	"github.com/verge-edge/verge/api/pattern"
 )
 
-// helm says of what is no YAML that it is a template, if it looks like one.
+// helm returns a better error for invalid YAML that looks like a template of Helm.
 func helm(data []byte, err error) error {
 	p := (*Problem)(nil)
 	if !bytes.Contains(data, []byte("{{")) || !errors.As(err, &p) {
@@ -16,13 +16,13 @@ func helm(data []byte, err error) error {
 	return &Problem{p.Line, p.text + "; is it a template of Helm? " + HelmRemedy}
 }
 
-// HelmRemedy says what to do with a template of Helm.
+// HelmRemedy says what to do with a Helm template.
 const HelmRemedy = "helm template NAME CHART | verge import - takes what comes out"
 
-// helmValue finds what only Helm knows. Other templates are for the program that runs.
+// helmValue finds values that only Helm knows. Other templates are for the program that runs.
 var helmValue = pattern.Lazy(`\{\{[^}]*\.(Values|Release|Chart|Capabilities)\b`)
 
-// HelmPath is where n, at a path, has a value that Helm is to fill in; nil where it has none.
+// HelmPath returns where n, at a path, has a value for Helm to fill in; nil if it has none.
 func HelmPath(n *Node, path []string) []string {
 	if n.Kind == Scalar {
 		if helmValue().MatchString(n.Text) {

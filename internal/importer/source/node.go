@@ -12,8 +12,8 @@ func (n *Node) Items() []*Node {
 	return n.Values
 }
 
-// With is n with another value of a key, nil: without the key. n itself stays, since it may
-// stand in several places.
+// With returns n with another value for a key, or without the key if v is nil. It does not
+// change n, which may occur in several places.
 func (n *Node) With(name string, v *Node) *Node {
 	out := *n
 	out.Keys, out.Values = slices.Clone(n.Keys), slices.Clone(n.Values)
@@ -30,7 +30,7 @@ func (n *Node) With(name string, v *Node) *Node {
 	return &out
 }
 
-// Change is n with a child made anew, if there is one.
+// Change returns n with a child replaced by what by makes of it, if there is one.
 func (n *Node) Change(name string, by func(*Node) *Node) *Node {
 	c := n.Child(name)
 	if c.Empty() {
@@ -39,7 +39,7 @@ func (n *Node) Change(name string, by func(*Node) *Node) *Node {
 	return n.With(name, by(c))
 }
 
-// Each is a list with its items made anew, or what is not a list by itself.
+// Each applies by to the items of a list, or to n if it is not a list.
 func (n *Node) Each(by func(*Node) *Node) *Node {
 	if n.Kind != List {
 		return by(n)
@@ -52,7 +52,7 @@ func (n *Node) Each(by func(*Node) *Node) *Node {
 	return &out
 }
 
-// Describe is what n is, in words.
+// Describe says in words what n is.
 func (n *Node) Describe() string {
 	if n.Kind == Scalar && n.Value == nil {
 		return "null"
@@ -70,17 +70,17 @@ const (
 	List
 )
 
-// String is what people call it.
+// String is the kind in words.
 func (k Kind) String() string { return [...]string{"a single value", "a mapping", "a list"}[k] }
 
-// Node is a value of a document. Aliases and merge keys are followed: a node can be
-// reached on several ways.
+// Node is a value of a document. Aliases and merge keys are resolved: a node can be reached by
+// several paths.
 type Node struct {
 	Kind   Kind
 	Line   int
 	Text   string // of a scalar, as written
 	Value  any    // of a scalar: nil, bool, int, uint64, float64 or string
-	File   string // that it came from, where that is not its document's
+	File   string // that it came from, if not its document's
 	Keys   []Key
 	Values []*Node
 }
@@ -91,7 +91,7 @@ type Key struct {
 	Line int
 }
 
-// Child is the value of a key, nil where there is none.
+// Child returns the value of a key, nil if there is none.
 func (n *Node) Child(name string) *Node {
 	if n == nil || n.Kind != Mapping {
 		return nil
@@ -104,7 +104,7 @@ func (n *Node) Child(name string) *Node {
 	return nil
 }
 
-// Str is the text of a child that is a scalar, "" for anything else.
+// Str returns the text of a child that is a scalar, "" for anything else.
 func (n *Node) Str(name string) string {
 	if c := n.Child(name); c != nil && c.Kind == Scalar && c.Value != nil {
 		return c.Text
@@ -112,7 +112,7 @@ func (n *Node) Str(name string) string {
 	return ""
 }
 
-// Empty says whether there is nothing in it: null, an empty text, list or mapping.
+// Empty says whether n is null, or an empty text, list or mapping.
 func (n *Node) Empty() bool {
 	switch {
 	case n == nil:
@@ -123,7 +123,7 @@ func (n *Node) Empty() bool {
 	return len(n.Values) == 0
 }
 
-// Plain is n as encoding/json would have it. What it costs is bounded by parse.
+// Plain returns n as encoding/json would. Parse bounds its cost.
 func (n *Node) Plain() any {
 	switch n.Kind {
 	case Mapping:

@@ -8,7 +8,7 @@ import (
 	"github.com/verge-edge/verge/internal/yamltree"
 )
 
-// Unprintable characters have no place in a descriptor.
+// Unprintable says whether a descriptor may not contain r.
 func Unprintable(r rune) bool { return r < ' ' && r != '\n' && r != '\t' || r == 0x7f }
 
 // Bounds of a source.
@@ -17,10 +17,10 @@ const (
 	maxDepth     = 100     // nesting; definitions of resources are some 40 levels deep
 	maxDocuments = 2000    // in one file
 	maxExpanded  = 200_000 // values, once aliases and merge keys are followed
-	maxText      = 8 << 20 // bytes of them
+	maxText      = 8 << 20 // bytes of their text
 )
 
-// Problem is what is wrong with a source as a whole.
+// Problem is an error in a source as a whole.
 type Problem struct {
 	Line int
 	text string
@@ -29,7 +29,7 @@ type Problem struct {
 // Error is the text, without the line.
 func (p *Problem) Error() string { return p.text }
 
-// Parse reads the documents of a source; those in which nothing is said are left out.
+// Parse reads the documents of a source and leaves out empty ones.
 func Parse(s File) ([]*Document, error) {
 	if err := Readable(s.Data); err != nil {
 		return nil, err
@@ -49,8 +49,9 @@ func Parse(s File) ([]*Document, error) {
 		}
 		total := c.size(root)
 		if total.nodes > maxExpanded || total.text > maxText {
-			return nil, &Problem{root.Line, fmt.Sprintf("expands to too much: its aliases stand for more than %d values or %d MiB of text",
-				maxExpanded, maxText>>20)}
+			return nil, &Problem{root.Line,
+				fmt.Sprintf("expands to too much: its aliases stand for more than %d values or %d MiB of text",
+					maxExpanded, maxText>>20)}
 		}
 		if docs = append(docs, &Document{s.Name, root, total.nodes, c.twice}); len(docs) > maxDocuments {
 			return nil, &Problem{root.Line, fmt.Sprintf("has more than %d documents: divide it", maxDocuments)}
@@ -59,10 +60,11 @@ func Parse(s File) ([]*Document, error) {
 	return docs, nil
 }
 
-// Readable says what keeps data from being a text of a sensible size.
+// Readable returns an error unless data is a text of a sensible size.
 func Readable(data []byte) error {
 	if len(data) > MaxBytes {
-		return &Problem{text: fmt.Sprintf("has more than %d MiB, the most that is read: divide it into several files", MaxBytes>>20)}
+		return &Problem{text: fmt.Sprintf("has more than %d MiB, the most that is read: divide it into several files",
+			MaxBytes>>20)}
 	}
 	if err := yamltree.CheckText(data); err != nil {
 		return &Problem{err.Line, err.Error()}
@@ -72,8 +74,8 @@ func Readable(data []byte) error {
 
 type size struct{ nodes, text int }
 
-// resolver turns a tree as it is written into one in which aliases and merge keys are followed, each
-// node once.
+// resolver turns a tree as written into one with aliases and merge keys resolved, each node
+// once.
 type resolver struct {
 	known map[*yamltree.Node]*Node
 	open  []*yamltree.Node
@@ -92,7 +94,7 @@ func (c *resolver) resolve(y *yamltree.Node) (*Node, error) {
 	defer func() { c.open = c.open[:len(c.open)-1] }()
 	if y.Tag != "" && !coreTags[y.Tag] {
 		next := "leave it out"
-		if y.Tag == "!reset" || y.Tag == "!override" { // of docker compose, for a file beside another
+		if y.Tag == "!reset" || y.Tag == "!override" { // of docker compose, for an override file
 			next = "let docker compose put the files into one: docker compose config | verge import compose -"
 		}
 		return nil, &Problem{y.Line, "the tag " + Quote(y.Tag) + " is not understood: " + next}
@@ -122,7 +124,7 @@ func (c *resolver) resolve(y *yamltree.Node) (*Node, error) {
 	return n, nil
 }
 
-// coreTags are those of the core schema, in short and in full.
+// coreTags are the tags of the core schema, in short and long form.
 var coreTags = func() map[string]bool {
 	out := map[string]bool{}
 	for _, name := range []string{"str", "int", "float", "bool", "null", "map", "seq"} {
@@ -131,10 +133,10 @@ var coreTags = func() map[string]bool {
 	return out
 }()
 
-// maxTwice bounds the keys that stand twice, and the values that are compared for each.
+// maxTwice bounds the repeated keys, and the values that are compared for each.
 const maxTwice = 100
 
-// same says whether two values that are not large are one.
+// same says whether two values are small and equal.
 func (c *resolver) same(a, b *Node) bool {
 	return c.size(a).nodes <= maxTwice && c.size(b).nodes <= maxTwice && reflect.DeepEqual(a.Plain(), b.Plain())
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Extend is a path with more segments; the path itself is not changed.
+// Extend returns a copy of a path with more segments.
 func Extend(path []string, more ...string) []string {
 	return append(slices.Clip(slices.Clone(path)), more...)
 }
@@ -15,7 +15,7 @@ func Extend(path []string, more ...string) []string {
 // Index is the segment of a path for an item of a list.
 func Index(i int) string { return fmt.Sprintf("[%d]", i) }
 
-// PathText writes a path as people do.
+// PathText formats a path for people.
 func PathText(path []string) string {
 	var b strings.Builder
 	for i, s := range path {
@@ -27,7 +27,7 @@ func PathText(path []string) string {
 	return b.String()
 }
 
-// Quote writes what a source says for a message: escaped, and cut to fit into a line.
+// Quote quotes a source in a message: escaped, and cut to fit into a line.
 func Quote(s string) string {
 	const most = 60
 	if r := []rune(s[:min(len(s), 4*most)]); len(r) > most {

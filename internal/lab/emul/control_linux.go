@@ -100,16 +100,16 @@ func (s *Switch) accept(ctx context.Context, l net.Listener, served *sync.WaitGr
 // Control talks to a switch at its socket.
 type Control struct{ Socket string }
 
-// patience with a switch that answers.
-const patience = 10 * time.Second
+// timeout of a request to the switch.
+const timeout = 10 * time.Second
 
 func (c Control) ask(r request) (out reply, err error) {
-	conn, err := net.DialTimeout("unix", c.Socket, patience)
+	conn, err := net.DialTimeout("unix", c.Socket, timeout)
 	if err != nil {
 		return out, fmt.Errorf("the lab's switch does not answer: %w", err)
 	}
 	defer func() { _ = conn.Close() }() // nothing is lost by it
-	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(timeout)); err != nil {
 		return out, err
 	}
 	if err := json.NewEncoder(conn).Encode(r); err != nil {

@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// Poll asks until the answer is yes; false if patience ends before.
-func Poll(ctx context.Context, patience time.Duration, ask func() (bool, error)) (bool, error) {
+// Poll asks until the answer is yes; false after the timeout.
+func Poll(ctx context.Context, timeout time.Duration, ask func() (bool, error)) (bool, error) {
 	const every = 5 * time.Millisecond
-	deadline := time.Now().Add(patience)
+	deadline := time.Now().Add(timeout)
 	for {
 		yes, err := ask()
 		if err != nil || yes {

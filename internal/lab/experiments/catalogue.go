@@ -19,7 +19,8 @@ import (
 var virtual = []experiment.Experiment{
 	mu.LB, mu.Agility, study.LB, study.CallMethod, study.DataSource, study.Bandwidth, study.Gateway,
 	kubeedge.LocalVirtual,
-	proxymity.RouteCities, promises.RouteMixed, promises.RouteRandom, mu.Predictor, mu.Autoscaler, mu.Overall, promises.ScaleRandom,
+	proxymity.RouteCities, promises.RouteMixed, promises.RouteRandom, promises.RouteTails,
+	mu.Predictor, mu.Autoscaler, mu.Overall, promises.ScaleRandom,
 	promises.PlaceQuality, promises.PlaceRoot, oakestra.Split, oakestra.Schedulers, mu.Placement, study.Placement,
 }
 

@@ -30,7 +30,7 @@ func TestVirtualExperimentsMeetTheirRequirements(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	for _, x := range []experiment.Experiment{promises.RouteRandom, promises.ScaleRandom} {
+	for _, x := range []experiment.Experiment{promises.RouteRandom, promises.RouteTails, promises.ScaleRandom} {
 		rows, short, err := x.Run(t.Context(), experiment.Options{Quick: true, Seed: 2})
 		if err != nil || short != nil || len(rows) == 0 {
 			t.Errorf("%s: %d rows, %v %v", x.Name, len(rows), short, err)

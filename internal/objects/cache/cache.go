@@ -21,6 +21,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/verge-edge/verge/internal/apiv1"
 	"github.com/verge-edge/verge/internal/atomicfile"
 	"github.com/verge-edge/verge/internal/objects"
 	"github.com/verge-edge/verge/internal/wire"
@@ -29,7 +30,7 @@ import (
 // Where things are in the folder of a cache.
 const (
 	contentDir = "content" // files by their digest
-	namesDir   = "names"   // wire.ObjectView by the digest of namespace/name
+	namesDir   = "names"   // apiv1.ObjectView by the digest of namespace/name
 	tmpPrefix  = "tmp-"
 	maxName    = 4 << 10
 )
@@ -77,7 +78,7 @@ type Cache struct {
 
 // named is an object that is known.
 type named struct {
-	view  wire.ObjectView
+	view  apiv1.ObjectView
 	asked time.Time // the cluster said so; zero: not in this process
 }
 
@@ -106,7 +107,7 @@ func (c *Cache) Close() { c.asking.Close() }
 // File is an open object. It stays where it is until it is closed.
 type File struct {
 	*os.File
-	View wire.ObjectView
+	View apiv1.ObjectView
 	done func()
 }
 
@@ -119,8 +120,8 @@ func (f *File) Close() error {
 // errDamaged: a file is not what its name says.
 var errDamaged = errors.New("it is not what was put")
 
-// Open returns an object, to be closed. Errors are *wire.Problem: 404 that there is
-// none, 503 that it is not here and the cluster cannot be asked.
+// Open returns an object, to be closed. Errors are *wire.Problem: 404 if it does not exist, 503
+// if it is not cached and the cluster cannot be asked.
 func (c *Cache) Open(ctx context.Context, namespace, name string) (*File, error) {
 	if err := wire.CheckObjectName(name); err != nil {
 		return nil, err
@@ -160,8 +161,8 @@ func (c *Cache) want(key string, n int) {
 	}
 }
 
-// load reads what the folder has, once. Where that cannot be read now, for want of
-// descriptors for example, it is read the next time: without the cluster nothing else has it.
+// load reads what the folder has, once. If that fails, for example without free descriptors, it
+// is read the next time: without the cluster nothing else has it.
 func (c *Cache) load() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -194,7 +195,7 @@ func (c *Cache) load() error {
 			c.o.Log.Warn("what is kept of an object cannot be read now", "error", err)
 			continue
 		}
-		var v wire.ObjectView
+		var v apiv1.ObjectView
 		if err == nil {
 			err = json.Unmarshal(data, &v)
 		}
@@ -208,7 +209,7 @@ func (c *Cache) load() error {
 	return nil
 }
 
-func digestOf(v *wire.ObjectView) string { return strings.TrimPrefix(v.Digest, "sha256:") }
+func digestOf(v *apiv1.ObjectView) string { return strings.TrimPrefix(v.Digest, "sha256:") }
 
 func nameFile(key string) string {
 	sum := sha256.Sum256([]byte(key))
@@ -269,7 +270,7 @@ func (c *Cache) open(key string) (*File, error) {
 }
 
 // verify reads a file to see that it is what it should be, unless that is known.
-func (c *Cache) verify(f *os.File, kept *file, v *wire.ObjectView) error {
+func (c *Cache) verify(f *os.File, kept *file, v *apiv1.ObjectView) error {
 	fi, err := f.Stat()
 	if err != nil {
 		return err
@@ -299,7 +300,7 @@ func (c *Cache) verify(f *os.File, kept *file, v *wire.ObjectView) error {
 	return nil
 }
 
-// dropLocked removes a file that nobody is to find any more.
+// dropLocked removes a file that is no longer referenced.
 func (c *Cache) dropLocked(digest string) {
 	delete(c.files, digest)
 	for key, n := range c.names {
@@ -376,8 +377,10 @@ func (c *Cache) ask(ctx context.Context, namespace, name string) (stale bool, er
 	case errors.As(err, &p) && p.Status != 0:
 		return false, p
 	}
-	return false, wire.Problemf(http.StatusServiceUnavailable, "cluster-away", "try again when the cluster can be reached",
-		"the object is not on this worker, and the cluster cannot be asked", "%s of namespace %s: %v", name, namespace, err)
+	return false, wire.Problemf(http.StatusServiceUnavailable, "cluster-away",
+		"try again when the cluster can be reached",
+		"the object is not on this worker, and the cluster cannot be asked", "%s of namespace %s: %v", name, namespace,
+		err)
 }
 
 // forget drops what is kept by a name. Its content goes when it is not used for
@@ -390,7 +393,8 @@ func (c *Cache) forget(key string) {
 
 func (c *Cache) forgetLocked(key string) {
 	delete(c.names, key)
-	if err := os.Remove(filepath.Join(c.o.Dir, namesDir, nameFile(key))); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := os.Remove(filepath.Join(c.o.Dir, namesDir, nameFile(key))); err != nil &&
+		!errors.Is(err, fs.ErrNotExist) {
 		c.o.Log.Warn("a cached object cannot be forgotten", "object", key, "error", err)
 	}
 }
@@ -399,7 +403,8 @@ func (c *Cache) forgetLocked(key string) {
 func (c *Cache) keep(got objects.Got) error {
 	v := got.View
 	if v.Size > c.o.MaxBytes {
-		return wire.Problemf(http.StatusInsufficientStorage, "object-too-large", "divide it into smaller objects: a worker keeps what it reads",
+		return wire.Problemf(http.StatusInsufficientStorage, "object-too-large",
+			"divide it into smaller objects: a worker keeps what it reads",
 			"the object does not fit on this worker", "%s has %d bytes, the cache %d", v.Name, v.Size, c.o.MaxBytes)
 	}
 	c.evict(v.Size, digestOf(&v))
@@ -410,9 +415,11 @@ func (c *Cache) keep(got objects.Got) error {
 		case errors.As(err, &p):
 			return p
 		case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
-			return wire.Problemf(http.StatusInsufficientStorage, "disk-full", "make room on the disk of the worker", "the object cannot be kept on this worker", "%s: %v", v.Name, err)
+			return wire.Problemf(http.StatusInsufficientStorage, "disk-full", "make room on the disk of the worker",
+				"the object cannot be kept on this worker", "%s: %v", v.Name, err)
 		}
-		return wire.Problemf(http.StatusBadGateway, "not-fetched", "try again", "the object did not come as a whole", "%s: %v", v.Name, err)
+		return wire.Problemf(http.StatusBadGateway, "not-fetched", "try again", "the object did not come as a whole",
+			"%s: %v", v.Name, err)
 	}
 	key := v.Namespace + "/" + v.Name
 	c.mu.Lock()
@@ -459,11 +466,12 @@ func (c *Cache) write(got objects.Got) (size int64, err error) {
 		}
 	}()
 	sum := sha256.New()
-	// One more byte than it is said to have shows that it has more.
+	// One byte beyond the announced size shows that there are more.
 	size, err = io.Copy(io.MultiWriter(tmp, sum), io.LimitReader(got.Body, got.View.Size+1))
 	if err == nil && (size != got.View.Size || hex.EncodeToString(sum.Sum(nil)) != digestOf(&got.View)) {
 		c.Counts.Damaged.Add(1)
-		err = wire.Problemf(http.StatusBadGateway, "other-content", "try again; if it stays so, put it again", "what arrived of the object is not what the cluster has",
+		err = wire.Problemf(http.StatusBadGateway, "other-content", "try again; if it stays so, put it again",
+			"what arrived of the object is not what the cluster has",
 			"%s: %d bytes with another digest than %s", got.View.Name, size, got.View.Digest)
 	}
 	if err := errors.Join(err, tmp.Close()); err != nil {

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/verge-edge/verge/internal/apiv1"
 	"github.com/verge-edge/verge/internal/objects"
 	"github.com/verge-edge/verge/internal/objects/cache"
 	"github.com/verge-edge/verge/internal/rest"
@@ -44,7 +45,8 @@ func (s *site) Get(_ context.Context, namespace, name, have string) (objects.Got
 	case !ok:
 		return objects.Got{}, wire.NoObject(namespace, name)
 	}
-	v := wire.ObjectView{Namespace: namespace, Name: name, Size: int64(len(content)), Digest: "sha256:" + digest(content), Type: "text/plain", Updated: time.Unix(1700000000, 0)}
+	v := apiv1.ObjectView{Namespace: namespace, Name: name, Size: int64(len(content)),
+		Digest: "sha256:" + digest(content), Type: "text/plain", Updated: time.Unix(1700000000, 0)}
 	if have == digest(content) {
 		return objects.Got{Same: true, View: v}, nil
 	}
@@ -55,15 +57,16 @@ func (s *site) Get(_ context.Context, namespace, name, have string) (objects.Got
 	return objects.Got{View: v, Body: io.NopCloser(strings.NewReader(content))}, nil
 }
 
-func (s *site) Put(_ context.Context, in rest.ObjectUpload) (wire.ObjectView, error) {
+func (s *site) Put(_ context.Context, in rest.ObjectUpload) (apiv1.ObjectView, error) {
 	data, err := io.ReadAll(in.Body)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.err != nil || err != nil {
-		return wire.ObjectView{}, errors.Join(s.err, err)
+		return apiv1.ObjectView{}, errors.Join(s.err, err)
 	}
 	s.content[in.Namespace+"/"+in.Name] = string(data)
-	return wire.ObjectView{Namespace: in.Namespace, Name: in.Name, Size: int64(len(data)), Digest: "sha256:" + digest(string(data))}, nil
+	return apiv1.ObjectView{Namespace: in.Namespace, Name: in.Name, Size: int64(len(data)),
+		Digest: "sha256:" + digest(string(data))}, nil
 }
 
 func (s *site) set(f func()) {
@@ -393,17 +396,19 @@ func TestServer(t *testing.T) {
 		status             int
 		want               string
 	}{
-		"all":                 {"GET", "/shop/ten", "", nil, 200, "0123456789"},
-		"head":                {"HEAD", "/shop/ten", "", nil, 200, ""},
-		"range":               {"GET", "/shop/ten", "", []string{"Range", "bytes=2-4"}, 206, "234"},
-		"the end":             {"GET", "/shop/ten", "", []string{"Range", "bytes=-3"}, 206, "789"},
-		"from":                {"GET", "/shop/ten", "", []string{"Range", "bytes=8-"}, 206, "89"},
-		"behind the end":      {"GET", "/shop/ten", "", []string{"Range", "bytes=10-"}, 416, "invalid range"},
-		"no range":            {"GET", "/shop/ten", "", []string{"Range", "bytes=4-2"}, 416, "invalid range"},
-		"two":                 {"GET", "/shop/ten", "", []string{"Range", "bytes=0-0,9-9"}, 206, "Content-Range: bytes 9-9/10"},
-		"unchanged":           {"GET", "/shop/ten", "", []string{"If-None-Match", tag}, 304, ""},
-		"another":             {"GET", "/shop/ten", "", []string{"If-Match", `"x"`}, 412, ""},
-		"range of another":    {"GET", "/shop/ten", "", []string{"Range", "bytes=2-4", "If-Range", `"x"`}, 200, "0123456789"},
+		"all":            {"GET", "/shop/ten", "", nil, 200, "0123456789"},
+		"head":           {"HEAD", "/shop/ten", "", nil, 200, ""},
+		"range":          {"GET", "/shop/ten", "", []string{"Range", "bytes=2-4"}, 206, "234"},
+		"the end":        {"GET", "/shop/ten", "", []string{"Range", "bytes=-3"}, 206, "789"},
+		"from":           {"GET", "/shop/ten", "", []string{"Range", "bytes=8-"}, 206, "89"},
+		"behind the end": {"GET", "/shop/ten", "", []string{"Range", "bytes=10-"}, 416, "invalid range"},
+		"no range":       {"GET", "/shop/ten", "", []string{"Range", "bytes=4-2"}, 416, "invalid range"},
+		"two": {"GET", "/shop/ten", "", []string{"Range", "bytes=0-0,9-9"}, 206,
+			"Content-Range: bytes 9-9/10"},
+		"unchanged": {"GET", "/shop/ten", "", []string{"If-None-Match", tag}, 304, ""},
+		"another":   {"GET", "/shop/ten", "", []string{"If-Match", `"x"`}, 412, ""},
+		"range of another": {"GET", "/shop/ten", "", []string{"Range", "bytes=2-4", "If-Range", `"x"`}, 200,
+			"0123456789"},
 		"none":                {"GET", "/shop/none", "", nil, 404, "no-such-object"},
 		"odd name":            {"GET", "/shop/a%20b", "", nil, 422, "bad-name"},
 		"another's namespace": {"GET", "/bank/a", "", nil, 403, "not-yours"},
@@ -417,10 +422,13 @@ func TestServer(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			resp, body := ask(t, c.method, shop+c.path, c.body, c.header...)
-			if resp.StatusCode != c.status || !strings.Contains(body, c.want) || (c.status < 300 && c.method != "PUT" && len(c.header) == 0 && body != c.want) {
+			if resp.StatusCode != c.status || !strings.Contains(body, c.want) ||
+				(c.status < 300 && c.method != "PUT" && len(c.header) == 0 && body != c.want) {
 				t.Errorf("%d %q", resp.StatusCode, body)
 			}
-			if c.status == 200 && c.method != "PUT" && (resp.Header.Get("ETag") != tag || resp.ContentLength != 10 || resp.Header.Get("Content-Type") != "text/plain") {
+			if c.status == 200 && c.method != "PUT" &&
+				(resp.Header.Get("ETag") != tag || resp.ContentLength != 10 ||
+					resp.Header.Get("Content-Type") != "text/plain") {
 				t.Errorf("%v", resp.Header)
 			}
 		})
@@ -432,13 +440,16 @@ func TestServer(t *testing.T) {
 		t.Errorf("a key of nobody: %d %s", resp.StatusCode, body)
 	}
 	s.set(func() { s.err = errors.New("connection refused") })
-	if resp, body := ask(t, "PUT", shop+"/shop/x", "x"); resp.StatusCode != 503 || resp.Header.Get("Retry-After") == "" || !strings.Contains(body, "cluster-away") {
+	if resp, body := ask(t, "PUT", shop+"/shop/x", "x"); resp.StatusCode != 503 ||
+		resp.Header.Get("Retry-After") == "" || !strings.Contains(body, "cluster-away") {
 		t.Errorf("put without a cluster: %d %s", resp.StatusCode, body)
 	}
-	if resp, body := ask(t, "GET", shop+"/shop/b", ""); resp.StatusCode != 503 || !strings.Contains(body, "cluster-away") {
+	if resp, body := ask(t, "GET", shop+"/shop/b", ""); resp.StatusCode != 503 ||
+		!strings.Contains(body, "cluster-away") {
 		t.Errorf("not kept, without a cluster: %d %s", resp.StatusCode, body)
 	}
-	if resp, body := ask(t, "GET", shop+"/shop/ten", ""); resp.StatusCode != 200 || !strings.Contains(resp.Header.Get(rest.ObjectHeader), `"stale":true`) {
+	if resp, body := ask(t, "GET", shop+"/shop/ten", ""); resp.StatusCode != 200 ||
+		!strings.Contains(resp.Header.Get(rest.ObjectHeader), `"stale":true`) {
 		t.Errorf("kept, without a cluster: %d %s %v", resp.StatusCode, body, resp.Header)
 	}
 }

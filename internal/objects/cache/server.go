@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/internal/accept"
+	"github.com/verge-edge/verge/internal/apiv1"
 	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/rest/server"
 	"github.com/verge-edge/verge/internal/wire"
@@ -28,7 +29,7 @@ const (
 
 // Putter takes what instances put.
 type Putter interface {
-	Put(ctx context.Context, in rest.ObjectUpload) (wire.ObjectView, error)
+	Put(ctx context.Context, in rest.ObjectUpload) (apiv1.ObjectView, error)
 }
 
 // Server is the HTTP interface that instances have: GET, HEAD and PUT of
@@ -64,7 +65,8 @@ func (s *Server) Key(namespace string) string {
 
 // Serve answers on a listener until that is closed, or the server.
 func (s *Server) Serve(ln net.Listener) error {
-	if err := s.http.Serve(accept.Listener(ln)); !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, net.ErrClosed) {
+	if err := s.http.Serve(accept.Listener(ln)); !errors.Is(err, http.ErrServerClosed) &&
+		!errors.Is(err, net.ErrClosed) {
 		return err
 	}
 	return nil
@@ -82,19 +84,23 @@ func (s *Server) guard(h func(w http.ResponseWriter, r *http.Request) error) htt
 	return func(w http.ResponseWriter, r *http.Request) {
 		namespace := r.PathValue("namespace")
 		if !hmac.Equal([]byte(r.PathValue("key")), []byte(s.Key(namespace))) {
-			refuse(w, wire.Problemf(http.StatusForbidden, "not-yours", "use $VERGE_OBJECTS/$VERGE_NAMESPACE/NAME", "not allowed", "this address is not for objects of namespace %q", namespace[:min(len(namespace), 63)]))
+			refuse(w, wire.Problemf(http.StatusForbidden, "not-yours", "use $VERGE_OBJECTS/$VERGE_NAMESPACE/NAME",
+				"not allowed", "this address is not for objects of namespace %q", namespace[:min(len(namespace), 63)]))
 			return
 		}
 		if wire.OfVolumes(r.PathValue("name")) {
 			// The worker itself may have it now, because of an order about a volume.
-			refuse(w, wire.Problemf(http.StatusForbidden, "not-yours", "use another name", "not allowed", "objects whose names begin with %s or %s hold what is in volumes, and are not for instances", wire.VolumesPrefix, wire.SnapshotsPrefix))
+			refuse(w, wire.Problemf(http.StatusForbidden, "not-yours", "use another name", "not allowed",
+				"objects whose names begin with %s or %s hold what is in volumes, and are not for instances",
+				wire.VolumesPrefix, wire.SnapshotsPrefix))
 			return
 		}
 		select {
 		case s.moving <- struct{}{}:
 			defer func() { <-s.moving }()
 		default:
-			refuse(w, wire.Problemf(http.StatusServiceUnavailable, "busy", "try again in a moment", "too many objects are being moved", "%d at a time", maxMoving))
+			refuse(w, wire.Problemf(http.StatusServiceUnavailable, "busy", "try again in a moment",
+				"too many objects are being moved", "%d at a time", maxMoving))
 			return
 		}
 		c := http.NewResponseController(w)
@@ -129,7 +135,8 @@ func (m *moved) Write(p []byte) (int, error) {
 func refuse(w http.ResponseWriter, err error) {
 	var p *wire.Problem
 	if !errors.As(err, &p) || p.Status == 0 {
-		p = wire.Problemf(http.StatusServiceUnavailable, "not-available", "try again", "the object cannot be had now", "%v", err)
+		p = wire.Problemf(http.StatusServiceUnavailable, "not-available", "try again", "the object cannot be had now",
+			"%v", err)
 	}
 	rest.WriteProblem(w, p)
 }
@@ -158,7 +165,8 @@ func (s *Server) putObject(w http.ResponseWriter, r *http.Request) error {
 		if errors.As(err, &p) && p.Status != 0 {
 			return p
 		}
-		return wire.Problemf(http.StatusServiceUnavailable, "cluster-away", "try again when the cluster can be reached", "the object could not be stored", "%s of namespace %s: %v", in.Name, in.Namespace, err)
+		return wire.Problemf(http.StatusServiceUnavailable, "cluster-away", "try again when the cluster can be reached",
+			"the object could not be stored", "%s of namespace %s: %v", in.Name, in.Namespace, err)
 	}
 	s.cache.Changed(in.Namespace, in.Name)
 	return server.WriteObject(w, v)

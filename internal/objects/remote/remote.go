@@ -16,6 +16,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/verge-edge/verge/internal/apiv1"
 	"github.com/verge-edge/verge/internal/objects"
 	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/rest/nodeclient"
@@ -63,12 +64,12 @@ func (r *Remote) Get(ctx context.Context, namespace, name, have string) (objects
 
 // Put stores an object there. Its body is read at most once: where an address has
 // taken some of it, no other is tried.
-func (r *Remote) Put(ctx context.Context, in rest.ObjectUpload) (wire.ObjectView, error) {
+func (r *Remote) Put(ctx context.Context, in rest.ObjectUpload) (apiv1.ObjectView, error) {
 	body := &touched{r: in.Body}
 	in.Body = body
-	return first(r, func(c *nodeclient.Client) (wire.ObjectView, error) {
+	return first(r, func(c *nodeclient.Client) (apiv1.ObjectView, error) {
 		if body.begun.Load() {
-			return wire.ObjectView{}, errors.New("it was sent to another address already")
+			return apiv1.ObjectView{}, errors.New("it was sent to another address already")
 		}
 		return c.PutObject(ctx, in)
 	})
@@ -94,7 +95,8 @@ func first[T any](r *Remote, ask func(c *nodeclient.Client) (T, error)) (out T, 
 		failed = append(failed, err)
 	}
 	if len(failed) == 0 {
-		return out, wire.Problemf(0, nodeclient.CodeUnreachable, "is it joined?", "nobody can be asked", "no address is known")
+		return out, wire.Problemf(0, nodeclient.CodeUnreachable, "is it joined?", "nobody can be asked",
+			"no address is known")
 	}
 	return out, errors.Join(failed...)
 }

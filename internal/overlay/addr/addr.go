@@ -53,7 +53,8 @@ func Of(l *wire.Lease) (Space, error) {
 		return Space{}, fmt.Errorf("lease: %s is no IPv4 network for services", l.Services)
 	}
 	if l.IPv4.Overlaps(l.Services) {
-		return Space{}, fmt.Errorf("lease: the networks of instances, %s, and of services, %s, overlap", l.IPv4, l.Services)
+		return Space{}, fmt.Errorf("lease: the networks of instances, %s, and of services, %s, overlap", l.IPv4,
+			l.Services)
 	}
 	s.Worker4, s.Services4, s.Pool = l.IPv4.Masked(), l.Services.Masked(), l.Pool.Masked()
 	if !s.Pool.IsValid() {

@@ -179,7 +179,8 @@ func TestBook(t *testing.T) {
 	if err := b.Save(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.Take(Key{"shop", "g", "random"}, netip.Addr{}, all); err == nil || !strings.Contains(err.Error(), "larger network") {
+	if _, err := b.Take(Key{"shop", "g", "random"}, netip.Addr{}, all); err == nil ||
+		!strings.Contains(err.Error(), "larger network") {
 		t.Errorf("a full book: %v", err)
 	}
 	again, err := OpenBook(path, network)
@@ -210,7 +211,8 @@ func TestFixedAddresses(t *testing.T) {
 		t.Fatal(a, err)
 	}
 	for text, a := range map[string]string{"is that of": "10.30.55.55", "not one for services": "10.31.0.1"} {
-		if _, err := b.Take(Key{"s", "b", "random"}, netip.MustParseAddr(a), none); err == nil || !strings.Contains(err.Error(), text) {
+		if _, err := b.Take(Key{"s", "b", "random"}, netip.MustParseAddr(a), none); err == nil ||
+			!strings.Contains(err.Error(), text) {
 			t.Errorf("%s: %v", a, err)
 		}
 	}
@@ -223,7 +225,8 @@ func TestFixedAddresses(t *testing.T) {
 
 func TestDamagedBook(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "services.json")
-	for _, text := range []string{"{", `{"v":0}`, `{"v":1,"network":"10.30.0.0/16","addresses":[{"app":"a","service":"b","policy":"c","addr":"1.1.1.1"}]}`} {
+	for _, text := range []string{"{", `{"v":0}`,
+		`{"v":1,"network":"10.30.0.0/16","addresses":[{"app":"a","service":"b","policy":"c","addr":"1.1.1.1"}]}`} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -261,7 +264,8 @@ func TestClash(t *testing.T) {
 			switch {
 			case x.want == "" && x.err != nil:
 				t.Errorf("%v: %v", c.host, x.err)
-			case x.want != "" && (x.err == nil || !strings.Contains(x.err.Error(), x.want) || !strings.Contains(x.err.Error(), c.host.Device)):
+			case x.want != "" && (x.err == nil || !strings.Contains(x.err.Error(), x.want) ||
+				!strings.Contains(x.err.Error(), c.host.Device)):
 				t.Errorf("%v: %v does not name %s and the device", c.host, x.err, x.want)
 			}
 		}

@@ -89,7 +89,8 @@ func (b *Book) Take(k Key, fixed netip.Addr, inUse func(Key) bool) (netip.Addr, 
 	}
 	count := lastHost(b.network)
 	if uint32(len(b.Records())) >= count && !b.DropOldest(inUse) {
-		return netip.Addr{}, fmt.Errorf("all %d addresses of %s are in use by services: delete applications that this worker no longer needs, or give the root a larger network for services", count, b.network)
+		return netip.Addr{}, fmt.Errorf("all %d addresses of %s are in use by services: delete applications that "+
+			"this worker no longer needs, or give the root a larger network for services", count, b.network)
 	}
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(k.App + "\x00" + k.Service + "\x00" + k.Policy)) // a hash never fails
@@ -110,10 +111,12 @@ func (b *Book) fix(k Key, fixed, had netip.Addr) error {
 	}
 	last := add4(b.network.Addr(), lastHost(b.network))
 	if !b.network.Contains(fixed) || fixed == b.network.Addr() || fixed.Compare(last) > 0 {
-		return fmt.Errorf("address %s of service %s is not one for services, which are in %s: choose another one, or leave it out", fixed, k, b.network)
+		return fmt.Errorf("address %s of service %s is not one for services, which are in %s: choose another one, or "+
+			"leave it out", fixed, k, b.network)
 	}
 	if other, taken := b.At(fixed); taken {
-		return fmt.Errorf("address %s of service %s is that of %s on this worker: choose another one, or leave it out", fixed, k, other)
+		return fmt.Errorf("address %s of service %s is that of %s on this worker: choose another one, or leave it out",
+			fixed, k, other)
 	}
 	if had.IsValid() {
 		b.Drop(k)

@@ -11,9 +11,9 @@ type HostNetwork struct {
 	Device string
 }
 
-// Clash says which networks of the machine a space overlaps with: of IPv4, which a
-// worker can do without, and of IPv6, which it can't. Both are nil where nothing
-// overlaps. Default routes are none.
+// Clash returns which networks of the machine overlap with a space: of IPv4, which a worker can
+// do without, and of IPv6, which it needs. Both are nil without an overlap. Default routes do not
+// count.
 func (s Space) Clash(host []HostNetwork) (ipv4, ipv6 error) {
 	for _, h := range host {
 		if h.Prefix.Bits() == 0 {
@@ -25,11 +25,14 @@ func (s Space) Clash(host []HostNetwork) (ipv4, ipv6 error) {
 		}
 		switch {
 		case ipv4 == nil && s.Pool.IsValid() && (s.Pool.Overlaps(h.Prefix) || s.Worker4.Overlaps(h.Prefix)):
-			ipv4 = fmt.Errorf("the IPv4 addresses of instances, %s, overlap with %s: give the root another pool (verge root --network-pool)", s.Pool, where)
+			ipv4 = fmt.Errorf("the IPv4 addresses of instances, %s, overlap with %s: give the root another pool "+
+				"(verge root --network-pool)", s.Pool, where)
 		case ipv4 == nil && s.Services4.IsValid() && s.Services4.Overlaps(h.Prefix):
-			ipv4 = fmt.Errorf("the IPv4 addresses of services, %s, overlap with %s: give the root others (verge root --network-services)", s.Services4, where)
+			ipv4 = fmt.Errorf("the IPv4 addresses of services, %s, overlap with %s: give the root others (verge root "+
+				"--network-services)", s.Services4, where)
 		case ipv6 == nil && s.Root.Overlaps(h.Prefix):
-			ipv6 = fmt.Errorf("the prefix of the service network, %s, overlaps with %s: the root made it at random and keeps it, so the other one has to go from this machine", s.Root, where)
+			ipv6 = fmt.Errorf("the prefix of the service network, %s, overlaps with %s: the root made it at random "+
+				"and keeps it, so the other one has to go from this machine", s.Root, where)
 		}
 	}
 	return ipv4, ipv6

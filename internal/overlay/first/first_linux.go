@@ -22,12 +22,12 @@ const maxWaiting = 64
 
 // Device takes packets to service addresses.
 type Device struct {
-	// Lost says that what is for an address is no packet to a service, and is to be lost
-	// without an answer: who has sent it sends it again. nil: there is none.
+	// Lost says that a packet for an address is not one to a service, and is dropped without an
+	// answer; its sender retries. nil: none.
 	Lost func(netip.Addr) bool
 
 	f *os.File
-	// waiting are packets of which it is asked for who is there.
+	// waiting are packets for which a lookup is under way.
 	waiting chan struct{}
 
 	// Known and Nobody count packets: those that were written back, and those to
@@ -148,7 +148,8 @@ func nobody(p []byte) []byte {
 func nobody4(p []byte) []byte {
 	head := int(p[0]&15) * 4
 	from := netip.AddrFrom4([4]byte(p[12:16]))
-	if head < 20 || len(p) < head+8 || binary.BigEndian.Uint16(p[6:])&0x1fff != 0 || from.IsMulticast() || from.IsUnspecified() {
+	if head < 20 || len(p) < head+8 || binary.BigEndian.Uint16(p[6:])&0x1fff != 0 || from.IsMulticast() ||
+		from.IsUnspecified() {
 		return nil
 	}
 	if p[9] == icmp4 && p[head] != 8 {

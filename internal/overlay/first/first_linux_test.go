@@ -35,7 +35,8 @@ func TestDestination(t *testing.T) {
 
 func TestNobody(t *testing.T) {
 	tcp := make([]byte, 20)
-	for name, p := range map[string][]byte{"ipv4": packet4(6, tcp...), "ipv6": packet6(6, tcp...), "ping": packet4(1, 8, 0, 0, 0, 0, 0, 0, 0), "ping6": packet6(58, 128, 0, 0, 0, 0, 0, 0, 0)} {
+	for name, p := range map[string][]byte{"ipv4": packet4(6, tcp...), "ipv6": packet6(6, tcp...),
+		"ping": packet4(1, 8, 0, 0, 0, 0, 0, 0, 0), "ping6": packet6(58, 128, 0, 0, 0, 0, 0, 0, 0)} {
 		out := nobody(p)
 		if out == nil {
 			t.Errorf("%s: no answer", name)
@@ -48,7 +49,8 @@ func TestNobody(t *testing.T) {
 		if to, ok := destination(out); !ok || to != want {
 			t.Errorf("%s: answered to %s", name, to)
 		}
-		if p[0]>>4 == 4 && (checksum(0, out[:20]) != 0 || checksum(0, out[20:]) != 0 || int(binary.BigEndian.Uint16(out[2:])) != len(out)) {
+		if p[0]>>4 == 4 && (checksum(0, out[:20]) != 0 || checksum(0, out[20:]) != 0 ||
+			int(binary.BigEndian.Uint16(out[2:])) != len(out)) {
 			t.Errorf("%s: sums or length are wrong", name)
 		}
 	}

@@ -48,7 +48,8 @@ func Endpoints(dead []netip.Addr, what What, space func(client netip.Addr) (path
 	}
 	var errs []error
 	for f := range families {
-		if _, err := h.ConntrackDeleteFilters(netlink.ConntrackTable, f, m); err != nil && !errors.Is(err, netlink.ErrDumpInterrupted) {
+		if _, err := h.ConntrackDeleteFilters(netlink.ConntrackTable, f, m); err != nil &&
+			!errors.Is(err, netlink.ErrDumpInterrupted) {
 			errs = append(errs, fmt.Errorf("connection tracking: %w", err))
 		}
 	}
@@ -121,7 +122,9 @@ func (m *match) MatchConntrackFlow(f *netlink.ConntrackFlow) bool {
 	src, ok1 := netip.AddrFromSlice(f.Forward.SrcIP)
 	dst, ok2 := netip.AddrFromSlice(f.Forward.DstIP)
 	if f.Forward.Protocol == unix.IPPROTO_TCP && ok1 && ok2 {
-		m.found = append(m.found, flow{netip.AddrPortFrom(src.Unmap(), f.Forward.SrcPort), netip.AddrPortFrom(dst.Unmap(), f.Forward.DstPort)})
+		m.found = append(m.found,
+			flow{netip.AddrPortFrom(src.Unmap(), f.Forward.SrcPort),
+				netip.AddrPortFrom(dst.Unmap(), f.Forward.DstPort)})
 	}
 	return true
 }

@@ -45,9 +45,9 @@ func (l *Links) changed() (settings, error) {
 	return s, nil
 }
 
-// Forward lets the machine forward packets. Where it learned its own addresses and
-// routes from router advertisements it goes on doing so, which a router else does
-// not. What it changes is remembered, for Restore.
+// Forward enables forwarding on the machine. Interfaces that accept router advertisements keep
+// doing so, which the kernel would otherwise stop. The former settings are remembered, for
+// Restore.
 func (l *Links) Forward(ipv4 bool) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

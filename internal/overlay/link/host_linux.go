@@ -17,11 +17,11 @@ type Network struct {
 	Device string
 }
 
-// TunnelMTU is what fits the devices by which the machine reaches the world, if a
-// tunnel adds so much to each packet: between DefaultMTU, which all paths carry, and
-// most.
+// TunnelMTU is the packet size that fits the devices of the default routes, if a tunnel adds so
+// much to each packet: between DefaultMTU, which all paths carry, and most.
 func (l *Links) TunnelMTU(adds, most int) (int, error) {
-	routes, err := l.host.RouteListFiltered(netlink.FAMILY_ALL, &netlink.Route{Table: unix.RT_TABLE_MAIN}, netlink.RT_FILTER_TABLE)
+	routes, err := l.host.RouteListFiltered(netlink.FAMILY_ALL, &netlink.Route{Table: unix.RT_TABLE_MAIN},
+		netlink.RT_FILTER_TABLE)
 	if err != nil && !errors.Is(err, netlink.ErrDumpInterrupted) {
 		return 0, fmt.Errorf("list routes: %w", err)
 	}
@@ -55,7 +55,8 @@ func (l *Links) Networks() ([]Network, error) {
 	var out []Network
 	add := func(p netip.Prefix, index int) {
 		a := p.Addr()
-		if p.Bits() == 0 || a.IsLoopback() || a.IsMulticast() || a.IsLinkLocalUnicast() || strings.HasPrefix(names[index], l.Own("")) {
+		if p.Bits() == 0 || a.IsLoopback() || a.IsMulticast() || a.IsLinkLocalUnicast() ||
+			strings.HasPrefix(names[index], l.Own("")) {
 			return
 		}
 		out = append(out, Network{p, names[index]})
@@ -69,7 +70,8 @@ func (l *Links) Networks() ([]Network, error) {
 			add(p, a.LinkIndex)
 		}
 	}
-	routes, err := l.host.RouteListFiltered(netlink.FAMILY_ALL, &netlink.Route{Table: unix.RT_TABLE_MAIN}, netlink.RT_FILTER_TABLE)
+	routes, err := l.host.RouteListFiltered(netlink.FAMILY_ALL, &netlink.Route{Table: unix.RT_TABLE_MAIN},
+		netlink.RT_FILTER_TABLE)
 	if err != nil && !errors.Is(err, netlink.ErrDumpInterrupted) {
 		return nil, fmt.Errorf("list routes: %w", err)
 	}
@@ -164,7 +166,8 @@ func (l *Links) Host(device string, own []netip.Addr, networks []netip.Prefix) e
 		if !p.IsValid() {
 			continue
 		}
-		r := &netlink.Route{LinkIndex: dev.Attrs().Index, Dst: network(p), Scope: netlink.SCOPE_LINK, Src: source[p.Addr().Is6()].AsSlice()}
+		r := &netlink.Route{LinkIndex: dev.Attrs().Index, Dst: network(p), Scope: netlink.SCOPE_LINK,
+			Src: source[p.Addr().Is6()].AsSlice()}
 		if err := l.host.RouteReplace(r); err != nil {
 			return fmt.Errorf("route to services, %s: %w", p, err)
 		}

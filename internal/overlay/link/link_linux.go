@@ -182,7 +182,8 @@ func (l *Links) pair(ns *space, name string) (netlink.Link, error) {
 	}
 	attrs := netlink.NewLinkAttrs()
 	attrs.Name, attrs.MTU, attrs.HardwareAddr = name, l.opts.MTU, outerMAC
-	veth := &netlink.Veth{LinkAttrs: attrs, PeerName: inside, PeerHardwareAddr: innerMAC, PeerNamespace: netlink.NsFd(ns.fd())}
+	veth := &netlink.Veth{LinkAttrs: attrs, PeerName: inside, PeerHardwareAddr: innerMAC,
+		PeerNamespace: netlink.NsFd(ns.fd())}
 	if err := l.host.LinkAdd(veth); err != nil {
 		return nil, fmt.Errorf("make the pair of devices %s: %w", name, err)
 	}
@@ -239,7 +240,7 @@ func (l *Links) outer(dev netlink.Link, s Spec) error {
 // moment after it was switched on, and drops what comes before: of a program's first
 // question to the name server it would be seconds until the second.
 func (l *Links) carries(ns *space, name string) error {
-	const patience, pause = time.Second, 200 * time.Microsecond
+	const timeout, pause = time.Second, 200 * time.Microsecond
 	for begin := time.Now(); ; time.Sleep(pause) {
 		out, err := l.host.LinkByName(name)
 		if err != nil {
@@ -252,14 +253,14 @@ func (l *Links) carries(ns *space, name string) error {
 		if out.Attrs().OperState == netlink.OperUp && in.Attrs().OperState == netlink.OperUp {
 			return nil
 		}
-		if time.Since(begin) > patience {
-			return fmt.Errorf("%s does not carry packets although it is switched on: one end is %s, the other %s", name, out.Attrs().OperState, in.Attrs().OperState)
+		if time.Since(begin) > timeout {
+			return fmt.Errorf("%s does not carry packets although it is switched on: one end is %s, the other %s", name,
+				out.Attrs().OperState, in.Attrs().OperState)
 		}
 	}
 }
 
-// Remove removes the link of an instance, with its namespace. One that is not
-// there is none to remove.
+// Remove removes the link of an instance, with its namespace, if it exists.
 func (l *Links) Remove(id string, number uint32) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

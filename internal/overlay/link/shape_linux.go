@@ -34,7 +34,8 @@ func (l *Links) bound(h *netlink.Handle, device string, bits int64) error {
 	if err != nil {
 		return fmt.Errorf("device %s: %w", device, err)
 	}
-	attrs := netlink.QdiscAttrs{LinkIndex: dev.Attrs().Index, Parent: netlink.HANDLE_ROOT, Handle: netlink.MakeHandle(1, 0)}
+	attrs := netlink.QdiscAttrs{LinkIndex: dev.Attrs().Index, Parent: netlink.HANDLE_ROOT,
+		Handle: netlink.MakeHandle(1, 0)}
 	if bits <= 0 {
 		err := h.QdiscDel(&netlink.Tbf{QdiscAttrs: attrs})
 		if err != nil && !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.EINVAL) {

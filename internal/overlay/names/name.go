@@ -26,7 +26,7 @@ type Name struct {
 
 // Answer to a Name.
 type Answer struct {
-	// Unknown: it cannot be told now, and the rest says nothing.
+	// Unknown: it is unknown at the moment, and the other fields mean nothing.
 	Unknown bool
 	// Found: there is such a name. It may be without addresses all the same.
 	Found bool

@@ -13,17 +13,20 @@ import (
 
 func TestParse(t *testing.T) {
 	for text, want := range map[string]Name{
-		"web.default.shop.default.verge.internal.":             {-1, "", "web", "default", "shop", "default", "", ""},
-		"closest.web.default.shop.default.verge.internal.":     {-1, "closest", "web", "default", "shop", "default", "", ""},
-		"ANY.closest.Web.default.shop.default.VERGE.internal.": {-1, "closest", "web", "default", "shop", "default", "", ""},
-		"3.instance.web.a.shop.b.verge.internal.":              {3, "instance", "web", "a", "shop", "b", "", ""},
-		"_http._tcp.web.a.shop.b.verge.internal.":              {-1, "", "web", "a", "shop", "b", "http", "tcp"},
+		"web.default.shop.default.verge.internal.": {-1, "", "web", "default", "shop", "default", "", ""},
+		"closest.web.default.shop.default.verge.internal.": {-1, "closest", "web", "default", "shop", "default", "",
+			""},
+		"ANY.closest.Web.default.shop.default.VERGE.internal.": {-1, "closest", "web", "default", "shop", "default", "",
+			""},
+		"3.instance.web.a.shop.b.verge.internal.": {3, "instance", "web", "a", "shop", "b", "", ""},
+		"_http._tcp.web.a.shop.b.verge.internal.": {-1, "", "web", "a", "shop", "b", "http", "tcp"},
 	} {
 		if got, inside, ok := Parse(text); got != want || !inside || !ok {
 			t.Errorf("%s: %+v, %v, %v", text, got, inside, ok)
 		}
 	}
-	for _, text := range []string{"verge.internal.", "web.verge.internal.", "a.b.c.d.e.f.g.verge.internal.", "x.closest.web.a.shop.b.verge.internal.", "01.closest.web.a.shop.b.verge.internal."} {
+	for _, text := range []string{"verge.internal.", "web.verge.internal.", "a.b.c.d.e.f.g.verge.internal.",
+		"x.closest.web.a.shop.b.verge.internal.", "01.closest.web.a.shop.b.verge.internal."} {
 		if _, inside, ok := Parse(text); !inside || ok {
 			t.Errorf("%s: inside %v, ok %v", text, inside, ok)
 		}
@@ -36,8 +39,10 @@ func TestParse(t *testing.T) {
 }
 
 func TestResolver(t *testing.T) {
-	got := string(Resolver([]netip.Addr{netip.MustParseAddr("fd00::1"), netip.MustParseAddr("10.128.1.1")}, "shop", "default"))
-	want := "nameserver fd00::1\nnameserver 10.128.1.1\nsearch default.shop.default.verge.internal\noptions ndots:3 timeout:2 attempts:2\n"
+	got := string(Resolver([]netip.Addr{netip.MustParseAddr("fd00::1"), netip.MustParseAddr("10.128.1.1")}, "shop",
+		"default"))
+	want := "nameserver fd00::1\nnameserver 10.128.1.1\nsearch default.shop.default.verge.internal\n" +
+		"options ndots:3 timeout:2 attempts:2\n"
 	if got != want {
 		t.Errorf("got\n%s", got)
 	}
@@ -127,7 +132,8 @@ func TestAnswers(t *testing.T) {
 				t.Errorf("%s: no SOA, so nobody remembers that there is nothing", c.name)
 			}
 			if m.Rcode != c.rcode || got != c.want {
-				t.Errorf("%s %s over %s: %s %q, want %s %q", c.name, dns.TypeToString[c.kind], network, dns.RcodeToString[m.Rcode], got, dns.RcodeToString[c.rcode], c.want)
+				t.Errorf("%s %s over %s: %s %q, want %s %q", c.name, dns.TypeToString[c.kind], network,
+					dns.RcodeToString[m.Rcode], got, dns.RcodeToString[c.rcode], c.want)
 			}
 		}
 	}
@@ -141,7 +147,9 @@ func TestForwards(t *testing.T) {
 	srv := &dns.Server{PacketConn: up, Handler: dns.HandlerFunc(func(w dns.ResponseWriter, q *dns.Msg) {
 		m := new(dns.Msg)
 		m.SetReply(q)
-		m.Answer = append(m.Answer, &dns.A{Hdr: dns.RR_Header{Name: q.Question[0].Name, Rrtype: dns.TypeA, Class: dns.ClassINET, Ttl: 1}, A: net.IPv4(192, 0, 2, 1)})
+		m.Answer = append(m.Answer,
+			&dns.A{Hdr: dns.RR_Header{Name: q.Question[0].Name, Rrtype: dns.TypeA, Class: dns.ClassINET, Ttl: 1},
+				A: net.IPv4(192, 0, 2, 1)})
 		_ = w.WriteMsg(m)
 	})}
 	go func() { _ = srv.ActivateAndServe() }() // it ends with the test
@@ -151,7 +159,8 @@ func TestForwards(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer silent.Close()
-	at, s := serve(t, Options{Find: find, Upstream: func() []string { return []string{silent.LocalAddr().String(), up.LocalAddr().String()} }})
+	at, s := serve(t, Options{Find: find,
+		Upstream: func() []string { return []string{silent.LocalAddr().String(), up.LocalAddr().String()} }})
 	if m := ask(t, at, "udp", "example.com.", dns.TypeA); len(m.Answer) != 1 {
 		t.Errorf("not forwarded: %v", m)
 	}

@@ -163,7 +163,8 @@ const nameWait = 2 * time.Second
 // listener.
 func (s *Server) Serve(ctx context.Context, l *Listener) {
 	udp := &dns.Server{PacketConn: l.udp, Handler: s, ReadTimeout: idleWithin}
-	tcp := &dns.Server{Listener: &bounded{l.tcp, &s.conns}, Handler: s, ReadTimeout: idleWithin, WriteTimeout: idleWithin, MaxTCPQueries: -1}
+	tcp := &dns.Server{Listener: &bounded{l.tcp, &s.conns}, Handler: s, ReadTimeout: idleWithin,
+		WriteTimeout: idleWithin, MaxTCPQueries: -1}
 	var wg sync.WaitGroup
 	for _, srv := range []*dns.Server{udp, tcp} {
 		started := make(chan struct{})

@@ -53,7 +53,8 @@ func Main(m *testing.M) {
 func again(args ...string) *exec.Cmd {
 	c := exec.Command("/proc/self/exe", args...) //nolint:gosec // ourselves
 	c.Env = append(os.Environ(), inside+"=1")
-	c.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}
+	c.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWNS,
+		Pdeathsig: syscall.SIGKILL}
 	runtime.LockOSThread() // for Pdeathsig, which is the thread's
 	return c
 }
@@ -103,7 +104,7 @@ func Need(t testing.TB) {
 	Without(t, "needs root, network namespaces and nftables")
 }
 
-// Without skips a test for want of something, but never in CI.
+// Without skips a test because something is missing, but never in CI.
 func Without(t testing.TB, why string) {
 	t.Helper()
 	if os.Getenv("VERGE_CI_NO_SKIP") != "" {
@@ -178,16 +179,16 @@ func Serve(t testing.TB, path string, addr netip.AddrPort, says string) {
 	}()
 }
 
-// patience with an answer that comes, and with one that does not.
+// How long to wait for an answer that comes, and for one that does not.
 const (
-	patience   = 5 * time.Second
+	timeout    = 5 * time.Second
 	impatience = 250 * time.Millisecond
 )
 
-// Ask connects from the namespace at path and returns what is said there.
+// Ask connects from the namespace at path and returns the answer.
 func Ask(t testing.TB, path, proto string, to netip.AddrPort) (string, error) {
 	t.Helper()
-	return ask(t, path, proto, to, patience)
+	return ask(t, path, proto, to, timeout)
 }
 
 // Refused says that nothing answers there: within a quarter of a second, as a drop

@@ -63,13 +63,13 @@ func (m *Manager) stepHome(now time.Time, status map[wg.Key]wg.Status) time.Dura
 	}
 	if len(m.own.Relays) == 0 {
 		if h.joined {
-			m.leaveHome("its cluster names none any more")
+			m.leaveHome("its cluster no longer names one")
 		}
 		h.why = "there is no relay: start one (verge root --relay ADDRESS, verge worker --relay ADDRESS)"
 		return 0
 	}
 	if h.joined && !slices.ContainsFunc(m.own.Relays, func(r wire.Relay) bool { return r.Name == h.relay.Name }) {
-		m.leaveHome("its cluster does not name it any more")
+		m.leaveHome("its cluster no longer names it")
 	}
 	if !h.joined {
 		if h.joining {
@@ -95,7 +95,7 @@ func (m *Manager) stepHome(now time.Time, status map[wg.Key]wg.Status) time.Dura
 		return wait
 	}
 	if h.hellos >= maxHellos {
-		m.leaveHome("it does not answer any more")
+		m.leaveHome("it no longer answers")
 		return firstJoin
 	}
 	h.hello = now
@@ -132,7 +132,7 @@ func (m *Manager) doubt(r wire.Relay, err error) {
 // leaveHome gives the relay up. The mutex is held.
 func (m *Manager) leaveHome(why string) {
 	h := &m.home
-	m.log.Warn("this worker cannot be reached through its relay any more", "relay", h.relay.Name, "why", why)
+	m.log.Warn("this worker can no longer be reached through its relay", "relay", h.relay.Name, "why", why)
 	_ = m.opts.Device.Remove(h.key)
 	h.joined, h.why, h.retry = false, fmt.Sprintf("relay %s: %s", h.relay.Name, why), retry{}
 	h.outside, h.hellos = netip.AddrPort{}, 0
@@ -228,9 +228,11 @@ func (m *Manager) enter(ctx context.Context, r wire.Relay) (relay.Answer, error)
 	prefix := m.own.lease.Prefix
 	m.mu.Unlock()
 	if b := a.Inner.As16(); !prefix.Contains(a.Inner) || [7]byte(b[6:13]) != [7]byte{0xff, 0xff, 0xff, 0xff} {
-		return a, fmt.Errorf("relay %s names %s as its inner address, which is none of a relay", r.Name, a.Inner)
+		return a, fmt.Errorf("relay %s names %s as its inner address, which does not belong to a relay", r.Name,
+			a.Inner)
 	}
-	err = m.opts.Device.Set(wg.Peer{Key: key, Endpoint: netip.AddrPortFrom(at, a.Port), Allowed: []netip.Prefix{netip.PrefixFrom(a.Inner, 128)}})
+	err = m.opts.Device.Set(wg.Peer{Key: key, Endpoint: netip.AddrPortFrom(at, a.Port),
+		Allowed: []netip.Prefix{netip.PrefixFrom(a.Inner, 128)}})
 	if err != nil {
 		return a, err
 	}
@@ -261,7 +263,8 @@ func (m *Manager) enter(ctx context.Context, r wire.Relay) (relay.Answer, error)
 			return a, nil
 		}
 	}
-	return a, fmt.Errorf("relay %s answers at TCP port %d and not at the UDP port of that number: a firewall may be between", r.Name, a.Port)
+	return a, fmt.Errorf("relay %s answers at TCP port %d and not at the UDP port of that number: a firewall "+
+		"may be between", r.Name, a.Port)
 }
 
 // open makes the socket in the service network.

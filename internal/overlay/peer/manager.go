@@ -19,7 +19,7 @@ import (
 	"github.com/verge-edge/verge/internal/wire"
 )
 
-// MaxPeers at a time; who comes then is refused until another is idle.
+// MaxPeers at a time; further ones are refused until another is idle.
 const MaxPeers = 1024
 
 // keepalive of a peer behind NAT, or of one that this side's NAT must let in: the
@@ -64,8 +64,8 @@ type Options struct {
 	// Verify returns the lease of the worker with a certificate chain, if it is its
 	// own and the worker may come in.
 	Verify func(chain []*x509.Certificate, s wire.SignedLease) (wire.Lease, error)
-	// Refused says why a worker with a certificate chain does not count any more, nil if
-	// it does; nil: all count.
+	// Refused returns why a worker with a certificate chain is revoked, nil if it is accepted;
+	// nil: all are.
 	Refused func(chain []*x509.Certificate) error
 	// Local are the addresses of this machine; nil is those of its interfaces.
 	Local func() []netip.Addr
@@ -73,7 +73,7 @@ type Options struct {
 	Advertise []netip.Addr
 	// StateFile remembers paths over restarts; "" does not.
 	StateFile string
-	// Gone is called, without any lock, when a worker is no peer any more.
+	// Gone is called, without any lock, when a worker is no longer a peer.
 	Gone func(cluster, worker string)
 	// Changed is called, without any lock, after a path or this worker's relay has
 	// changed.
@@ -86,7 +86,7 @@ type Options struct {
 type Network struct {
 	Lease  wire.Lease
 	Signed wire.SignedLease
-	// Away is the same lease under the name for others; zero: there is none.
+	// Away is the same lease under the name for others; zero: none.
 	Away wire.SignedLease
 	// Inner is the worker's own address in the service network.
 	Inner netip.Addr
@@ -209,7 +209,8 @@ func (m *Manager) Want(t Target) {
 		return
 	}
 	if len(m.peers) >= MaxPeers {
-		m.log.Warn("there are too many peers for another one", "cluster", t.Cluster, "worker", t.Worker, "peers", len(m.peers))
+		m.log.Warn("there are too many peers for another one", "cluster", t.Cluster, "worker", t.Worker, "peers",
+			len(m.peers))
 		return
 	}
 	m.peers[id{t.Cluster, t.Worker}] = &known{path: newPath(now, seedOf(t.Cluster, t.Worker)), target: t}
@@ -225,7 +226,7 @@ func (m *Manager) Reaches(cluster, worker string, at netip.Addr) bool {
 		slices.ContainsFunc(k.acc.allowed, func(p netip.Prefix) bool { return p.Contains(at) })
 }
 
-// Lost says whether there was a way to a worker and is none now, and since when.
+// Lost says whether a worker has lost its only path, and since when.
 func (m *Manager) Lost(cluster, worker string) (since time.Time, lost bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -236,9 +237,8 @@ func (m *Manager) Lost(cluster, worker string) (since time.Time, lost bool) {
 	return k.since, true
 }
 
-// PeersChanged says that Refused may refuse who it did not before: who it refuses now
-// is no peer any more, at once, and so is who was left by an earlier process and has
-// not made itself known since.
+// PeersChanged says that Refused may refuse more than before. Peers that it refuses now are
+// removed at once, and so are those of an earlier process that have not reported since.
 func (m *Manager) PeersChanged() {
 	status, err := m.opts.Device.Peers()
 	if err != nil {
@@ -315,11 +315,12 @@ func (m *Manager) admit(a accepted) error {
 		if len(m.peers) >= MaxPeers {
 			return errFull
 		}
-		k = &known{path: newPath(now, seedOf(who.cluster, who.worker)), target: Target{Cluster: who.cluster, Worker: who.worker}}
+		k = &known{path: newPath(now, seedOf(who.cluster, who.worker)),
+			target: Target{Cluster: who.cluster, Worker: who.worker}}
 		m.peers[who] = k
 	}
-	// A session with who has restarted is of no use, and WireGuard would try it for 15
-	// seconds before it makes a handshake.
+	// A session with a restarted peer is useless, and WireGuard would keep trying it for 15
+	// seconds before a handshake.
 	anew := k.acc != nil && k.kind == wire.PathNone && k.unheard(now) > deadAfter && status[k.acc.key].Rx == k.rx
 	if k.acc != nil && k.acc.key != a.key {
 		k.lost(now)
@@ -341,6 +342,9 @@ func (m *Manager) admit(a accepted) error {
 	}
 	if err := m.opts.Device.Set(p); err != nil {
 		return err
+	}
+	if k.acc == nil {
+		k.changed = now
 	}
 	k.acc, k.offered, k.wanted, k.met = &a, true, now, now
 	if len(a.Relays) > 0 && k.target.Relay == "" {
@@ -465,7 +469,8 @@ func (m *Manager) stepPeer(now time.Time, who id, k *known, status map[wg.Key]wg
 		relays := m.relaysOf(k)
 		m.job(func(ctx context.Context) { m.channel(ctx, who, relays) }, func() { k.asking = false })
 	}
-	if m.opts.Wide != nil && k.kind != wire.PathNone && k.acc != nil && !k.measuring && k.widths.n < maxWidths && k.widths.due(now) {
+	if m.opts.Wide != nil && k.kind != wire.PathNone && k.acc != nil && !k.measuring && k.widths.n < maxWidths &&
+		k.widths.due(now) {
 		k.measuring = true
 		key, inner := k.acc.key, k.acc.Inner
 		m.job(func(ctx context.Context) { m.widen(ctx, who, key, inner) }, func() { k.measuring = false })
@@ -543,7 +548,8 @@ func (m *Manager) peer(a *accepted) wg.Peer {
 
 // note says that a path has changed. The mutex is held.
 func (m *Manager) note(who id, k *known, before string) {
-	m.log.Info("path to a worker", "cluster", who.cluster, "worker", who.worker, "path", k.kind, "before", before, "direct", k.direct.String(), "relay", k.relayName)
+	m.log.Info("path to a worker", "cluster", who.cluster, "worker", who.worker, "path", k.kind, "before", before,
+		"direct", k.direct.String(), "relay", k.relayName)
 	m.dirty = true
 	k.widths = retry{}
 	if k.kind == wire.PathDirect {
@@ -590,7 +596,7 @@ func (m *Manager) drop(who id) {
 	}
 	m.mu.Unlock()
 	if k != nil {
-		m.log.Info("worker is no peer any more", "cluster", who.cluster, "worker", who.worker)
+		m.log.Info("worker is no longer a peer", "cluster", who.cluster, "worker", who.worker)
 		m.opts.Gone(who.cluster, who.worker)
 	}
 }
@@ -730,7 +736,8 @@ func (m *Manager) client(r wire.Relay) (*relay.Client, error) {
 	if hidden && m.own.Away.Sig != nil {
 		show, lease = m.opts.Away, m.own.Away
 	}
-	return &relay.Client{Relay: r, ServerName: m.opts.RelayName(r.Name), TLS: show, Lease: lease, Key: m.opts.Device.Public().String(), Inner: m.own.Inner}, nil
+	return &relay.Client{Relay: r, ServerName: m.opts.RelayName(r.Name), TLS: show, Lease: lease,
+		Key: m.opts.Device.Public().String(), Inner: m.own.Inner}, nil
 }
 
 // relaysFor are the relays to ask, that with a name first.

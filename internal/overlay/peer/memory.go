@@ -83,7 +83,8 @@ func (m *memory) remember(who id, at netip.AddrPort) bool {
 	if slices.Contains(m.paths, entry) {
 		return false
 	}
-	m.paths = slices.DeleteFunc(m.paths, func(p remembered) bool { return p.Cluster == who.cluster && p.Worker == who.worker })
+	m.paths = slices.DeleteFunc(m.paths,
+		func(p remembered) bool { return p.Cluster == who.cluster && p.Worker == who.worker })
 	if len(m.paths) >= maxMemory {
 		m.paths = m.paths[1:]
 	}
@@ -124,17 +125,18 @@ func list(all []netip.AddrPort) string {
 }
 
 // Status is how this worker reaches the others, for people.
-func (m *Manager) Status() wire.Paths {
+func (m *Manager) Status() Paths {
 	port, _ := m.opts.Device.Port()
 	status, _ := m.opts.Device.Peers()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	p := wire.Paths{V: 1, Key: m.opts.Device.Public().String(), Port: port, Outside: m.home.outside, NAT: m.home.nat, RelayWhy: m.home.why}
+	p := Paths{V: 1, Key: m.opts.Device.Public().String(), Port: port, Outside: m.home.outside, NAT: m.home.nat,
+		RelayWhy: m.home.why}
 	if m.home.joined {
 		p.Relay = m.home.relay.Name
 	}
 	for who, k := range m.peers {
-		w := wire.Path{Cluster: who.cluster, Worker: who.worker, Path: k.kind, Why: k.why, Since: k.since}
+		w := Path{Cluster: who.cluster, Worker: who.worker, Path: k.kind, Why: k.why, Since: k.since}
 		if k.acc != nil {
 			s := status[k.acc.key]
 			w.Addr, w.Handshake, w.Rx, w.Tx = k.acc.Inner, s.Handshake, s.Rx, s.Tx
@@ -149,7 +151,7 @@ func (m *Manager) Status() wire.Paths {
 		}
 		p.Peers = append(p.Peers, w)
 	}
-	slices.SortFunc(p.Peers, func(a, b wire.Path) int {
+	slices.SortFunc(p.Peers, func(a, b Path) int {
 		return strings.Compare(a.Cluster+"/"+a.Worker, b.Cluster+"/"+b.Worker)
 	})
 	return p

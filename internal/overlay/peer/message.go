@@ -36,8 +36,8 @@ const (
 	relayDelay = 700 * time.Millisecond
 )
 
-// offer is what two workers tell each other. Who says it, and that it is said now
-// and to this worker, is the handshake's business.
+// offer is what two workers exchange. The handshake proves its sender, its freshness and its
+// receiver.
 type offer struct {
 	V int `json:"v"`
 	// Error says why there is no offer.
@@ -122,10 +122,12 @@ func (m *Manager) accept(cs tls.ConnectionState, o offer, from netip.Addr) (acce
 	switch {
 	case own == nil:
 		return accepted{}, errors.New("this worker has no lease of the service network yet")
-	case lease.Cluster == m.opts.Cluster && lease.Worker == m.opts.Worker || lease.Number == own.lease.Number || a.key == m.opts.Device.Public():
+	case lease.Cluster == m.opts.Cluster && lease.Worker == m.opts.Worker || lease.Number == own.lease.Number ||
+		a.key == m.opts.Device.Public():
 		return accepted{}, errMyself
 	case lease.Prefix != own.lease.Prefix:
-		return accepted{}, fmt.Errorf("its prefix is %s, here it is %s: it belongs to another root", lease.Prefix, own.lease.Prefix)
+		return accepted{}, fmt.Errorf("its prefix is %s, here it is %s: it belongs to another root", lease.Prefix,
+			own.lease.Prefix)
 	case o.Port == 0:
 		return accepted{}, errors.New("it has no port")
 	}
@@ -136,7 +138,8 @@ func (m *Manager) accept(cs tls.ConnectionState, o offer, from netip.Addr) (acce
 		return accepted{}, fmt.Errorf("%s is no address of worker %d", o.Inner, lease.Number)
 	}
 	a.allowed = []netip.Prefix{net6}
-	if v4 := lease.IPv4; v4.IsValid() && v4.Addr().Is4() && v4.Bits() >= 16 && own.lease.Pool.Contains(v4.Addr()) && !v4.Overlaps(own.lease.IPv4) {
+	if v4 := lease.IPv4; v4.IsValid() && v4.Addr().Is4() && v4.Bits() >= 16 && own.lease.Pool.Contains(v4.Addr()) &&
+		!v4.Overlaps(own.lease.IPv4) {
 		a.allowed = append(a.allowed, v4.Masked())
 	}
 	a.Candidates = usable(o.Candidates)
@@ -174,7 +177,8 @@ func usable(in []netip.AddrPort) []netip.AddrPort {
 	var out []netip.AddrPort
 	for _, c := range in[:min(len(in), maxCandidates)] {
 		a := c.Addr().Unmap()
-		if c.Port() != 0 && a.IsValid() && !a.IsLoopback() && !a.IsUnspecified() && !a.IsMulticast() && !a.IsLinkLocalUnicast() {
+		if c.Port() != 0 && a.IsValid() && !a.IsLoopback() && !a.IsUnspecified() && !a.IsMulticast() &&
+			!a.IsLinkLocalUnicast() {
 			out = append(out, netip.AddrPortFrom(a, c.Port()))
 		}
 	}
@@ -254,7 +258,8 @@ func (m *Manager) secure(ctx context.Context, raw net.Conn, to Target) (*tls.Con
 		return nil, fmt.Errorf("own identity: %w", err)
 	}
 	cfg := given.Clone()
-	cfg.ServerName, cfg.NextProtos, cfg.GetConfigForClient = m.opts.PeerName(to.Cluster, to.Worker), []string{Protocol}, nil
+	cfg.ServerName, cfg.NextProtos, cfg.GetConfigForClient = m.opts.PeerName(to.Cluster, to.Worker), []string{Protocol},
+		nil
 	conn := tls.Client(raw, cfg)
 	if err := conn.HandshakeContext(ctx); err != nil {
 		return nil, fmt.Errorf("handshake: %w", err)

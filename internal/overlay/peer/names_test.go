@@ -20,7 +20,8 @@ func TestNameOfAWorkerInRoutes(t *testing.T) {
 		names   []string
 		want    string
 	}{
-		{"edge", both, "w1"}, {"fog", far, "w-17"}, {"fog", far[:1], "w1"}, {"fog", append(both, far[0]), "w1"}, {"fog", nil, "w1"},
+		{"edge", both, "w1"}, {"fog", far, "w-17"}, {"fog", far[:1], "w1"}, {"fog", append(both, far[0]), "w1"},
+		{"fog", nil, "w1"},
 	} {
 		got := m.called(&x509.Certificate{DNSNames: c.names}, wire.Lease{Cluster: c.cluster, Worker: "w1"})
 		if want := (id{c.cluster, c.want}); got != want {

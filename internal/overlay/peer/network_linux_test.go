@@ -84,7 +84,8 @@ func networkWorker() error {
 	n, err := overlay.Open(overlay.Options{
 		Dir: s.Dir, Worker: me.Name, Cluster: me.Cluster, Log: log,
 		Ready: func(wire.InstanceID) bool { return true },
-		Paths: &overlay.PathOptions{TLS: conf, PeerName: pki.WorkerName, RelayName: func(string) string { return pki.RootName }, Verify: id.VerifyLease},
+		Paths: &overlay.PathOptions{TLS: conf, PeerName: pki.WorkerName,
+			RelayName: func(string) string { return pki.RootName }, Verify: id.VerifyLease},
 	})
 	if err != nil {
 		return err
@@ -137,8 +138,10 @@ func networkWorker() error {
 		case "call", "cpu":
 			fmt.Println(calls.do(f))
 		case "route": // route WORKER ADDRESS INSTANCE-ADDRESS
-			r := wire.Route{App: "shop", Namespace: "default", Service: "web", AppNumber: testApp, Policy: "round-robin", Ports: []api.Port{{Protocol: "tcp"}},
-				Endpoints: []wire.Endpoint{{Instance: "shop.web." + f[1], Cluster: me.Cluster, Worker: f[1], Address: f[2], Addrs: []netip.Addr{netip.MustParseAddr(f[3])}}}}
+			r := wire.Route{App: "shop", Namespace: "default", Service: "web", AppNumber: testApp,
+				Policy: "round-robin", Ports: []api.Port{{Protocol: "tcp"}},
+				Endpoints: []wire.Endpoint{{Instance: "shop.web." + f[1], Cluster: me.Cluster, Worker: f[1],
+					Address: f[2], Addrs: []netip.Addr{netip.MustParseAddr(f[3])}}}}
 			err := n.Set(given, []wire.Route{r})
 			var m map[string]string
 			if err == nil {

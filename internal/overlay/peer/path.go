@@ -27,8 +27,8 @@ const (
 	// fresh is how long a relay's way that has not worked yet is waited for: WireGuard
 	// sends a handshake every five seconds.
 	fresh = 6 * time.Second
-	// stale is how long nothing was heard of a peer when its session is taken for dead,
-	// too: who has restarted is found out by an offer before that.
+	// stale is the silence after which a peer's session counts as dead, too. A restart is
+	// discovered earlier, by an offer.
 	stale = 4 * deadAfter
 	// settle is how long a direct path has to last before the relay's is given up.
 	settle = time.Second
@@ -135,13 +135,13 @@ func (p *path) lost(now time.Time) {
 	p.was = p.endpoint(p.kind)
 	p.become(wire.PathNone, now)
 	p.tries, p.asks = retry{}, retry{}
-	// The other side may have restarted, and not know of this one any more.
+	// The other side may have restarted and forgotten this one.
 	p.offers = retry{next: now.Add(deadAfter)}
 	p.silent = time.Time{}
 }
 
-// back is the relay's way, to which packets return between tries of others; zero if
-// there is none that works or may work soon.
+// back is the relay's path, to which packets return between tries of others; zero if none works
+// or may work soon.
 func (p *path) back(now time.Time) netip.AddrPort {
 	if p.relay.IsValid() && !p.paused && (p.kind == wire.PathRelay || now.Sub(p.got) < fresh) {
 		return p.relay

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/internal/overlay/nstest"
+	"github.com/verge-edge/verge/internal/overlay/peer"
 	"github.com/verge-edge/verge/internal/overlay/wg"
 	"github.com/verge-edge/verge/internal/pki"
 	"github.com/verge-edge/verge/internal/wire"
@@ -168,7 +169,8 @@ func (w *world) identity(s pki.Subject) string {
 func (w *world) relay() *node {
 	w.t.Helper()
 	h, at := w.machine()
-	n := &node{t: w.t, name: "relay", kind: "relay", host: h, ip: at, setup: setup{Dir: w.identity(pki.Subject{Role: pki.RoleRoot}), Listen: at + ":8475"}}
+	n := &node{t: w.t, name: "relay", kind: "relay", host: h, ip: at,
+		setup: setup{Dir: w.identity(pki.Subject{Role: pki.RoleRoot}), Listen: at + ":8475"}}
 	n.start()
 	w.relays = append(w.relays, wire.Relay{Name: "root", Addresses: []string{at + ":8475"}})
 	return n
@@ -182,14 +184,16 @@ func (w *world) network(name string, h *nstest.Host) *node { return w.node("netw
 func (w *world) node(kind, name string, h *nstest.Host) *node {
 	w.t.Helper()
 	w.numbers++
-	lease := wire.Lease{V: 1, Cluster: "edge", Worker: name, Prefix: netip.MustParsePrefix("fd12:3456:789a::/48"), Number: w.numbers}
+	lease := wire.Lease{V: 1, Cluster: "edge", Worker: name, Prefix: netip.MustParsePrefix("fd12:3456:789a::/48"),
+		Number: w.numbers}
 	signed, err := w.cluster.SignLease(lease)
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	n := &node{t: w.t, name: name, kind: kind, host: h, setup: setup{
-		Dir: w.identity(pki.Subject{Role: pki.RoleWorker, Cluster: "edge", Name: name}), Lease: signed, Relays: w.relays,
-		Inner: netip.MustParseAddr(fmt.Sprintf("fd12:3456:789a:0:%x::1", w.numbers)),
+		Dir: w.identity(pki.Subject{Role: pki.RoleWorker, Cluster: "edge", Name: name}), Lease: signed,
+		Relays: w.relays,
+		Inner:  netip.MustParseAddr(fmt.Sprintf("fd12:3456:789a:0:%x::1", w.numbers)),
 	}}
 	n.start()
 	return n
@@ -258,7 +262,7 @@ func (n *node) say(line string) string {
 	return n.out.Text()
 }
 
-func (n *node) status() (p wire.Paths) {
+func (n *node) status() (p peer.Paths) {
 	n.t.Helper()
 	if err := json.Unmarshal([]byte(n.say("status")), &p); err != nil {
 		n.t.Fatal(err)
@@ -267,7 +271,7 @@ func (n *node) status() (p wire.Paths) {
 }
 
 // await polls until ok is true of the node's paths.
-func (n *node) await(what string, ok func(wire.Paths) bool) {
+func (n *node) await(what string, ok func(peer.Paths) bool) {
 	n.t.Helper()
 	deadline := time.After(60 * time.Second)
 	tick := time.NewTicker(50 * time.Millisecond)
@@ -287,7 +291,7 @@ func (n *node) await(what string, ok func(wire.Paths) bool) {
 
 func (n *node) awaitPath(to *node, kind string) {
 	n.t.Helper()
-	n.await("a path "+kind+" to "+to.name, func(p wire.Paths) bool {
+	n.await("a path "+kind+" to "+to.name, func(p peer.Paths) bool {
 		for _, x := range p.Peers {
 			if x.Worker == to.name {
 				return x.Path == kind
@@ -299,7 +303,7 @@ func (n *node) awaitPath(to *node, kind string) {
 
 func (n *node) awaitHome() {
 	n.t.Helper()
-	n.await("a relay", func(p wire.Paths) bool { return p.Relay != "" })
+	n.await("a relay", func(p peer.Paths) bool { return p.Relay != "" })
 }
 
 // echo sends something to another worker and back.

@@ -100,7 +100,8 @@ func plainWorker() error {
 		case "peer": // peer KEY ENDPOINT NETWORK
 			k, err := wg.ParseKey(f[1])
 			if err == nil {
-				err = dev.Set(wg.Peer{Key: k, Endpoint: netip.MustParseAddrPort(f[2]), Allowed: []netip.Prefix{netip.MustParsePrefix(f[3])}})
+				err = dev.Set(wg.Peer{Key: k, Endpoint: netip.MustParseAddrPort(f[2]),
+					Allowed: []netip.Prefix{netip.MustParsePrefix(f[3])}})
 			}
 			if err != nil {
 				fmt.Println(err)
@@ -185,7 +186,8 @@ func BenchmarkOtherWorker(b *testing.B) {
 			overlaytest.Compare(b, slice(p, q, plain), slice(x, y, service))
 		})
 		b.Run("own/"+c.mode, func(b *testing.B) {
-			overlaytest.Compare(b, slice(p, q, plain), slice(x, y, netip.AddrPortFrom(netip.MustParseAddr(addrY), servicePort).String()))
+			overlaytest.Compare(b, slice(p, q, plain),
+				slice(x, y, netip.AddrPortFrom(netip.MustParseAddr(addrY), servicePort).String()))
 		})
 	}
 }

@@ -71,7 +71,8 @@ func (m *Manager) candidates(a *accepted) []netip.AddrPort {
 }
 
 func first(all []netip.AddrPort, one netip.AddrPort) []netip.AddrPort {
-	return append([]netip.AddrPort{one}, slices.DeleteFunc(slices.Clone(all), func(c netip.AddrPort) bool { return c == one })...)
+	return append([]netip.AddrPort{one},
+		slices.DeleteFunc(slices.Clone(all), func(c netip.AddrPort) bool { return c == one })...)
 }
 
 // tryDirectly asks each candidate in turn, until one has answered.
@@ -211,7 +212,9 @@ func (m *Manager) asks(ctx context.Context, r round) bool {
 
 // aim sends what is for the peer to a candidate. Without a session, WireGuard
 // makes a handshake every five seconds only: a new peer has not made any. One that
-// has said something since the last try is making one itself.
+// has said something since the last try is making one itself. A handshake that was
+// begun at the candidate just now goes on: the other side would take another one for
+// a repetition, and its answer would find the peer that began the first gone.
 func (m *Manager) aim(ctx context.Context, r round, c netip.AddrPort) error {
 	m.mu.Lock() // who ends the round sets the peer itself
 	defer m.mu.Unlock()
@@ -221,7 +224,9 @@ func (m *Manager) aim(ctx context.Context, r round, c netip.AddrPort) error {
 	p := r.peer
 	p.Endpoint = c
 	status, err := m.opts.Device.Peers()
-	if s := status[p.Key]; err == nil && s.Handshake.IsZero() && s.Rx == r.of.aimed && !r.back.IsValid() {
+	s := status[p.Key]
+	begun := s.Endpoint == c && time.Since(r.of.changed) < wait/2
+	if err == nil && s.Handshake.IsZero() && s.Rx == r.of.aimed && !r.back.IsValid() && !begun {
 		if err := m.opts.Device.Remove(p.Key); err != nil {
 			return err
 		}
@@ -267,7 +272,8 @@ func (m *Manager) offer(cluster string) offer {
 	if err != nil || m.own == nil {
 		return offer{V: version, Error: "not ready"}
 	}
-	o := offer{V: version, Lease: m.own.Signed, Key: m.opts.Device.Public().String(), Port: port, Inner: m.own.Inner, NAT: m.home.nat}
+	o := offer{V: version, Lease: m.own.Signed, Key: m.opts.Device.Public().String(), Port: port, Inner: m.own.Inner,
+		NAT: m.home.nat}
 	if away {
 		o.Lease = m.own.Away
 	}

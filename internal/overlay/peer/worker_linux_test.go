@@ -83,7 +83,8 @@ func begin(in *bufio.Scanner) (s setup, log *slog.Logger, err error) {
 	if os.Getenv("VERGE_TEST_DEBUG") != "" {
 		level = slog.LevelDebug
 	}
-	return s, slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level})), json.Unmarshal(in.Bytes(), &s)
+	return s, slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level})),
+		json.Unmarshal(in.Bytes(), &s)
 }
 
 func relayNode() error {
@@ -137,7 +138,9 @@ func worker() error {
 	if err != nil {
 		return err
 	}
-	if err := netlink.AddrAdd(link, &netlink.Addr{Flags: unix.IFA_F_NODAD, IPNet: &net.IPNet{IP: s.Inner.AsSlice(), Mask: net.CIDRMask(128, 128)}}); err != nil {
+	if err := netlink.AddrAdd(link,
+		&netlink.Addr{Flags: unix.IFA_F_NODAD,
+			IPNet: &net.IPNet{IP: s.Inner.AsSlice(), Mask: net.CIDRMask(128, 128)}}); err != nil {
 		return err
 	}
 	pr, err := probe.Open(s.Inner, nil)
@@ -153,7 +156,8 @@ func worker() error {
 			}
 			return nil
 		},
-		Cluster: me.Cluster, Worker: me.Name, Device: dev, TLS: conf, PeerName: pki.WorkerName, RelayName: func(string) string { return pki.RootName }, Verify: id.VerifyLease, Log: log,
+		Cluster: me.Cluster, Worker: me.Name, Device: dev, TLS: conf, PeerName: pki.WorkerName,
+		RelayName: func(string) string { return pki.RootName }, Verify: id.VerifyLease, Log: log,
 		StateFile: filepath.Join(s.Dir, "paths.json"),
 		Question: func(ctx context.Context, to netip.Addr) error {
 			_, err := pr.Ask(ctx, to)

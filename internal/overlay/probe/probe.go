@@ -15,8 +15,8 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Port of workers' own addresses in the service network, over UDP.
-const Port = 8477
+// port of workers' own addresses in the service network, over UDP.
+const port = 8477
 
 const (
 	// size of a question in bytes, and of every answer; maxSize that of one which is
@@ -29,15 +29,15 @@ const (
 	// answersPerSecond is far beyond what all workers together ask one, which is one a
 	// second each while they move.
 	answersPerSecond = 2000
-	// Tries of Measure for one worker: the least of five, right after each other, is
+	// tries of Measure for one worker: the least of five, right after each other, is
 	// without what it takes to wake all who have a part in it.
-	Tries = 5
+	tries = 5
 	// losses of a large packet, after which it counts as one that does not arrive.
 	losses = 3
 	// parallel is how many workers Measure asks at a time.
 	parallel = 32
-	// Timeout of one question of Measure.
-	Timeout = 2 * time.Second
+	// timeout of one question of Measure.
+	timeout = 2 * time.Second
 )
 
 const (
@@ -74,7 +74,7 @@ type question struct {
 // Open listens at a worker's own address until Close. listen may be nil for
 // net.ListenUDP.
 func Open(at netip.Addr, listen func(netip.AddrPort) (*net.UDPConn, error)) (*Prober, error) {
-	return open(netip.AddrPortFrom(at, Port), listen)
+	return open(netip.AddrPortFrom(at, port), listen)
 }
 
 func open(at netip.AddrPort, listen func(netip.AddrPort) (*net.UDPConn, error)) (*Prober, error) {
@@ -87,7 +87,8 @@ func open(at netip.AddrPort, listen func(netip.AddrPort) (*net.UDPConn, error)) 
 	if err != nil {
 		return nil, fmt.Errorf("listen for probes: %w", err)
 	}
-	p := &Prober{conn: conn, limit: rate.NewLimiter(answersPerSecond, answersPerSecond/10), done: make(chan struct{}), wait: map[uint64]question{}}
+	p := &Prober{conn: conn, limit: rate.NewLimiter(answersPerSecond, answersPerSecond/10), done: make(chan struct{}),
+		wait: map[uint64]question{}}
 	go p.serve()
 	return p, nil
 }
@@ -157,16 +158,16 @@ func (p *Prober) told(number uint64, from netip.Addr, now time.Time) {
 // Ask sends one question to a worker's own address, and returns the time until its
 // answer. Without one it fails when ctx ends.
 func (p *Prober) Ask(ctx context.Context, to netip.Addr) (time.Duration, error) {
-	return p.ask(ctx, netip.AddrPortFrom(to, Port), size)
+	return p.ask(ctx, netip.AddrPortFrom(to, port), size)
 }
 
 // Arrives says whether a packet of so many bytes, with its headers, reaches a worker's
-// own address and is answered within Timeout; workers before this was there answer
+// own address and is answered within timeout; workers before this was there answer
 // none. A packet may be lost: it is sent again then, up to twice.
 func (p *Prober) Arrives(ctx context.Context, to netip.Addr, bytes int) bool {
 	for range losses {
-		ctx, cancel := context.WithTimeout(ctx, Timeout)
-		_, err := p.ask(ctx, netip.AddrPortFrom(to, Port), min(max(bytes-headers, size), maxSize))
+		ctx, cancel := context.WithTimeout(ctx, timeout)
+		_, err := p.ask(ctx, netip.AddrPortFrom(to, port), min(max(bytes-headers, size), maxSize))
 		cancel()
 		if err == nil {
 			return true
@@ -211,13 +212,13 @@ func (p *Prober) ask(ctx context.Context, to netip.AddrPort, size int) (time.Dur
 	}
 }
 
-// Measure asks many workers at once, each up to Tries times, and returns the least
+// Measure asks many workers at once, each up to tries times, and returns the least
 // round trip time of each that answered. One that does not answer the first time
 // is asked no more.
 func (p *Prober) Measure(ctx context.Context, to []netip.Addr) map[netip.Addr]time.Duration {
 	ports := make([]netip.AddrPort, len(to))
 	for i, a := range to {
-		ports[i] = netip.AddrPortFrom(a, Port)
+		ports[i] = netip.AddrPortFrom(a, port)
 	}
 	return p.measure(ctx, ports)
 }
@@ -231,8 +232,8 @@ func (p *Prober) measure(ctx context.Context, to []netip.AddrPort) map[netip.Add
 		slots <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-slots }()
-			for range Tries {
-				ctx, cancel := context.WithTimeout(ctx, Timeout)
+			for range tries {
+				ctx, cancel := context.WithTimeout(ctx, timeout)
 				rtt, err := p.ask(ctx, a, size)
 				cancel()
 				if err != nil {

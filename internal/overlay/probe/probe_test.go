@@ -32,10 +32,10 @@ func TestAskAndMeasure(t *testing.T) {
 	if got[at.Addr()] <= 0 {
 		t.Fatalf("measured %v", got)
 	}
-	if s := a.Stats(); s.Asked != 2+Tries || s.Answered != s.Asked {
+	if s := a.Stats(); s.Asked != 2+tries || s.Answered != s.Asked {
 		t.Errorf("who asks counts %+v", s)
 	}
-	if s := b.Stats(); s.Served != 2+Tries {
+	if s := b.Stats(); s.Served != 2+tries {
 		t.Errorf("who answers counts %+v", s)
 	}
 }

@@ -241,7 +241,8 @@ func (b *batch) element(e *element) {
 	case e.jump != "":
 		data := b.open(unix.NFTA_SET_ELEM_DATA)
 		verdict := b.open(unix.NFTA_DATA_VERDICT)
-		b.number(unix.NFTA_VERDICT_CODE, uint32(expr.VerdictJump&0xffffffff)) //nolint:gosec // it is sent in two's complement
+		b.number(unix.NFTA_VERDICT_CODE,
+			uint32(expr.VerdictJump&0xffffffff)) //nolint:gosec // it is sent in two's complement
 		b.text(unix.NFTA_VERDICT_CHAIN, e.jump)
 		b.close(verdict)
 		b.close(data)

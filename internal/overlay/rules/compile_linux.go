@@ -39,7 +39,7 @@ const (
 
 var reasons = []string{Endless, Foreign, Guarded, Isolated, Outside, Spoofed}
 
-// chain of a table; base is nil for one that others go on to.
+// chain of a table; base is nil for a chain that others jump to.
 type chain struct {
 	name  string
 	base  *base
@@ -61,8 +61,8 @@ type ruleset struct {
 	// each, by name.
 	fixed []chain
 	apps  map[string]chain
-	// apps4 are the applications of addresses, of which two sets have an element for
-	// each (see app4): there are as many as there are instances.
+	// apps4 are the applications of addresses; two sets have an element for each (see app4), so
+	// there are as many as instances.
 	apps4 map[netip.Addr]uint32
 	made  map[string]*made // by service
 }
@@ -103,11 +103,14 @@ func prio(p int32) *nftables.ChainPriority {
 
 // Priorities around those of the connection tracking and the translation.
 var (
-	rawIn   = &base{nftables.ChainTypeFilter, nftables.ChainHookPrerouting, prio(-300), "filter hook prerouting priority -300"}
-	rawOut  = &base{nftables.ChainTypeFilter, nftables.ChainHookOutput, prio(-300), "filter hook output priority -300"}
-	natIn   = &base{nftables.ChainTypeNAT, nftables.ChainHookPrerouting, prio(-100), "nat hook prerouting priority -100"}
+	rawIn = &base{nftables.ChainTypeFilter, nftables.ChainHookPrerouting, prio(-300),
+		"filter hook prerouting priority -300"}
+	rawOut = &base{nftables.ChainTypeFilter, nftables.ChainHookOutput, prio(-300), "filter hook output priority -300"}
+	natIn  = &base{nftables.ChainTypeNAT, nftables.ChainHookPrerouting, prio(-100),
+		"nat hook prerouting priority -100"}
 	natOut  = &base{nftables.ChainTypeNAT, nftables.ChainHookOutput, prio(-100), "nat hook output priority -100"}
-	natPost = &base{nftables.ChainTypeNAT, nftables.ChainHookPostrouting, prio(100), "nat hook postrouting priority 100"}
+	natPost = &base{nftables.ChainTypeNAT, nftables.ChainHookPostrouting, prio(100),
+		"nat hook postrouting priority 100"}
 	forward = &base{nftables.ChainTypeFilter, nftables.ChainHookForward, prio(0), "filter hook forward priority 0"}
 	input   = &base{nftables.ChainTypeFilter, nftables.ChainHookInput, prio(0), "filter hook input priority 0"}
 )
@@ -157,16 +160,24 @@ func compile(m *Model, before *ruleset) (*ruleset, error) {
 func sets() map[string]*set {
 	concat := nftables.MustConcatSetType
 	all := []*set{
-		{name: setLink6, text: "ifname . ipv6_addr", key: concat(nftables.TypeIFName, nftables.TypeIP6Addr), concat: true},
-		{name: setLink4, text: "ifname . ipv4_addr", key: concat(nftables.TypeIFName, nftables.TypeIPAddr), concat: true},
-		{name: setHair6, text: "ipv6_addr . ipv6_addr", key: concat(nftables.TypeIP6Addr, nftables.TypeIP6Addr), concat: true},
-		{name: setHair4, text: "ipv4_addr . ipv4_addr", key: concat(nftables.TypeIPAddr, nftables.TypeIPAddr), concat: true},
+		{name: setLink6, text: "ifname . ipv6_addr", key: concat(nftables.TypeIFName, nftables.TypeIP6Addr),
+			concat: true},
+		{name: setLink4, text: "ifname . ipv4_addr", key: concat(nftables.TypeIFName, nftables.TypeIPAddr),
+			concat: true},
+		{name: setHair6, text: "ipv6_addr . ipv6_addr", key: concat(nftables.TypeIP6Addr, nftables.TypeIP6Addr),
+			concat: true},
+		{name: setHair4, text: "ipv4_addr . ipv4_addr", key: concat(nftables.TypeIPAddr, nftables.TypeIPAddr),
+			concat: true},
 		{name: setKnown6, text: "ipv6_addr", key: nftables.TypeIP6Addr},
 		{name: setKnown4, text: "ipv4_addr", key: nftables.TypeIPAddr},
-		{name: setExport6, text: "ipv6_addr . inet_proto . inet_service", key: concat(nftables.TypeIP6Addr, nftables.TypeInetProto, nftables.TypeInetService), concat: true},
-		{name: setExport4, text: "ipv4_addr . inet_proto . inet_service", key: concat(nftables.TypeIPAddr, nftables.TypeInetProto, nftables.TypeInetService), concat: true},
-		{name: setServed6, text: "ipv6_addr . inet_proto . inet_service", key: concat(nftables.TypeIP6Addr, nftables.TypeInetProto, nftables.TypeInetService), concat: true},
-		{name: setServed4, text: "ipv4_addr . inet_proto . inet_service", key: concat(nftables.TypeIPAddr, nftables.TypeInetProto, nftables.TypeInetService), concat: true},
+		{name: setExport6, text: "ipv6_addr . inet_proto . inet_service",
+			key: concat(nftables.TypeIP6Addr, nftables.TypeInetProto, nftables.TypeInetService), concat: true},
+		{name: setExport4, text: "ipv4_addr . inet_proto . inet_service",
+			key: concat(nftables.TypeIPAddr, nftables.TypeInetProto, nftables.TypeInetService), concat: true},
+		{name: setServed6, text: "ipv6_addr . inet_proto . inet_service",
+			key: concat(nftables.TypeIP6Addr, nftables.TypeInetProto, nftables.TypeInetService), concat: true},
+		{name: setServed4, text: "ipv4_addr . inet_proto . inet_service",
+			key: concat(nftables.TypeIPAddr, nftables.TypeInetProto, nftables.TypeInetService), concat: true},
 		{name: setFrom6, text: "ipv6_addr : verdict", key: nftables.TypeIP6Addr, val: &nftables.TypeVerdict},
 		{name: setFrom4, text: "ipv4_addr : verdict", key: nftables.TypeIPAddr, val: &nftables.TypeVerdict},
 		{name: setApp4, text: "ipv4_addr : app", key: nftables.TypeIPAddr, val: &nftables.TypeMark},
@@ -217,7 +228,8 @@ func (rs *ruleset) members(m *Model) {
 	for app := range apps {
 		c := chain{name: appChain(app), rules: []rule{join(toApp(app), accept()), join(toApp4(app), accept())}}
 		rs.apps[c.name] = c
-		rs.add(setFrom6, fmt.Sprintf("%s : jump %s", appAddr(app), c.name), element{key: appAddr(app).AsSlice(), jump: c.name})
+		rs.add(setFrom6, fmt.Sprintf("%s : jump %s", appAddr(app), c.name),
+			element{key: appAddr(app).AsSlice(), jump: c.name})
 	}
 	for _, t := range m.Exported {
 		name, e := setExport6, portElement(t.Addr, t.Proto, t.Port)
@@ -287,7 +299,7 @@ func (s *Service) compile() *made {
 	return is
 }
 
-// fixed are the chains that do not depend on what runs.
+// fixed are the chains that do not depend on instances.
 func fixed(sp Space, d Devices) []chain {
 	v4 := sp.Worker4.IsValid()
 	links := iif(d.Links)
@@ -363,7 +375,8 @@ func fixed(sp Space, d Devices) []chain {
 	}
 	sent = append(sent, join(accept())) // to the world outside
 
-	judge6 = []rule{join(fromHost(), accept()), join(fromApp(setFrom6)), join(six.exported(setExport6), accept()), refuse(Isolated)}
+	judge6 = []rule{join(fromHost(), accept()), join(fromApp(setFrom6)), join(six.exported(setExport6), accept()),
+		refuse(Isolated)}
 	if v4 {
 		judge4 = append(judge4, join(four.saddrIs(sp.Host4), accept()))
 	}
@@ -376,7 +389,8 @@ func fixed(sp Space, d Devices) []chain {
 	// Routes have the addresses of ready instances with ports; others are known to
 	// their worker alone. It has judged what they send, as it does with IPv6 where it
 	// could write any application into the source just so.
-	judge4far = []rule{join(fromApp4(setFrom4)), join(four.exported(setExport4), accept()), join(fromKnown4(), count(Isolated), drop()), join(accept())}
+	judge4far = []rule{join(fromApp4(setFrom4)), join(four.exported(setExport4), accept()),
+		join(fromKnown4(), count(Isolated), drop()), join(accept())}
 	peers = append(peers, refuse(Foreign))
 
 	// The worker's addresses in the service network are for the service network.
@@ -416,7 +430,8 @@ func fixed(sp Space, d Devices) []chain {
 		{"host", nil, host},
 		// While all rules are written anew, a packet may meet neither the former translation
 		// nor the new one. Lost here, where nothing remembers it yet, it is sent again.
-		{"untranslated", nil, []rule{join(six.exported(setServed6), drop()), join(four.exported(setServed4), drop()), join(goTo("endless"))}},
+		{"untranslated", nil, []rule{join(six.exported(setServed6), drop()), join(four.exported(setServed4), drop()),
+			join(goTo("endless"))}},
 		{"endless", nil, []rule{join(count(Endless)), join(l4("tcp"), resetTCP()), join(reject())}},
 		{"judge6", nil, judge6},
 		{"judge4", nil, judge4},

@@ -173,7 +173,8 @@ func (f family) addr(which string, p netip.Prefix, not bool) part {
 	l.Len, c.Data = bytes, c.Data[:bytes]
 	exprs = append(exprs, l)
 	if uint32(p.Bits()) != 8*bytes { //nolint:gosec // at most 128
-		exprs = append(exprs, &expr.Bitwise{SourceRegister: wide1, DestRegister: wide1, Len: bytes, Mask: mask[:bytes], Xor: make([]byte, bytes)})
+		exprs = append(exprs, &expr.Bitwise{SourceRegister: wide1, DestRegister: wide1, Len: bytes, Mask: mask[:bytes],
+			Xor: make([]byte, bytes)})
 	}
 	return part{fmt.Sprintf("%s %s %s%s", f.word, which, op, p), append(exprs, c)}
 }
@@ -225,11 +226,12 @@ func (f family) daddrIn(s string, not bool) part {
 	}
 }
 
-// toService goes on in the chain of the service that has the destination.
+// toService jumps to the chain of the service that has the destination.
 func (f family) toService(s string) part {
 	return part{
 		fmt.Sprintf("%s daddr vmap @%s", f.word, s),
-		append(f.is().exprs, f.load(f.dst, wide1), &expr.Lookup{SourceRegister: wide1, SetName: s, DestRegister: unix.NFT_REG_VERDICT, IsDestRegSet: true}),
+		append(f.is().exprs, f.load(f.dst, wide1),
+			&expr.Lookup{SourceRegister: wide1, SetName: s, DestRegister: unix.NFT_REG_VERDICT, IsDestRegSet: true}),
 	}
 }
 
@@ -237,7 +239,8 @@ func (f family) toService(s string) part {
 func (f family) linked(s string) part {
 	return part{
 		fmt.Sprintf("iifname . %s saddr @%s", f.word, s),
-		append(f.is().exprs, load(expr.MetaKeyIIFNAME, wide1), f.load(f.src, wide2), &expr.Lookup{SourceRegister: wide1, SetName: s}),
+		append(f.is().exprs, load(expr.MetaKeyIIFNAME, wide1), f.load(f.src, wide2),
+			&expr.Lookup{SourceRegister: wide1, SetName: s}),
 	}
 }
 
@@ -249,7 +252,8 @@ func (f family) pair(s string) part {
 	}
 	return part{
 		fmt.Sprintf("%s saddr . %s daddr @%s", f.word, f.word, s),
-		append(f.is().exprs, f.load(f.src, wide1), f.load(f.dst, second), &expr.Lookup{SourceRegister: wide1, SetName: s}),
+		append(f.is().exprs, f.load(f.src, wide1), f.load(f.dst, second),
+			&expr.Lookup{SourceRegister: wide1, SetName: s}),
 	}
 }
 
@@ -282,12 +286,12 @@ func loadApp(offset uint32) []expr.Any {
 		&expr.Bitwise{SourceRegister: wide1, DestRegister: wide1, Len: 16, Mask: appBits[:], Xor: make([]byte, 16)})
 }
 
-// fromApp goes on in the chain of the sender's application, by the bits of its
-// address.
+// fromApp jumps to the chain of the sender's application, by the bits of its address.
 func fromApp(s string) part {
 	return part{
 		"ip6 saddr & app vmap @" + s,
-		append(loadApp(six.src), &expr.Lookup{SourceRegister: wide1, SetName: s, DestRegister: unix.NFT_REG_VERDICT, IsDestRegSet: true}),
+		append(loadApp(six.src), &expr.Lookup{SourceRegister: wide1, SetName: s, DestRegister: unix.NFT_REG_VERDICT,
+			IsDestRegSet: true}),
 	}
 }
 
@@ -305,29 +309,33 @@ func toApp(app uint32) part {
 func toApp4(app uint32) part {
 	return part{
 		fmt.Sprintf("ip daddr map @%s == %d", setApp4, app),
-		append(four.is().exprs, four.load(four.dst, wide1), &expr.Lookup{SourceRegister: wide1, SetName: setApp4, DestRegister: wide1, IsDestRegSet: true},
+		append(four.is().exprs, four.load(four.dst, wide1),
+			&expr.Lookup{SourceRegister: wide1, SetName: setApp4, DestRegister: wide1, IsDestRegSet: true},
 			equals(appKey(app))),
 	}
 }
 
-// fromApp4 goes on in the chain of the sender's application, by its address.
+// fromApp4 jumps to the chain of the sender's application, by its address.
 func fromApp4(s string) part {
 	return part{
 		"ip saddr vmap @" + s,
-		append(four.is().exprs, four.load(four.src, wide1), &expr.Lookup{SourceRegister: wide1, SetName: s, DestRegister: unix.NFT_REG_VERDICT, IsDestRegSet: true}),
+		append(four.is().exprs, four.load(four.src, wide1),
+			&expr.Lookup{SourceRegister: wide1, SetName: s, DestRegister: unix.NFT_REG_VERDICT, IsDestRegSet: true}),
 	}
 }
 
-// fromKnown4 is for senders of which the application is known.
+// fromKnown4 matches senders with a known application.
 func fromKnown4() part {
 	return part{
 		"ip saddr map @" + setApp4 + " exists",
-		append(four.is().exprs, four.load(four.src, wide1), &expr.Lookup{SourceRegister: wide1, SetName: setApp4, DestRegister: wide1, IsDestRegSet: true}),
+		append(four.is().exprs, four.load(four.src, wide1),
+			&expr.Lookup{SourceRegister: wide1, SetName: setApp4, DestRegister: wide1, IsDestRegSet: true}),
 	}
 }
 
 func l4(proto string) part {
-	number := map[string]byte{"tcp": unix.IPPROTO_TCP, "udp": unix.IPPROTO_UDP, "icmp": unix.IPPROTO_ICMP, "icmpv6": unix.IPPROTO_ICMPV6}[proto]
+	number := map[string]byte{"tcp": unix.IPPROTO_TCP, "udp": unix.IPPROTO_UDP, "icmp": unix.IPPROTO_ICMP,
+		"icmpv6": unix.IPPROTO_ICMPV6}[proto]
 	return part{"meta l4proto " + proto, []expr.Any{load(expr.MetaKeyL4PROTO, wide1), equals([]byte{number})}}
 }
 
@@ -356,7 +364,8 @@ func clamp() part {
 func bits(text string, key expr.CtKey, mask uint32) part {
 	return part{text, []expr.Any{
 		&expr.Ct{Key: key, Register: wide1},
-		&expr.Bitwise{SourceRegister: wide1, DestRegister: wide1, Len: 4, Mask: binaryutil.NativeEndian.PutUint32(mask), Xor: make([]byte, 4)},
+		&expr.Bitwise{SourceRegister: wide1, DestRegister: wide1, Len: 4, Mask: binaryutil.NativeEndian.PutUint32(mask),
+			Xor: make([]byte, 4)},
 		differs(make([]byte, 4)),
 	}}
 }
@@ -365,8 +374,8 @@ func established() part {
 	return bits("ct state established,related", expr.CtKeySTATE, expr.CtStateBitESTABLISHED|expr.CtStateBitRELATED)
 }
 
-// assured matches connections of which both ends have been heard, and of TCP the
-// third packet: whatever was to be judged or changed in the first ones was.
+// assured matches connections with packets in both directions, and of TCP from the third packet
+// on: the earlier ones have been judged and changed as needed.
 func assured() part { return bits("ct status assured", expr.CtKeySTATUS, 1<<2) }
 
 // translated matches connections whose destination was changed.
@@ -390,10 +399,11 @@ func resetTCP() part {
 }
 
 func reject() part {
-	return part{"reject", []expr.Any{&expr.Reject{Type: unix.NFT_REJECT_ICMPX_UNREACH, Code: unix.NFT_REJECT_ICMPX_PORT_UNREACH}}}
+	return part{"reject", []expr.Any{&expr.Reject{Type: unix.NFT_REJECT_ICMPX_UNREACH,
+		Code: unix.NFT_REJECT_ICMPX_PORT_UNREACH}}}
 }
 
-// masquerade gives packets the address of the device by which they leave.
+// masquerade gives packets the address of their outgoing device.
 func masquerade() part { return part{"masquerade", []expr.Any{&expr.Masq{}}} }
 
 // snat gives packets another source.
@@ -438,7 +448,8 @@ func (f family) choose(chain string, match []part, list []Backend, rotate bool) 
 		return binary.BigEndian.AppendUint32(append(make([]byte, 0, len(c.key)+4), c.key[:]...), n)
 	}
 	for _, s := range parts {
-		to := append(append(make([]byte, 0, f.size+4), s.to.Addr().AsSlice()...), byte(s.to.Port()>>8), byte(s.to.Port()), 0, 0)
+		to := append(append(make([]byte, 0, f.size+4), s.to.Addr().AsSlice()...), byte(s.to.Port()>>8),
+			byte(s.to.Port()), 0, 0)
 		c.elements = append(c.elements, element{key: at(s.first), val: to}, element{key: at(s.end), end: true})
 	}
 	port := uint32(narrow4)
@@ -451,7 +462,8 @@ func (f family) choose(chain string, match []part, list []Backend, rotate bool) 
 		&expr.Numgen{Register: narrow2, Modulus: modulus, Type: kind},
 		&expr.Byteorder{SourceRegister: narrow2, DestRegister: narrow2, Op: expr.ByteorderHton, Len: 4, Size: 4},
 		&expr.Lookup{SourceRegister: narrow, SetName: c.set, DestRegister: wide1, IsDestRegSet: true},
-		&expr.NAT{Type: expr.NATTypeDestNAT, Family: uint32(f.nfproto), RegAddrMin: wide1, RegProtoMin: port, Specified: true},
+		&expr.NAT{Type: expr.NATTypeDestNAT, Family: uint32(f.nfproto), RegAddrMin: wide1, RegProtoMin: port,
+			Specified: true},
 	)
 	return r
 }

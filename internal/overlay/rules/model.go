@@ -48,7 +48,7 @@ type Link struct {
 	Addr6, Addr4 netip.Addr
 }
 
-// Service has an address of each family, of which one may be invalid.
+// Service has an address of each family; one of them may be invalid.
 type Service struct {
 	// Name is unique in a Model.
 	Name         string
@@ -163,6 +163,7 @@ func (s *Service) check() error {
 func (s *Service) same(o *Service) bool {
 	return s.Name == o.Name && s.Addr6 == o.Addr6 && s.Addr4 == o.Addr4 &&
 		slices.EqualFunc(s.Ports, o.Ports, func(a, b Port) bool {
-			return a.Proto == b.Proto && a.Port == b.Port && a.Rotate == b.Rotate && slices.Equal(a.To6, b.To6) && slices.Equal(a.To4, b.To4)
+			return a.Proto == b.Proto && a.Port == b.Port && a.Rotate == b.Rotate && slices.Equal(a.To6, b.To6) &&
+				slices.Equal(a.To4, b.To4)
 		})
 }

@@ -32,8 +32,10 @@ func network(s string) netip.Prefix { return netip.MustParsePrefix(s) }
 func model() *Model {
 	return &Model{
 		Space: Space{
-			Root: network("fd00:1:2::/48"), Worker: network("fd00:1:2:0:1::/80"), Services: network("fd00:1:2::/80"), Host6: ip("fd00:1:2:0:1::1"),
-			Pool: network("10.128.0.0/9"), Worker4: network("10.128.1.0/24"), Services4: network("10.30.0.0/16"), Host4: ip("10.128.1.1"),
+			Root: network("fd00:1:2::/48"), Worker: network("fd00:1:2:0:1::/80"), Services: network("fd00:1:2::/80"),
+			Host6: ip("fd00:1:2:0:1::1"),
+			Pool:  network("10.128.0.0/9"), Worker4: network("10.128.1.0/24"), Services4: network("10.30.0.0/16"),
+			Host4: ip("10.128.1.1"),
 		},
 		Devices: Devices{Own: "vgtst", Links: "vgtsti", Services: "vgtsts", Peers: "vgtstw"},
 		Links: []Link{
@@ -49,7 +51,8 @@ func model() *Model {
 			}},
 		}, {
 			Name: "a.queue/round-robin", Addr6: ip("fd00:1:2::78"),
-			Ports: []Port{{Proto: "udp", Port: 53, Rotate: true, To6: []Backend{{ap("[fd00:1:2:0:1:0:100:1]:5353"), 2}, {ap("[fd00:1:2:0:9:0:100:5]:53"), 2}}}},
+			Ports: []Port{{Proto: "udp", Port: 53, Rotate: true,
+				To6: []Backend{{ap("[fd00:1:2:0:1:0:100:1]:5353"), 2}, {ap("[fd00:1:2:0:9:0:100:5]:53"), 2}}}},
 		}},
 		Apps4:    map[netip.Addr]uint32{ip("10.128.9.3"): 1},
 		Exported: []Target{{ip("fd00:1:2:0:1:0:200:2"), "tcp", 443}, {ip("10.128.9.3"), "udp", 53}},
@@ -60,7 +63,8 @@ func TestGolden(t *testing.T) {
 	for name, change := range map[string]func(*Model){
 		"both": func(*Model) {},
 		"ipv6": func(m *Model) {
-			m.Space.Pool, m.Space.Worker4, m.Space.Services4, m.Space.Host4 = netip.Prefix{}, netip.Prefix{}, netip.Prefix{}, netip.Addr{}
+			m.Space.Pool, m.Space.Worker4, m.Space.Services4, m.Space.Host4 = netip.Prefix{}, netip.Prefix{},
+				netip.Prefix{}, netip.Addr{}
 		},
 		"empty": func(m *Model) { m.Links, m.Services, m.Apps4, m.Exported = nil, nil, nil, nil },
 	} {
@@ -199,13 +203,19 @@ func TestChangesEndInTheSame(t *testing.T) {
 	for name, change := range map[string]func(*Model){
 		"a weight":    func(m *Model) { m.Services[0].Ports[0].To6[0].Weight = 7 },
 		"no services": func(m *Model) { m.Services = nil },
-		"one more":    func(m *Model) { m.Services = append(m.Services, Service{Name: "x", Addr6: ip("fd00:1:2::99")}) },
+		"one more": func(m *Model) {
+			m.Services = append(m.Services,
+				Service{Name: "x", Addr6: ip("fd00:1:2::99")})
+		},
 		"another link": func(m *Model) {
 			m.Links = append(m.Links, Link{Device: "vgtsti9", App: 3, Addr6: ip("fd00:1:2:0:1:0:300:1")})
 			m.Links = m.Links[1:]
 		},
-		"empty":         func(m *Model) { m.Links, m.Services, m.Apps4, m.Exported = nil, nil, nil, nil },
-		"an address":    func(m *Model) { m.Services[0].Addr6, m.Services[1].Addr6 = m.Services[1].Addr6, m.Services[0].Addr6 },
+		"empty": func(m *Model) { m.Links, m.Services, m.Apps4, m.Exported = nil, nil, nil, nil },
+		"an address": func(m *Model) {
+			m.Services[0].Addr6, m.Services[1].Addr6 = m.Services[1].Addr6,
+				m.Services[0].Addr6
+		},
 		"another space": func(m *Model) { m.Space.Host6 = ip("fd00:1:2:0:1::2") },
 		"other app":     func(m *Model) { m.Links[0].App = 4 },
 	} {
@@ -229,7 +239,8 @@ func TestChangesEndInTheSame(t *testing.T) {
 }
 
 func sorted(s string) string {
-	lines := strings.FieldsFunc(s, func(r rune) bool { return r == '\n' || r == ',' || r == '{' || r == '}' || r == '=' })
+	lines := strings.FieldsFunc(s,
+		func(r rune) bool { return r == '\n' || r == ',' || r == '{' || r == '}' || r == '=' })
 	for i := range lines {
 		lines[i] = strings.TrimSpace(lines[i])
 		if strings.Contains(lines[i], "packets") {
@@ -250,7 +261,8 @@ func TestOthersAreLeftAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := listing(t)
-	if strings.Contains(got, "verge-tst") || !strings.Contains(got, "table inet other") || !strings.Contains(got, "table inet verge-ts") {
+	if strings.Contains(got, "verge-tst") || !strings.Contains(got, "table inet other") ||
+		!strings.Contains(got, "table inet verge-ts") {
 		t.Errorf("left:\n%s", got)
 	}
 }
@@ -262,7 +274,8 @@ func TestTamperingIsNoticed(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- tab.Watch(ctx, func() { seen <- struct{}{} }, nil) }()
-	for _, command := range []string{"flush ruleset", "delete table inet verge-tst", "flush chain inet verge-tst forward", "flush set inet verge-tst link6"} {
+	for _, command := range []string{"flush ruleset", "delete table inet verge-tst",
+		"flush chain inet verge-tst forward", "flush set inet verge-tst link6"} {
 		apply(t, tab, model())
 		// The watch may begin a moment later than this.
 		deadline := time.Now().Add(10 * time.Second)
@@ -331,7 +344,8 @@ func many(services, endpoints int, rotate bool) *Model {
 		}
 		m.Services = append(m.Services, Service{
 			Name:  fmt.Sprintf("a.s%d/random", i),
-			Addr6: ip(fmt.Sprintf("fd00:1:2::%x", 0x1000+i)), Addr4: netip.AddrFrom4([4]byte{10, 30, byte(i >> 8), byte(i)}),
+			Addr6: ip(fmt.Sprintf("fd00:1:2::%x", 0x1000+i)),
+			Addr4: netip.AddrFrom4([4]byte{10, 30, byte(i >> 8), byte(i)}),
 			Ports: []Port{p},
 		})
 	}
@@ -372,7 +386,8 @@ func TestManyServices(t *testing.T) {
 	b := newBatch(tab.name, 0)
 	b.elements(setKnown6, make([]element, 0), true)
 	for i := range 2000 {
-		b.elements(setKnown6, []element{{key: netip.AddrFrom16([16]byte{0xfd, 14: byte(i >> 8), 15: byte(i)}).AsSlice()}}, true)
+		b.elements(setKnown6, []element{{key: netip.AddrFrom16([16]byte{0xfd, 14: byte(i >> 8),
+			15: byte(i)}).AsSlice()}}, true)
 	}
 	tab.mu.Lock()
 	before, err := tab.generation()

@@ -187,7 +187,7 @@ func (t *Table) Forget() {
 	t.now = nil
 }
 
-// Remove removes the table. One that is not there is none to remove.
+// Remove removes the table, if it exists.
 func (t *Table) Remove() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -309,7 +309,7 @@ func (rs *ruleset) chains() int {
 	return n
 }
 
-// chain of a service in a family; nil where there is none, nor a service.
+// chain of a service in a family; nil if there is none.
 func (is *made) chain(f family) *chain {
 	if is == nil {
 		return nil
@@ -446,7 +446,8 @@ func (t *Table) change(from, to *ruleset) error {
 	b.choose(old, false)
 	b.choose(fresh.choices, true)
 	for _, name := range slices.Sorted(maps.Keys(to.sets)) {
-		remove, add := slices.Collect(maps.Values(gone.elements[name])), slices.Collect(maps.Values(fresh.elements[name]))
+		remove, add := slices.Collect(maps.Values(gone.elements[name])),
+			slices.Collect(maps.Values(fresh.elements[name]))
 		had, next := from.sets[name].elements, to.sets[name].elements
 		for text, e := range had {
 			if _, stays := next[text]; !stays {
@@ -498,9 +499,9 @@ func kernelChain(table *nftables.Table, c *chain) *nftables.Chain {
 	return k
 }
 
-// Watch calls tampered whenever somebody else has changed the table, or may have,
-// until ctx is done. It sleeps in the kernel meanwhile. others is told of changes of
-// other tables than workers'; base: of a chain that packets come to by themselves.
+// Watch calls tampered whenever another program has changed the table, or may have, until ctx is
+// done. It sleeps in the kernel meanwhile. others is called for changes of foreign tables; base:
+// in a base chain.
 func (t *Table) Watch(ctx context.Context, tampered func(), others func(base bool)) error {
 	c, err := netlink.Dial(unix.NETLINK_NETFILTER, nil)
 	if err != nil {

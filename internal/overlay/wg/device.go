@@ -48,9 +48,8 @@ type Options struct {
 	Narrow int
 	// Mode is ModeKernel or ModeUser; "" is the kernel's where it has it.
 	Mode string
-	// Catch is a device that takes what is for peers while this one is not there, where it
-	// goes with its process: else it would leave the machine by another way, as it is, not
-	// encrypted. "": there is none.
+	// Catch is a device that takes packets for peers while this device is gone with its process.
+	// Otherwise they would leave the machine by another path, unencrypted. "": none.
 	Catch string
 	// Log; nil is slog's default.
 	Log *slog.Logger
@@ -123,7 +122,8 @@ func Open(o Options) (*Device, error) {
 	if o.Key.key == nil {
 		return nil, errors.New("open the WireGuard device: no key")
 	}
-	d := &Device{opts: o, log: o.Log, allowed: map[Key][]netip.Prefix{}, keep: map[Key]time.Duration{}, wide: map[Key]bool{}}
+	d := &Device{opts: o, log: o.Log, allowed: map[Key][]netip.Prefix{}, keep: map[Key]time.Duration{},
+		wide: map[Key]bool{}}
 	if err := d.open(); err != nil {
 		return nil, fmt.Errorf("open the WireGuard device %s: %w", o.Name, err)
 	}

@@ -71,7 +71,8 @@ func (d *Device) route(before, after []netip.Prefix, mtu int) error {
 	}
 	for _, p := range after {
 		if err := d.catch(p); err != nil {
-			errs = append(errs, fmt.Errorf("route %s to %s while %s is not there: %w", p, d.opts.Catch, d.opts.Name, err))
+			errs = append(errs, fmt.Errorf("route %s to %s while %s is not there: %w", p, d.opts.Catch, d.opts.Name,
+				err))
 		}
 		if err := netlink.RouteReplace(d.routeTo(p, mtu)); err != nil {
 			errs = append(errs, fmt.Errorf("route %s to %s: %w", p, d.opts.Name, err))
@@ -127,7 +128,8 @@ func notPossible(err error) error {
 	case errors.Is(err, os.ErrPermission):
 		return fmt.Errorf("%w: %w: the worker needs CAP_NET_ADMIN and /dev/net/tun", ErrUnsupported, err)
 	case errors.Is(err, os.ErrNotExist):
-		return fmt.Errorf("%w: %w: load the module (modprobe tun), or give the container /dev/net/tun", ErrUnsupported, err)
+		return fmt.Errorf("%w: %w: load the module (modprobe tun), or give the container /dev/net/tun", ErrUnsupported,
+			err)
 	}
 	return err
 }

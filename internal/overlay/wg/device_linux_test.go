@@ -206,7 +206,8 @@ func TestShapedDeviceKeepsItsRate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if q := a.Run("tc", "qdisc", "show", "dev", a.dev.Name()); !strings.Contains(q, "tbf") || !strings.Contains(q, "overhead 80") {
+	if q := a.Run("tc", "qdisc", "show", "dev", a.dev.Name()); !strings.Contains(q, "tbf") ||
+		!strings.Contains(q, "overhead 80") {
 		t.Errorf("queues of the device:\n%s", q)
 	}
 	waits := func() string {
@@ -281,7 +282,8 @@ func BenchmarkMemory(b *testing.B) {
 				b.Fatal(err)
 			}
 			for _, e := range []*end{x, y} {
-				p := wg.Peer{Key: k.Public(), Endpoint: netip.MustParseAddrPort("192.0.2.9:1"), Allowed: []netip.Prefix{netip.MustParsePrefix(fmt.Sprintf("fd01::%d:0:0:0/80", i+1))}}
+				p := wg.Peer{Key: k.Public(), Endpoint: netip.MustParseAddrPort("192.0.2.9:1"),
+					Allowed: []netip.Prefix{netip.MustParsePrefix(fmt.Sprintf("fd01::%d:0:0:0/80", i+1))}}
 				e.Do(func() { err = e.dev.Set(p) })
 				if err != nil {
 					b.Fatal(err)
@@ -306,7 +308,8 @@ func TestControlIsNotDelayedByData(t *testing.T) {
 	a.peer(t, b, "192.0.2.2")
 	b.peer(t, a, "")
 	talk(t, a, b, 1) // a session
-	a.Run("tc", "qdisc", "add", "dev", "e0", "root", "tbf", "rate", "10mbit", "burst", "4kb", "limit", strconv.Itoa(line/8))
+	a.Run("tc", "qdisc", "add", "dev", "e0", "root", "tbf", "rate", "10mbit", "burst", "4kb", "limit",
+		strconv.Itoa(line/8))
 	control := func() time.Duration {
 		t.Helper()
 		var pc net.PacketConn

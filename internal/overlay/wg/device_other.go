@@ -12,7 +12,7 @@ func (d *Device) open() error {
 	return fmt.Errorf("%w: it needs Linux, this is %s", ErrUnsupported, runtime.GOOS)
 }
 
-func (d *Device) route(_, _ []netip.Prefix) error { return nil }
+func (d *Device) route(_, _ []netip.Prefix, _ int) error { return nil }
 
 // Shape does nothing here.
 func (d *Device) Shape(uint64) error { return ErrUnsupported }

@@ -45,7 +45,8 @@ func openKernel(o Options) (*kernel, error) {
 	k := &kernel{o.Name, ctl}
 	key, port := wgtypes.Key(o.Key.key.Bytes()), int(o.Port)
 	cfg := wgtypes.Config{PrivateKey: &key}
-	if was, err := ctl.Device(o.Name); err != nil || was.PrivateKey != key || port != 0 && was.ListenPort != port || was.ListenPort == 0 {
+	if was, err := ctl.Device(o.Name); err != nil || was.PrivateKey != key || port != 0 && was.ListenPort != port ||
+		was.ListenPort == 0 {
 		// Setting the port anew would open another socket.
 		cfg.ListenPort = &port
 	}
@@ -62,7 +63,8 @@ func takeOver(o Options) error {
 		return err
 	}
 	if link.Type() != "wireguard" {
-		return fmt.Errorf("a network device %s of type %s is there already: remove it (ip link del %s)", o.Name, link.Type(), o.Name)
+		return fmt.Errorf("a network device %s of type %s is there already: remove it (ip link del %s)", o.Name,
+			link.Type(), o.Name)
 	}
 	return netlink.LinkSetMTU(link, o.MTU)
 }
@@ -104,7 +106,8 @@ func (k *kernel) set(p Peer) error {
 	if p.Allowed != nil {
 		c.ReplaceAllowedIPs = true
 		for _, a := range p.Allowed {
-			c.AllowedIPs = append(c.AllowedIPs, net.IPNet{IP: a.Addr().AsSlice(), Mask: net.CIDRMask(a.Bits(), a.Addr().BitLen())})
+			c.AllowedIPs = append(c.AllowedIPs,
+				net.IPNet{IP: a.Addr().AsSlice(), Mask: net.CIDRMask(a.Bits(), a.Addr().BitLen())})
 		}
 	}
 	return k.configure(c)
@@ -131,7 +134,8 @@ func (k *kernel) peers() (map[Key]Status, error) {
 	}
 	out := make(map[Key]Status, len(dev.Peers))
 	for _, p := range dev.Peers {
-		s := Status{Key: Key(p.PublicKey), Handshake: p.LastHandshakeTime, Rx: uint64(p.ReceiveBytes), Tx: uint64(p.TransmitBytes)}
+		s := Status{Key: Key(p.PublicKey), Handshake: p.LastHandshakeTime, Rx: uint64(p.ReceiveBytes),
+			Tx: uint64(p.TransmitBytes)}
 		if p.Endpoint != nil {
 			ap := p.Endpoint.AddrPort()
 			s.Endpoint = netip.AddrPortFrom(ap.Addr().Unmap(), ap.Port())

@@ -45,9 +45,8 @@ func (p Private) Public() Key { return Key(p.key.PublicKey().Bytes()) }
 // maxKeyFile bounds what is read of a key file.
 const maxKeyFile = 256
 
-// EnsureKey reads the private key in the file at path, and makes it where there is
-// none. A damaged file is an error that names it: a new key in its place would be
-// a stranger to all peers.
+// EnsureKey reads the private key in the file at path, and creates it if it is missing. A damaged
+// file is an error that names it: with a new key this worker would be a stranger to all peers.
 func EnsureKey(path string) (Private, error) {
 	data, err := atomicfile.ReadBounded(path, maxKeyFile)
 	if errors.Is(err, os.ErrNotExist) {
@@ -71,5 +70,6 @@ func EnsureKey(path string) (Private, error) {
 		}
 	}
 	// What the decoder says may quote the key.
-	return Private{}, fmt.Errorf("the WireGuard key in %s is damaged: move the file away, and a new one is made; peers take it up by themselves", path)
+	return Private{}, fmt.Errorf("the WireGuard key in %s is damaged: move the file away, and a new one is made; "+
+		"peers take it up by themselves", path)
 }

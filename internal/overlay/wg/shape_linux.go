@@ -56,7 +56,8 @@ func (d *Device) Shape(rate uint64) error {
 	if _, err := req.Execute(unix.NETLINK_ROUTE, 0); err != nil {
 		return fmt.Errorf("shape %s to %d bit/s: %w", d.opts.Name, rate, err)
 	}
-	fair := netlink.NewFqCodel(netlink.QdiscAttrs{LinkIndex: d.index, Handle: netlink.MakeHandle(2, 0), Parent: netlink.MakeHandle(1, 1)})
+	fair := netlink.NewFqCodel(netlink.QdiscAttrs{LinkIndex: d.index, Handle: netlink.MakeHandle(2, 0),
+		Parent: netlink.MakeHandle(1, 1)})
 	if err := netlink.QdiscReplace(fair); err != nil {
 		d.log.Debug("the queue of the tunnel is a plain one", "why", err)
 	}

@@ -69,7 +69,8 @@ func (u *user) remove(k Key) error {
 
 func (u *user) nudge(k Key, after time.Duration) error {
 	for _, t := range []time.Duration{0, max(after, time.Second), after} {
-		if err := u.dev.IpcSet(fmt.Sprintf("public_key=%s\nupdate_only=true\npersistent_keepalive_interval=%d\n", k.hex(), seconds(t))); err != nil {
+		if err := u.dev.IpcSet(fmt.Sprintf("public_key=%s\nupdate_only=true\npersistent_keepalive_interval=%d\n",
+			k.hex(), seconds(t))); err != nil {
 			return err
 		}
 	}

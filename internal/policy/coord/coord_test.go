@@ -68,6 +68,26 @@ func TestTwoNodesFindTheirDistance(t *testing.T) {
 	}
 }
 
+func TestShortForm(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		number := rapid.Float64Range(-100, 100)
+		p := coord.Point{Height: rapid.Float64Range(0, 100).Draw(t, "height"), Adjustment: number.Draw(t, "adjustment"),
+			Error: rapid.Float64Range(0, 1.5).Draw(t, "error")}
+		for i := range p.Vec {
+			p.Vec[i] = number.Draw(t, "x")
+		}
+		got, ok := coord.FromShort(p.Short())
+		if !ok || got.Moved(p) > 5e-6 || math.Abs(got.Error-p.Error) > 1e-3 {
+			t.Fatalf("%+v, %v, want %+v", got, ok, p)
+		}
+	})
+	for _, short := range [][]int32{nil, {1}, make([]int32, 12), {0, 0, 0, 0, 0, 0, 0, 0, -1, 0, 0}, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1501}} {
+		if p, ok := coord.FromShort(short); ok {
+			t.Errorf("%v: %+v", short, p)
+		}
+	}
+}
+
 func TestMeasuredWhileFreshThenEstimated(t *testing.T) {
 	table := coord.NewTable(1)
 	if d := table.Distance("b", epoch); d.Known {
@@ -83,8 +103,11 @@ func TestMeasuredWhileFreshThenEstimated(t *testing.T) {
 	if d := table.Distance("b", last.Add(coord.Fresh)); !d.Measured || d.RTT != 20*time.Millisecond || !d.At.Equal(last) {
 		t.Errorf("while fresh: %+v", d)
 	}
-	if d := table.Distance("b", last.Add(coord.Fresh+1)); d.Measured || !d.Known || d.RTT == 20*time.Millisecond {
+	if d := table.Distance("b", last.Add(coord.Fresh+1)); d.Measured || !d.Known || d.RTT != 20*time.Millisecond {
 		t.Errorf("later: %+v", d)
+	}
+	if d := table.Distance("b", last.Add(coord.Lasting+1)); d.Measured || !d.Known || d.RTT != table.Estimate("b") {
+		t.Errorf("much later: %+v", d)
 	}
 	// A path that has become longer shows when the shorter samples are gone.
 	for k := range 5 {
@@ -129,19 +152,81 @@ func TestWhomToMeasure(t *testing.T) {
 				table.Failed(name, "no answer", epoch)
 			}
 		}
-		seed := rapid.Uint64().Draw(t, "seed")
-		for what, c := range map[string]struct {
-			list []string
-			most int
-		}{"join": {table.Join(all, all[:min(len(all), 3)], seed, epoch), coord.AtOnce}, "service": {table.Choose(all, seed, epoch), coord.PerService}} {
-			if len(c.list) != min(len(all), c.most) {
-				t.Fatalf("%s: %d of %d", what, len(c.list), len(all))
+		list := table.Choose(all, rapid.Uint64().Draw(t, "seed"), epoch)
+		if n := min(len(all), coord.PerService); len(list) < n || len(list) > max(n, coord.AtOnce) {
+			t.Fatalf("%d of %d", len(list), len(all))
+		}
+		if s := slices.Sorted(slices.Values(list)); len(slices.Compact(s)) != len(list) {
+			t.Fatalf("somebody twice: %v", list)
+		}
+	})
+}
+
+// A worker without a place measures many at once, and then the nearest of those of whom it is
+// told where they are.
+func TestFirstUseOfALargeService(t *testing.T) {
+	table, all := coord.NewTable(1), names(200)
+	rtt := func(k int) time.Duration { return time.Duration(1+k%50) * time.Millisecond }
+	place := func(k int) coord.Point { return at(rtt(k).Seconds()) }
+	for k, name := range all {
+		table.Placed(name, place(k), epoch)
+	}
+	list, when := table.Due([][]string{all}, time.Time{}, 1, epoch)
+	if len(list) != coord.AtOnce || when.After(epoch) {
+		t.Fatalf("%d at once, at %v", len(list), when)
+	}
+	for _, name := range list {
+		k := slices.Index(all, name)
+		p := place(k)
+		if err := table.Observe(name, rtt(k), &p, epoch); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for seed := range uint64(20) {
+		if n := len(table.Choose(all, seed, epoch)); n != coord.PerService {
+			t.Fatalf("then %d", n)
+		}
+	}
+	// Where the peer itself said that it is counts for longer than what its cluster says.
+	table.Placed(list[0], at(9), epoch.Add(time.Minute))
+	if table.Peers[list[0]].Point == at(9) {
+		t.Error("a cluster was believed before the peer itself")
+	}
+	table.Placed(list[0], at(9), epoch.Add(2*coord.Lasting))
+	if table.Peers[list[0]].Point != at(9) {
+		t.Error("what a peer said long ago was kept")
+	}
+	for k := range coord.MaxPeers {
+		table.Placed(fmt.Sprint("far", k), at(0.1), epoch)
+	}
+	if n := len(table.Peers); n > coord.MaxPeers/2 {
+		t.Errorf("%d peers are remembered of whom nothing was heard", n)
+	}
+}
+
+func TestRoundsReachAll(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n, most := rapid.IntRange(2, 300).Draw(t, "n"), rapid.IntRange(1, 40).Draw(t, "most")
+		self := rapid.IntRange(0, n-1).Draw(t, "self")
+		seen := map[int]bool{}
+		for round := 0; len(seen) < n-1; round++ {
+			for _, k := range coord.Round(self, n, round, most) {
+				if k == self || k < 0 || k >= n {
+					t.Fatalf("%d of %d measures %d", self, n, k)
+				}
+				if seen[k] && (round+1)*most <= n-1 {
+					t.Fatalf("%d is measured again in round %d", k, round)
+				}
+				seen[k] = true
 			}
-			if s := slices.Sorted(slices.Values(c.list)); len(slices.Compact(s)) != len(c.list) {
-				t.Fatalf("%s: somebody twice: %v", what, c.list)
+			if round > n {
+				t.Fatalf("%d of %d measures %d others in %d rounds", self, n, len(seen), round)
 			}
 		}
 	})
+	if list := coord.Round(0, 1, 0, 32); len(list) != 0 {
+		t.Errorf("one alone measures %v", list)
+	}
 }
 
 func TestNextIsWhoWasMeasuredLongestAgo(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/internal/policy/coord"
+	"github.com/verge-edge/verge/internal/policy/coord/surveyed"
 )
 
 // planetLab is the matrix of testdata/ORIGIN.md as it is: with zeros, holes, and
@@ -50,59 +51,25 @@ func quantile(x []float64, q float64) float64 {
 	return x[int(q*float64(len(x)-1))]
 }
 
-// world is a simulated set of workers that measure each other by the rules of a
-// Table, over a matrix of round trips.
+// world is workers that measure each other over a matrix of round trips.
 type world struct {
-	rtt    [][]time.Duration // 0: they cannot reach each other
-	tables []*coord.Table
-	names  []string
-	index  map[string]int
-	rng    *rand.Rand
-	now    time.Time
-	wild   float64 // share of samples that are ten times too long
+	*surveyed.Workers
+	rtt  [][]time.Duration // 0: they cannot reach each other
+	wild float64           // share of samples that are ten times too long
 }
 
 func newWorld(rtt [][]time.Duration, seed uint64) *world {
-	w := &world{rtt: rtt, index: map[string]int{}, rng: rand.New(rand.NewPCG(seed, 5)), now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
-	for i := range rtt {
-		name := "w" + strconv.Itoa(i)
-		w.names, w.index[name] = append(w.names, name), i
-		w.tables = append(w.tables, coord.NewTable(seed^uint64(i)))
-	}
+	w, rng := &world{rtt: rtt}, rand.New(rand.NewPCG(seed, 10))
+	w.Workers = surveyed.New(len(rtt), func(i, j int) time.Duration {
+		if rtt[i][j] == 0 && rtt[j][i] != 0 {
+			return 1 // what cannot be
+		}
+		if w.wild > 0 && rng.Float64() < w.wild {
+			return 10 * rtt[i][j]
+		}
+		return rtt[i][j]
+	}, seed)
 	return w
-}
-
-// measure is one probe: the other side says where it is.
-func (w *world) measure(i, j int) {
-	if i == j {
-		return
-	}
-	if w.rtt[i][j] == 0 && w.rtt[j][i] == 0 {
-		w.tables[i].Failed(w.names[j], "no answer", w.now)
-		return
-	}
-	at, rtt := w.tables[j].Own.Point, w.rtt[i][j]
-	if w.wild > 0 && w.rng.Float64() < w.wild {
-		rtt *= 10
-	}
-	// What is refused changes nothing, as it should.
-	_ = w.tables[i].Observe(w.names[j], rtt, &at, w.now)
-}
-
-// live: each comes, measures 32 at once, and then one a second for as long, of
-// those 32 or whoever else it routes to, who are different for each.
-func (w *world) live(d time.Duration) {
-	for _, i := range w.rng.Perm(len(w.names)) {
-		for _, name := range w.tables[i].Join(w.names, nil, uint64(i), w.now) {
-			w.measure(i, w.index[name])
-		}
-	}
-	for range int(d / time.Second) {
-		w.now = w.now.Add(time.Second)
-		for i := range w.names {
-			w.measure(i, w.rng.IntN(len(w.names)))
-		}
-	}
 }
 
 // errors of the estimates of all pairs, relative to truth.
@@ -111,7 +78,7 @@ func (w *world) errors(truth [][]time.Duration) []float64 {
 	for i, row := range truth {
 		for j, rtt := range row {
 			if i != j && rtt > 0 {
-				d := w.tables[i].Own.Point.Distance(w.tables[j].Own.Point)
+				d := w.Tables[i].Own.Point.Distance(w.Tables[j].Own.Point)
 				out = append(out, math.Abs(float64(d-rtt))/float64(rtt))
 			}
 		}
@@ -119,74 +86,119 @@ func (w *world) errors(truth [][]time.Duration) []float64 {
 	return out
 }
 
-// rightOf is the share of pairs of a worker and a service of 20 replicas in which
-// the nearest (within 10 %) is the one that is chosen: of those that the worker
-// measures, which are most at most, the nearest; without any, the nearest by
-// coordinates. Workers that have a replica themselves do not count.
-func (w *world) rightOf(truth [][]time.Duration, services, most int, seed uint64) float64 {
+// rightOf is the share of pairs of a worker and a service of 20 replicas in which the
+// nearest one (within 10 %) is chosen: of those that the worker has measured the nearest,
+// most of them for this service; without any, the nearest by what it knows. Workers that
+// have a replica themselves do not count. Probes are those for a service, in the mean.
+func (w *world) rightOf(truth [][]time.Duration, services, most int, seed uint64) (share, probes float64) {
 	rng := rand.New(rand.NewPCG(seed, 6))
-	right, pairs := 0, 0
+	right, pairs, asked := 0, 0, 0
 	for range services {
-		replicas := rng.Perm(len(w.names))[:20]
-		for i, table := range w.tables {
+		replicas := rng.Perm(len(w.Names))[:20]
+		for i := range w.Tables {
 			if slices.Contains(replicas, i) {
 				continue
 			}
-			if w.chosen(truth, i, replicas, table, most) {
+			ok, n := w.chosen(truth, i, replicas, most)
+			if ok {
 				right++
 			}
-			pairs++
+			pairs, asked = pairs+1, asked+n
 		}
 	}
-	return float64(right) / float64(pairs)
+	return float64(right) / float64(pairs), float64(asked) / float64(pairs)
 }
 
-func (w *world) chosen(truth [][]time.Duration, i int, replicas []int, table *coord.Table, most int) bool {
-	fresh := coord.NewTable(0) // it has never measured these
-	fresh.Own = table.Own
+func (w *world) chosen(truth [][]time.Duration, i int, replicas []int, most int) (ok bool, probes int) {
 	var names []string
 	best := time.Duration(math.MaxInt64)
+	table := &coord.Table{Own: w.Tables[i].Own, Peers: map[string]*coord.Peer{}}
 	for _, j := range replicas {
-		fresh.Told(w.names[j], w.tables[j].Own.Point, w.now)
-		names = append(names, w.names[j])
+		if p := w.Tables[i].Peers[w.Names[j]]; p != nil {
+			known := *p
+			table.Peers[w.Names[j]] = &known
+		}
+		table.Placed(w.Names[j], w.Tables[j].Own.Point, w.Now)
+		names = append(names, w.Names[j])
 		if truth[i][j] > 0 {
 			best = min(best, truth[i][j])
 		}
 	}
-	pick, least := -1, time.Duration(math.MaxInt64)
-	if most == 0 {
-		for _, j := range replicas {
-			if d := fresh.Distance(w.names[j], w.now); d.RTT < least {
-				pick, least = j, d.RTT
-			}
+	for probes < most {
+		list := table.Choose(names, 1, w.Now)
+		k := slices.IndexFunc(list, func(name string) bool {
+			p := table.Peers[name]
+			return p.Failures == 0 && !table.Distance(name, w.Now).Measured
+		})
+		if k < 0 {
+			break
 		}
-	} else {
-		measured := fresh.Choose(names, 1, w.now)
-		for _, name := range measured[:min(most, len(measured))] {
-			if j := w.index[name]; w.rtt[i][j] > 0 && w.rtt[i][j] < least {
-				pick, least = j, w.rtt[i][j]
-			}
+		probes++
+		if rtt := w.rtt[i][slices.Index(w.Names, list[k])]; table.Observe(list[k], rtt, nil, w.Now) != nil {
+			table.Failed(list[k], "no answer", w.Now)
 		}
 	}
-	return pick >= 0 && truth[i][pick] > 0 && float64(truth[i][pick]) <= 1.1*float64(best)
+	pick, least := -1, time.Duration(math.MaxInt64)
+	for _, j := range replicas {
+		d := table.Distance(w.Names[j], w.Now)
+		if d.Known && (d.Measured || most == 0) && d.RTT < least {
+			pick, least = j, d.RTT
+		}
+	}
+	return pick >= 0 && truth[i][pick] > 0 && float64(truth[i][pick]) <= 1.1*float64(best), probes
 }
 
-func TestCoordinatesOnPlanetLab(t *testing.T) {
-	truth := planetLab(t)
-	w := newWorld(truth, 1)
-	w.live(300 * time.Second)
-	errors := w.errors(truth)
-	median, p90 := quantile(errors, 0.5), quantile(errors, 0.9)
-	t.Logf("%d workers: relative error median %.3f, p90 %.3f", len(truth), median, p90)
-	if median > 0.10 || p90 > 0.50 {
-		t.Errorf("median %.3f, p90 %.3f; the bounds are 0.10 and 0.50", median, p90)
-	}
-	for _, most := range []int{0, 2, 4, 8, coord.PerService} {
-		right := w.rightOf(truth, 10, most, 7)
-		t.Logf("%2d of 20 replicas measured: the nearest is chosen by %.1f %%", most, 100*right)
-		if most == coord.PerService && right < 0.95 {
-			t.Errorf("right in %.3f of the cases, want 0.95", right)
+// nearest checks how often workers choose the nearest replica, by the number of its probes:
+// right after the survey, and when all that was measured is too old to route by.
+func (w *world) nearest(t *testing.T, truth [][]time.Duration, want map[int]float64) {
+	t.Helper()
+	e := w.errors(truth)
+	t.Logf("%d workers: relative error of coordinates median %.3f, p90 %.3f", len(truth), quantile(e, 0.5), quantile(e, 0.9))
+	for _, later := range []time.Duration{0, 2 * coord.Fresh} {
+		w.Now = w.Now.Add(later)
+		for _, most := range []int{0, 8, coord.PerService, 12} {
+			right, probes := w.rightOf(truth, 5, most, 7)
+			t.Logf("after %v, %2d probes at most for a service (%.1f): right in %.1f %%", later, most, probes, 100*right)
+			if right < want[most] {
+				t.Errorf("want %.1f %%", 100*want[most])
+			}
 		}
+	}
+}
+
+// After one round, as of a worker that knows of no other, and after those of a survey.
+func TestNearestOnPlanetLab(t *testing.T) {
+	truth := planetLab(t)
+	for _, c := range []struct {
+		rounds      int
+		median, p90 float64
+		want        map[int]float64
+	}{
+		{1, 0.45, 0.75, map[int]float64{12: 0.85}},
+		{coord.Rounds, 0.12, 0.45, map[int]float64{8: 0.95, coord.PerService: 0.97}},
+	} {
+		w := newWorld(truth, 1)
+		w.Survey(c.rounds)
+		t.Logf("%d rounds", c.rounds)
+		w.nearest(t, truth, c.want)
+		if e := w.errors(truth); quantile(e, 0.5) > c.median || quantile(e, 0.9) > c.p90 {
+			t.Errorf("errors beyond %.2f and %.2f", c.median, c.p90)
+		}
+	}
+}
+
+// Where coordinates say little, what was measured says more.
+func TestNearestWhereNoCoordinatesFit(t *testing.T) {
+	for _, n := range []int{99, 300} {
+		truth := hostile(n, 1)
+		share := violations(truth, 1)
+		t.Logf("%d nodes: %.1f %% of triangles are no triangles", n, 100*share)
+		if share < 0.25 {
+			t.Error("it is not hostile")
+		}
+		w := newWorld(truth, 1)
+		w.Survey(coord.Rounds)
+		w.nearest(t, truth, map[int]float64{coord.PerService: 0.88, 12: 0.93})
 	}
 }
 
@@ -217,10 +229,10 @@ func TestCoordinatesSurviveDirt(t *testing.T) {
 		if k == 1 {
 			w.wild = 0.01
 		}
-		w.live(300 * time.Second)
+		w.Survey(coord.Rounds)
 		errors := w.errors(truth)
 		median[k], p90[k] = quantile(errors, 0.5), quantile(errors, 0.9)
-		for i, table := range w.tables {
+		for i, table := range w.Tables {
 			if !table.Own.Point.Valid() {
 				t.Fatalf("worker %d is at %+v", i, table.Own.Point)
 			}
@@ -240,10 +252,11 @@ func BenchmarkPlanetLab(b *testing.B) {
 	for b.Loop() {
 		n++
 		w := newWorld(truth, uint64(100+n))
-		w.live(300 * time.Second)
+		w.Survey(coord.Rounds)
 		errors := w.errors(truth)
 		median, p90 = median+quantile(errors, 0.5), p90+quantile(errors, 0.9)
-		right += w.rightOf(truth, 10, coord.PerService, uint64(n))
+		r, _ := w.rightOf(truth, 10, coord.PerService, uint64(n))
+		right += r
 	}
 	b.ReportMetric(median/n, "median-error")
 	b.ReportMetric(p90/n, "p90-error")

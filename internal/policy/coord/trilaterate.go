@@ -9,29 +9,29 @@ import (
 	"time"
 )
 
-// LeastSightings are needed to find a place: one more than the space has dimensions.
+// LeastSightings are needed to find a position: one more than the space has dimensions.
 const LeastSightings = Dimensions + 1
 
-// Sighting is a round trip that was measured from a known place.
+// Sighting is a round trip measured from a known position.
 type Sighting struct {
 	From Point
 	RTT  time.Duration
 }
 
-// Position is where something was found that tells nobody where it is.
+// Position is the estimated position of a host that reports none.
 type Position struct {
 	Point Point
-	// Margin is how wrong the round trips are that follow from it: the mean error of
-	// those that were measured, each foretold by the others alone.
+	// Margin is the mean error of the round trips that follow from it, by leave-one-out
+	// cross-validation.
 	Margin time.Duration
 }
 
-// ErrFewSightings says that there are too few measurements.
+// ErrFewSightings: there are too few measurements.
 var ErrFewSightings = errors.New("too few measurements")
 
-// Trilaterate finds the place from which the measured round trips follow best, by
-// non-linear least squares of the relative errors (Levenberg and Marquardt). Sightings
-// that are impossible are left out; their order does not matter.
+// Trilaterate finds the position that fits the measured round trips best, by non-linear least
+// squares of the relative errors (Levenberg-Marquardt). Impossible sightings are ignored; their
+// order does not matter.
 func Trilaterate(all []Sighting, seed uint64) (Position, error) {
 	var list []Sighting
 	for _, s := range all {
@@ -49,8 +49,7 @@ func Trilaterate(all []Sighting, seed uint64) (Position, error) {
 		return slices.Compare(a.From.Vec[:], b.From.Vec[:])
 	})
 	at := fitFrom(list, seed)
-	// What is fitted to few measurements fits them well and says little: each is foretold
-	// without itself.
+	// A fit to few measurements fits them well and says little: each is predicted without itself.
 	wrong, others := 0.0, make([]Sighting, 0, len(list))
 	for i, s := range list {
 		others = append(append(others[:0], list[:i]...), list[i+1:]...)
@@ -64,21 +63,21 @@ func Trilaterate(all []Sighting, seed uint64) (Position, error) {
 	return Position{Point: at, Margin: min(time.Duration(mean*1e9), MaxRTT)}, nil
 }
 
-// fitFrom fits from several beginnings, and takes the best.
+// fitFrom fits from several starting points, and takes the best fit.
 func fitFrom(list []Sighting, seed uint64) Point {
 	rng := rand.New(rand.NewPCG(seed, 7))
 	var best Point
 	least := math.Inf(1)
 	for start := range 4 {
 		var p Point
-		// The centre of those that are nearest, the more of them the later.
+		// The centre of the nearest ones, more of them each time.
 		n := min(len(list), 1+start*LeastSightings/2)
 		for _, s := range list[:n] {
 			for i := range p.Vec {
 				p.Vec[i] += s.From.Vec[i] / float64(n)
 			}
 		}
-		for i := range p.Vec { // in the very place of another there is no direction
+		for i := range p.Vec { // at the position of another there is no gradient
 			p.Vec[i] += (rng.Float64() - 0.5) * 1e-3
 		}
 		p.Height = space.HeightMin
@@ -101,10 +100,10 @@ func cost(list []Sighting, p Point) (sum float64) {
 	return sum
 }
 
-// residual is the relative error of a sighting, and how it changes with the place.
+// residual is the relative error of a sighting, and its gradient.
 func residual(s *Sighting, p *Point) (r float64, grad [unknowns]float64) {
 	measured := s.RTT.Seconds()
-	weight := 1 / max(measured, 1e-3) // below a millisecond what is measured is noise
+	weight := 1 / max(measured, 1e-3) // below a millisecond, measurements are noise
 	sum := 0.0
 	for i := range p.Vec {
 		d := p.Vec[i] - s.From.Vec[i]
@@ -118,7 +117,7 @@ func residual(s *Sighting, p *Point) (r float64, grad [unknowns]float64) {
 	return (dist + p.Height + s.From.Height + s.From.Adjustment - measured) * weight, grad
 }
 
-// fit goes downhill from a place until that is no use any more.
+// fit descends from a position until there is no more progress.
 func fit(list []Sighting, p Point) Point {
 	damping, now := 1e-2, cost(list, p)
 	for range 60 {
@@ -159,7 +158,7 @@ func fit(list []Sighting, p Point) Point {
 	return p
 }
 
-// solve is Gauss elimination with pivots; false where there is no one solution.
+// solve is Gaussian elimination with pivots; false without a unique solution.
 func solve(m [unknowns][unknowns]float64, v [unknowns]float64) ([unknowns]float64, bool) {
 	for c := range m {
 		best := c

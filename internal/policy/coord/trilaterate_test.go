@@ -78,7 +78,7 @@ func TestTrilaterationOnPlanetLab(t *testing.T) {
 		truth[i] = truth[i][:len(truth)]
 	}
 	w := newWorld(truth, 1)
-	w.live(120 * time.Second)
+	w.Survey(coord.Rounds)
 	rng := rand.New(rand.NewPCG(1, 8))
 	var errs []float64
 	wider, cases := 0, 0
@@ -86,7 +86,7 @@ func TestTrilaterationOnPlanetLab(t *testing.T) {
 		var list []coord.Sighting
 		for _, i := range rng.Perm(len(truth)) {
 			if i != target && truth[i][target] > 0 && len(list) < 12 {
-				list = append(list, coord.Sighting{From: w.tables[i].Own.Point, RTT: truth[i][target]})
+				list = append(list, coord.Sighting{From: w.Tables[i].Own.Point, RTT: truth[i][target]})
 			}
 		}
 		got, err := coord.Trilaterate(list, 1)
@@ -95,7 +95,7 @@ func TestTrilaterationOnPlanetLab(t *testing.T) {
 		}
 		for i := range truth {
 			if rtt := truth[i][target]; i != target && rtt > 0 {
-				errs = append(errs, math.Abs((w.tables[i].Own.Point.Distance(got.Point)-rtt).Seconds())/rtt.Seconds())
+				errs = append(errs, math.Abs((w.Tables[i].Own.Point.Distance(got.Point)-rtt).Seconds())/rtt.Seconds())
 			}
 		}
 		list[3].RTT *= 5

@@ -10,16 +10,16 @@ import (
 )
 
 const (
-	// OnTime is how late a run may begin without having been missed.
+	// OnTime is how late a run may begin without counting as missed.
 	OnTime = time.Minute
-	// MaxPending is how many missed runs are made up for.
+	// MaxPending bounds the missed runs that are caught up.
 	MaxPending = 100
-	// maxSpans is how many stretches of times are remembered that had runs. Where there
-	// are more, those next to each other become one: what is between them is then taken
-	// for done as well, which matters only if the clock is set back that far.
+	// maxSpans bounds the remembered intervals of times that had runs. Beyond it, adjacent
+	// intervals merge: the times between them then count as done too, which matters only if
+	// the clock is set back that far.
 	maxSpans = 8
-	// maxAhead is how far the clock of who gives a schedule may be before ours without a
-	// run of before beginning again here.
+	// maxAhead is how far the clock of a schedule's previous cluster may be ahead of ours
+	// without a run being repeated here.
 	maxAhead = 2 * time.Hour
 )
 
@@ -30,27 +30,27 @@ type Rules struct {
 	Concurrency, Missed string
 }
 
-// Now is what a decision is about besides the state.
+// Now is the input of a decision besides the state.
 type Now struct {
-	// Running: a run goes on. Suspended: none is to begin.
+	// Running: a run is in progress. Suspended: none may begin.
 	Running, Suspended bool
 	At                 time.Time
 }
 
-// Decision is what becomes of a schedule at a moment.
+// Decision is what happens to a schedule now.
 type Decision struct {
-	// State is what is to be remembered, in the same write as the run that begins.
+	// State is stored in the same write as the run that begins.
 	State wire.CronState
-	// Begin is the time whose run begins now, zero for none. One that goes on ends first.
+	// Begin is the time whose run begins now, zero for none. A run in progress is ended first.
 	Begin time.Time
-	// Said is what people should hear.
+	// Said are messages for people.
 	Said []string
-	// Wake is when to decide again although nothing happens; zero: never.
+	// Wake is when to decide again even if nothing happens; zero: never.
 	Wake time.Time
 }
 
-// Start is the state with which a schedule begins at a time. old is the state with another
-// rule, nil for none: what it has begun stays begun.
+// Start is the first state of a schedule. old is the state under its previous rule, nil for none:
+// times that had runs keep them.
 func Start(rule string, old *wire.CronState, after time.Time) wire.CronState {
 	s := wire.CronState{Rule: rule, After: after.UTC()}
 	if old != nil {
@@ -59,9 +59,9 @@ func Start(rule string, old *wire.CronState, after time.Time) wire.CronState {
 	return s
 }
 
-// TakenOver is the state with which a schedule begins now that another cluster had until
-// after: what was due before is decided, but for what is pending. That one's clock, or what
-// it says of it, stops no run here for longer than maxAhead.
+// TakenOver is the first state of a schedule that another cluster had until after: earlier times
+// are decided, except pending ones. A wrong clock of that cluster delays no run here by more than
+// maxAhead.
 func TakenOver(rule string, after time.Time, pending []time.Time, now time.Time) wire.CronState {
 	after, _ = Bound(after, nil, now.Add(maxAhead))
 	s := Start(rule, nil, after)
@@ -70,7 +70,7 @@ func TakenOver(rule string, after time.Time, pending []time.Time, now time.Time)
 	return s
 }
 
-// Bound leaves of what a cluster says of a schedule that it had what lies not after a time.
+// Bound drops times after a moment from the state that another cluster reports.
 func Bound(after time.Time, pending []time.Time, until time.Time) (time.Time, []time.Time) {
 	if until = until.Round(0).UTC(); after.After(until) {
 		after = until
@@ -78,7 +78,7 @@ func Bound(after time.Time, pending []time.Time, until time.Time) (time.Time, []
 	return after, slices.DeleteFunc(slices.Clone(pending), func(at time.Time) bool { return at.After(until) })
 }
 
-// Decide says whether a run begins now.
+// Decide decides whether a run begins now.
 func Decide(r Rules, s wire.CronState, n Now) Decision {
 	now := n.At.Round(0).UTC()
 	s.Begun, s.Pending = slices.Clone(s.Begun), slices.Clone(s.Pending)
@@ -109,7 +109,7 @@ func (d *Decision) say(format string, args ...any) {
 	d.Said = append(d.Said, fmt.Sprintf(format, args...))
 }
 
-// weigh decides what becomes of times that are due. more: there were others before them.
+// weigh decides about the times that are due. more: there were earlier ones.
 func (d *Decision) weigh(r Rules, n Now, due []time.Time, more bool, now time.Time) {
 	var ready time.Time // that is on time
 	if k := len(due) - 1; k >= 0 && now.Sub(due[k]) <= OnTime {
@@ -119,7 +119,7 @@ func (d *Decision) weigh(r Rules, n Now, due []time.Time, more bool, now time.Ti
 	switch {
 	case !ready.IsZero() && n.Running && r.Concurrency != api.CronReplace:
 		d.State.Skipped++
-		d.say("the run of %s is skipped: the one before goes on", said(r, ready))
+		d.say("the run of %s is skipped: the previous one is still running", said(r, ready))
 	case !ready.IsZero() && len(d.State.Pending) > 0 && !n.Running && r.Missed == api.MissedAll:
 		d.State.Pending = append(d.State.Pending, ready) // after those that are older
 	case !ready.IsZero():
@@ -139,8 +139,7 @@ func (d *Decision) weigh(r Rules, n Now, due []time.Time, more bool, now time.Ti
 	}
 }
 
-// missed decides what becomes of times that have passed. instead: there is a run that is
-// on time.
+// missed decides about times that have passed. instead: another run is on time.
 func (d *Decision) missed(r Rules, due []time.Time, more, instead bool) {
 	if len(due) == 0 {
 		return
@@ -180,17 +179,17 @@ func (d *Decision) begin(r Rules, at time.Time) {
 	d.State.Begun = cover(d.State.Begun, at, r.Schedule)
 }
 
-// said is a time as people read it.
+// said formats a time for people.
 func said(r Rules, at time.Time) string {
 	return at.In(r.Schedule.Zone()).Format("2006-01-02 15:04 MST")
 }
 
-// begun says whether a run of a time was begun.
+// begun says whether the run of a time has begun.
 func begun(list []wire.Times, at time.Time) bool {
 	return slices.ContainsFunc(list, func(s wire.Times) bool { return !at.Before(s.From) && !at.After(s.To) })
 }
 
-// cover adds a time to those that were begun.
+// cover adds a time to those that have begun.
 func cover(list []wire.Times, at time.Time, s *api.Schedule) []wire.Times {
 	at = at.UTC()
 	k := 0
@@ -203,7 +202,7 @@ func cover(list []wire.Times, at time.Time, s *api.Schedule) []wire.Times {
 		list = slices.Insert(list, k, wire.Times{From: at, To: at})
 	}
 	for len(list) > maxSpans {
-		// Those two become one between which there is least.
+		// The two with the smallest gap merge.
 		least := 1
 		for k := 2; k < len(list); k++ {
 			if list[k].From.Sub(list[k-1].To) < list[least].From.Sub(list[least-1].To) {
@@ -216,14 +215,14 @@ func cover(list []wire.Times, at time.Time, s *api.Schedule) []wire.Times {
 	return list
 }
 
-// latest are the last most times at which s was due after one time and up to another; more
-// says that there were others before them.
+// latest returns the last times, at most most, at which s was due after one time and up to another;
+// more says that there were earlier ones.
 func latest(s *api.Schedule, after, until time.Time, most int) (list []time.Time, more bool) {
 	first := s.Next(after)
 	if first.IsZero() || first.After(until) {
 		return nil, false
 	}
-	// How often it is due is not known: what is looked at doubles until it is enough.
+	// How often it is due is not known: the window doubles until it has enough.
 	for window := time.Hour; ; window *= 2 {
 		from := until.Add(-window)
 		whole := window <= 0 || !from.After(after) // it may be longer than a time.Duration

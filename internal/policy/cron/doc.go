@@ -1,16 +1,15 @@
-// Package cron decides when a job that has a schedule is to run. All of it is pure: the
-// time and what is known are arguments.
+// Package cron decides when a scheduled job runs. It is a decider: time and state are
+// arguments.
 //
 // Promises, whatever the clock does between two decisions:
 //
 //  1. No time of a schedule has two runs.
 //  2. No run begins before its time.
-//  3. A time that has passed has a run, is skipped since another one goes on, or is counted
-//     as missed; nothing is dropped without a word.
-//  4. What it has to remember is bounded.
+//  3. A time that has passed had a run, is skipped because another run is in progress, or
+//     counts as missed; each is reported.
+//  4. The state is bounded.
 //
-// They hold for one state. A cluster that takes a schedule over begins with what its
-// predecessor was heard to have begun; what that one did unheard, or for times to come since
-// its clock was ahead, may be done again. So it is with one that was restored from a backup,
-// and was told what it had begun since.
+// They hold for one state. A cluster that takes a schedule over begins with the runs that its
+// predecessor has reported; runs that were not reported, or that began early because its clock
+// was ahead, may be repeated. The same applies to a cluster restored from a backup.
 package cron

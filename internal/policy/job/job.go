@@ -13,10 +13,10 @@ type Phase int
 
 // The phases of an index.
 const (
-	Waits     Phase = iota // it is to run, now or later
+	Waits     Phase = iota // it will run, now or later
 	Runs                   // it runs, or is about to on a worker
 	Completed              // it ended well
-	Failed                 // it is not run again
+	Failed                 // it does not run again
 )
 
 // Index is one index of a job as its cluster sees it.
@@ -24,14 +24,14 @@ type Index struct {
 	// Ordinal of its instance.
 	Ordinal int
 	Phase   Phase
-	// Next is when it may start if it waits; zero: at once.
+	// Next is when a waiting index may start; zero: at once.
 	Next time.Time
 }
 
-// Parallel is how many of a share may run at a time.
+// Parallel is how many indexes of a share may run at a time.
 func Parallel(s *wire.Share) int {
 	switch {
-	case s.Spec.Job.Suspend && s.Spec.Cron == nil: // else it is its schedule that is suspended
+	case s.Spec.Job.Suspend && s.Spec.Cron == nil: // else its schedule is suspended
 		return 0
 	case s.Parallel != nil:
 		return max(0, *s.Parallel)
@@ -39,8 +39,8 @@ func Parallel(s *wire.Share) int {
 	return s.Spec.Job.Parallelism
 }
 
-// Divide shares out how many may run at a time among clusters by the weights of what they
-// have to do: those with none get none, and all others one at least, as far as that goes.
+// Divide divides how many may run at a time among clusters by the weight of their work: a cluster
+// without work gets none, the others at least one each as far as that goes.
 func Divide(parallel int, weights []int) []int {
 	out, total, left := make([]int, len(weights)), 0, parallel
 	for k, w := range weights {
@@ -50,7 +50,7 @@ func Divide(parallel int, weights []int) []int {
 		}
 	}
 	for left > 0 && total > 0 {
-		// To whom the next one is due most: who would have the fewest for his weight.
+		// The next one goes to the cluster with the fewest for its weight.
 		best := -1
 		for k, w := range weights {
 			if w > 0 && (best < 0 || (out[k]+1)*weights[best] < (out[best]+1)*w) {
@@ -63,11 +63,10 @@ func Divide(parallel int, weights []int) []int {
 	return out
 }
 
-// Admit says which of the indexes that wait may start, lowest ordinals first, where
-// parallel may run at a time; all are in the order of their ordinals. longest is the
-// longest delay between two runs: a start that is due later than that after now was
-// decided before the clock was set back, and is due. wake is when the next one of those
-// is due for which there is a place; zero: none.
+// Admit says which waiting indexes may start, lowest ordinals first, if parallel may run at a time;
+// all is sorted by ordinal. longest is the longest delay between two runs: a start that lies further
+// ahead was set before the clock was set back, and is due. wake is when the next index with a place is
+// due; zero: none.
 func Admit(parallel int, all []Index, longest time.Duration, now time.Time) (start []int, wake time.Time) {
 	free := parallel
 	for _, x := range all {
@@ -91,9 +90,8 @@ func Admit(parallel int, all []Index, longest time.Duration, now time.Time) (sta
 	return start, wake
 }
 
-// Again decides about an index that has failed once more, as said in words: when it is
-// run again, or that it is over. try is what was known of it, of which a changed copy is
-// returned, with what is to be said. after is the delay before it is run again.
+// Again decides whether an index that has failed runs again. It returns the changed copy of try and a
+// text for people. after is the delay before the next run.
 func Again(rules *api.Job, try wire.JobTry, said string, after time.Duration, now time.Time) (wire.JobTry, string) {
 	most := api.DefaultRetries
 	if rules.Retries != nil {
@@ -119,9 +117,8 @@ func times(n int) string {
 	return fmt.Sprintf("%d times", n)
 }
 
-// Judge says how a run stands now: it returns the run, with its outcome once it is over,
-// and when to look again because of its deadline; zero: no need. What is over stays as it
-// is. total are the indexes that there are to be.
+// Judge returns a run with its counts, its outcome once it is over, and when its deadline requires
+// another look; zero: never. A run that is over stays as it is. total is the number of indexes.
 func Judge(rules *api.Job, run wire.JobRun, all []Index, total int, now time.Time) (_ wire.JobRun, wake time.Time) {
 	if run.Outcome != "" {
 		return run, wake
@@ -152,6 +149,6 @@ func Judge(rules *api.Job, run wire.JobRun, all []Index, total int, now time.Tim
 	case rules.Deadline > 0:
 		wake = deadline
 	}
-	run.Completed, run.Failed = 0, 0 // are said when it is over
+	run.Completed, run.Failed = 0, 0 // they are set when it is over
 	return run, wake
 }

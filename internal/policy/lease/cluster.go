@@ -6,11 +6,12 @@ import (
 	"slices"
 	"time"
 
+	"github.com/verge-edge/verge/internal/policy/lease/block"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
-// Assign is what the workers of a cluster are to have of what it was given: what
-// they have where that is still theirs to have. have has the leases by worker.
+// Assign divides what a cluster was given among its workers. A worker keeps its lease as long as
+// that is still within it. have has the leases by worker.
 func Assign(l *wire.ClusterLease, have map[string]*wire.Lease, rests []Rest, workers []string,
 	now time.Time) map[string]*wire.Lease {
 	out := map[string]*wire.Lease{}
@@ -18,7 +19,7 @@ func Assign(l *wire.ClusterLease, have map[string]*wire.Lease, rests []Rest, wor
 		return out
 	}
 	numbers, subnets := free(l, have, rests, now)
-	taken := map[uint32]bool{} // by those before
+	taken := map[uint32]bool{} // by workers before this one
 	networks := map[netip.Prefix]bool{}
 	names := slices.Sorted(slices.Values(workers))
 	var without []string
@@ -27,10 +28,10 @@ func Assign(l *wire.ClusterLease, have map[string]*wire.Lease, rests []Rest, wor
 		w := wire.Lease{V: wire.Version, Cluster: l.Cluster, Worker: name, Prefix: l.Prefix, Pool: l.Pool,
 			Services: l.Services}
 		if old := have[name]; old != nil {
-			if old.Prefix == l.Prefix && Has(l.Numbers, old.Number) && !taken[old.Number] {
+			if old.Prefix == l.Prefix && block.Has(l.Numbers, old.Number) && !taken[old.Number] {
 				w.Number = old.Number
 			}
-			if n, ok := SubnetNumber(l.Pool, old.IPv4); ok && Has(l.Subnets, n) && !networks[old.IPv4] {
+			if n, ok := SubnetNumber(l.Pool, old.IPv4); ok && block.Has(l.Subnets, n) && !networks[old.IPv4] {
 				w.IPv4 = old.IPv4
 			}
 		}
@@ -40,14 +41,14 @@ func Assign(l *wire.ClusterLease, have map[string]*wire.Lease, rests []Rest, wor
 		taken[w.Number], networks[w.IPv4] = true, true
 		next[name] = w
 	}
-	// Only now, so that nobody is given what one of the others has.
+	// New leases come last, so that none conflicts with one that a worker has.
 	for _, name := range without {
 		w := next[name]
-		if got := first(numbers, 1); w.Number == 0 && len(got) > 0 {
-			w.Number, numbers = got[0].From, Without(numbers, got)
+		if got := block.First(numbers, 1); w.Number == 0 && len(got) > 0 {
+			w.Number, numbers = got[0].From, block.Without(numbers, got)
 		}
-		if got := first(subnets, 1); !w.IPv4.IsValid() && len(got) > 0 {
-			w.IPv4, subnets = Subnet(l.Pool, got[0].From), Without(subnets, got)
+		if got := block.First(subnets, 1); !w.IPv4.IsValid() && len(got) > 0 {
+			w.IPv4, subnets = Subnet(l.Pool, got[0].From), block.Without(subnets, got)
 		}
 		next[name] = w
 	}
@@ -62,7 +63,7 @@ func Assign(l *wire.ClusterLease, have map[string]*wire.Lease, rests []Rest, wor
 	return out
 }
 
-// free is what a cluster can give.
+// free is what a cluster has left to give.
 func free(l *wire.ClusterLease, have map[string]*wire.Lease, rests []Rest, now time.Time) (numbers,
 	subnets []wire.Block) {
 	var n, s []wire.Block
@@ -73,7 +74,7 @@ func free(l *wire.ClusterLease, have map[string]*wire.Lease, rests []Rest, now t
 	for _, r := range Awake(rests, now) {
 		n, s = append(n, r.Numbers...), append(s, r.Subnets...)
 	}
-	return Without(l.Numbers, n), Without(l.Subnets, s)
+	return block.Without(l.Numbers, n), block.Without(l.Subnets, s)
 }
 
 // Parts of a worker's lease as blocks.
@@ -88,12 +89,11 @@ func Parts(w *wire.Lease) (numbers, subnets []wire.Block) {
 	return numbers, subnets
 }
 
-// Unaccounted is whose a rest of Fence is.
+// Unaccounted is the former owner in a rest of Fence.
 const Unaccounted = "workers that joined after the backup"
 
-// Fence is what must rest at a cluster that was restored from a backup: all that
-// it has and that none of its workers is known to have, since a worker that joined
-// after the backup may.
+// Fence is what must rest at a cluster that was restored from a backup: everything that none of its
+// known workers has, since a worker that joined after the backup may have it.
 func Fence(l *wire.ClusterLease, have map[string]*wire.Lease, rests []Rest, now, valid time.Time) []Rest {
 	if l == nil {
 		return nil
@@ -102,29 +102,29 @@ func Fence(l *wire.ClusterLease, have map[string]*wire.Lease, rests []Rest, now,
 	return Rests(Unaccounted, 0, numbers, subnets, now, valid)
 }
 
-// Need of a cluster with so many workers.
+// Need of a cluster with a number of workers.
 func Need(l *wire.ClusterLease, rests []Rest, workers int, now time.Time) *wire.NetworkNeed {
 	need := &wire.NetworkNeed{Numbers: workers, Subnets: workers}
 	if l == nil {
 		return need
 	}
 	for _, r := range Awake(rests, now) {
-		// Within what it has: what was taken away with its blocks is not missed.
-		need.Numbers += Count(r.Numbers) - Count(Without(r.Numbers, l.Numbers))
-		need.Subnets += Count(r.Subnets) - Count(Without(r.Subnets, l.Subnets))
+		// Only within its blocks: what was taken away with others is not needed.
+		need.Numbers += block.Count(r.Numbers) - block.Count(block.Without(r.Numbers, l.Numbers))
+		need.Subnets += block.Count(r.Subnets) - block.Count(block.Without(r.Subnets, l.Subnets))
 	}
 	return need
 }
 
-// Takes says whether a worker may have what it says that it has, so that a
-// restored cluster goes on with it: it is of the cluster's and nobody else's.
+// Takes says whether a restored cluster may accept the lease that a worker reports: it lies within
+// the cluster's blocks, and no other worker has it.
 func Takes(l *wire.ClusterLease, have map[string]*wire.Lease, w *wire.Lease) bool {
 	if l == nil || w == nil || w.Cluster != l.Cluster || w.Prefix != l.Prefix || w.Pool != l.Pool ||
-		!Has(l.Numbers, w.Number) {
+		!block.Has(l.Numbers, w.Number) {
 		return false
 	}
 	if w.IPv4.IsValid() {
-		if n, ok := SubnetNumber(l.Pool, w.IPv4); !ok || !Has(l.Subnets, n) {
+		if n, ok := SubnetNumber(l.Pool, w.IPv4); !ok || !block.Has(l.Subnets, n) {
 			return false
 		}
 	}

@@ -1,14 +1,15 @@
-// Package lease decides who has which part of the service network: what a root
-// gives its clusters, and these their workers.
+// Package lease decides which part of the service network each worker of a cluster has, and which
+// addresses it may assign. It is a decider. Package grant decides what the root leases to
+// clusters, package appnumber which number an application has.
 //
 // Promises:
 //
-//  1. No number and no /24 has two owners: what is given lies in nothing that
-//     anybody has, nor in what rests.
-//  2. What somebody has stays what it is for as long as it is within what its giver
-//     has: being away, restarts and renewals change nothing.
-//  3. What is given back rests until nobody believes its former owner any more.
-//  4. A giver that was restored from a backup gives nothing that the one before it
-//     may have given.
-//  5. Where IPv4 is used up, numbers are given all the same: IPv6 goes on.
+//  1. No number and no /24 has two owners: new leases overlap neither existing ones nor
+//     resting ones.
+//  2. A lease stays the same for as long as it lies within its lessor's blocks: absence,
+//     restarts and renewals change nothing.
+//  3. A returned lease rests until nobody accepts its former owner any more.
+//  4. A cluster that was restored from a backup leases nothing that a worker which joined after
+//     the backup may have.
+//  5. When IPv4 is used up, numbers are still leased: IPv6 goes on.
 package lease

@@ -6,6 +6,8 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/verge-edge/verge/internal/policy/lease/appnumber"
+	"github.com/verge-edge/verge/internal/policy/lease/block"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -15,10 +17,10 @@ var (
 	DefaultServices = netip.MustParsePrefix("10.30.0.0/16")
 )
 
-// Rest is what was given back, and is given to nobody before Until. What counts
-// as a /24 or an index may be given sooner than a number, of which there are many.
+// Rest is a returned lease, which is not leased again before Until. A /24 or an index may be leased
+// sooner than a number, of which there are many.
 type Rest struct {
-	// Of whom it was, for people.
+	// Its former owner, for people.
 	Of      string       `json:"of"`
 	Until   time.Time    `json:"until"`
 	Index   uint32       `json:"index,omitempty"`
@@ -26,11 +28,11 @@ type Rest struct {
 	Subnets []wire.Block `json:"subnets,omitempty"`
 }
 
-// RestSubnets is how long a /24 rests at most. Its former worker's key is revoked
-// when it is removed, so only those believe it longer that heard of nothing since.
+// RestSubnets bounds how long a /24 rests. The key of its former worker is revoked, so only peers
+// that have heard nothing since still accept it.
 const RestSubnets = 30 * 24 * time.Hour
 
-// Rests are the parts of what somebody had, whose certificate is valid until then.
+// Rests are the parts of a lease whose owner's certificate is valid until a time.
 func Rests(of string, index uint32, numbers, subnets []wire.Block, now, valid time.Time) []Rest {
 	var out []Rest
 	if len(numbers) > 0 {
@@ -46,7 +48,7 @@ func Rests(of string, index uint32, numbers, subnets []wire.Block, now, valid ti
 	return out
 }
 
-// Awake are the rests that are not over.
+// Awake drops the rests that are over.
 func Awake(rests []Rest, now time.Time) []Rest {
 	var out []Rest
 	for _, r := range rests {
@@ -57,8 +59,7 @@ func Awake(rests []Rest, now time.Time) []Rest {
 	return out
 }
 
-// CheckPools says what is wrong with a pool for workers (from /8 to /24) and one
-// for services (from /8 to /28); nil for nothing.
+// CheckPools validates a pool for workers (/8 to /24) and one for services (/8 to /28).
 func CheckPools(pool, services netip.Prefix) error {
 	for _, p := range []struct {
 		what     string
@@ -83,7 +84,7 @@ func CheckPools(pool, services netip.Prefix) error {
 	return nil
 }
 
-// SubnetsIn is how many /24s a pool has; 0 without one.
+// SubnetsIn is how many /24s a pool has; 0 without a pool.
 func SubnetsIn(pool netip.Prefix) int {
 	if !pool.IsValid() || pool.Bits() > 24 {
 		return 0
@@ -99,7 +100,7 @@ func Subnet(pool netip.Prefix, n uint32) netip.Prefix {
 	return netip.PrefixFrom(netip.AddrFrom4([4]byte{byte(x >> 24), byte(x >> 16), byte(x >> 8), 0}), 24)
 }
 
-// SubnetNumber is the inverse of Subnet; false for what is not a /24 of the pool.
+// SubnetNumber is the inverse of Subnet; false for anything but a /24 of the pool.
 func SubnetNumber(pool, subnet netip.Prefix) (uint32, bool) {
 	if !pool.IsValid() || !subnet.IsValid() || subnet.Bits() != 24 || !pool.Contains(subnet.Addr()) {
 		return 0, false
@@ -109,7 +110,7 @@ func SubnetNumber(pool, subnet netip.Prefix) (uint32, bool) {
 	return of(a) - of(p), true
 }
 
-// Parse takes an address of an instance apart; false where it is not of the prefix.
+// Parse splits an address of an instance into its parts; false outside the prefix.
 func Parse(prefix netip.Prefix, a netip.Addr) (worker, app, instance uint32, ok bool) {
 	if !prefix.IsValid() || !a.Is6() || a.Is4In6() || a.Zone() != "" || !prefix.Contains(a) {
 		return 0, 0, 0, false
@@ -124,8 +125,8 @@ func Parse(prefix netip.Prefix, a netip.Addr) (worker, app, instance uint32, ok 
 // MaxAddrs is how many addresses an instance may have.
 const MaxAddrs = 2
 
-// Mine are those of an instance's addresses that its worker may give it. Whoever
-// says others is wrong or lies; the rest is not touched by that.
+// Mine filters the addresses of an instance for those that its worker may assign; a worker that
+// reports others is wrong or lies.
 func Mine(l *wire.Lease, app uint32, addrs []netip.Addr) []netip.Addr {
 	if l == nil {
 		return nil
@@ -139,7 +140,7 @@ func Mine(l *wire.Lease, app uint32, addrs []netip.Addr) []netip.Addr {
 	})
 }
 
-// Ours are those of an instance's addresses that workers of its cluster may give.
+// Ours filters the addresses of an instance for those that workers of its cluster may assign.
 func Ours(l *wire.ClusterLease, app uint32, addrs []netip.Addr) []netip.Addr {
 	if l == nil {
 		return nil
@@ -147,11 +148,11 @@ func Ours(l *wire.ClusterLease, app uint32, addrs []netip.Addr) []netip.Addr {
 	return only(addrs, func(a netip.Addr) bool {
 		if a.Is4() {
 			n, ok := SubnetNumber(l.Pool, netip.PrefixFrom(a, 24).Masked())
-			return ok && Has(l.Subnets, n)
+			return ok && block.Has(l.Subnets, n)
 		}
-		// One that the site began has its number for as long as it runs.
+		// An application that the site began keeps its number for as long as it runs.
 		w, n, _, ok := Parse(l.Prefix, a)
-		return ok && Has(l.Numbers, w) && n > 0 && (n == app || SiteOwns(l.Index, n))
+		return ok && block.Has(l.Numbers, w) && n > 0 && (n == app || appnumber.SiteOwns(l.Index, n))
 	})
 }
 

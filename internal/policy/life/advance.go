@@ -14,18 +14,17 @@ const (
 	keptFirst  = 3
 )
 
-// Advance is AdvanceFor without a cause: nothing is decided by the step.
+// Advance is AdvanceFor without a cause: no decision depends on the step.
 func Advance(in wire.Instance, to wire.State, now time.Time, tier, why string) (wire.Instance, error) {
 	return AdvanceFor(in, to, now, tier, "", why)
 }
 
-// AdvanceFor returns a copy of in that has entered state to at time now, for a cause and the
-// reason why (in words, may be empty), as decided by tier ("root",
-// "cluster/<name>", "worker/<name>"). in is not touched and shares nothing with
-// the copy. Conditions that mean nothing in the new state are cleared: ready and
-// draining outside Running, unreachable and asleep always, because each step is news of the
-// instance. LastExit stays. Worker, Cluster, Incarnation, Shadow, Moving, Leaving and
-// Avoid are the caller's. The error is an *IllegalError.
+// AdvanceFor returns a copy of in that enters state to at time now, for a cause and a reason for
+// people (may be empty), as decided by tier ("root", "cluster/<name>", "worker/<name>"). in is
+// unchanged and shares nothing with the copy. Conditions without meaning in the new state are
+// cleared: ready and draining outside Running; unreachable and asleep always, because each step is
+// news of the instance. LastExit stays. The caller sets Worker, Cluster, Incarnation, Shadow, Moving,
+// Leaving and Avoid. The error is an *IllegalError.
 func AdvanceFor(in wire.Instance, to wire.State, now time.Time, tier string, cause wire.Cause, why string) (wire.Instance, error) {
 	if !Allowed(in.State, to) {
 		return wire.Instance{}, &IllegalError{From: in.State, To: to, ID: in.ID}

@@ -67,9 +67,8 @@ func TestTableIsDocumented(t *testing.T) {
 func full() wire.Instance {
 	return wire.Instance{
 		V: 1, ID: "shop.web.0", State: wire.Running, Since: start, Worker: "w1", Incarnation: 2,
-		Ready: true, Draining: true, Unreachable: true, Reason: "old",
-		LastExit: &wire.Exit{Code: 7}, Shadow: &wire.Placement{Worker: "w0"},
-		Avoid: []string{"w9"}, History: []wire.Transition{{To: wire.Running, At: start, Tier: "cluster/edge"}},
+		Conditions: wire.Conditions{Ready: true, Draining: true, Unreachable: true}, Reason: "old",
+		RunHistory: wire.RunHistory{LastExit: &wire.Exit{Code: 7}}, PlacementHistory: wire.PlacementHistory{Shadow: &wire.Placement{Worker: "w0"}, Avoid: []string{"w9"}}, History: []wire.Transition{{To: wire.Running, At: start, Tier: "cluster/edge"}},
 	}
 }
 

@@ -1,6 +1,6 @@
-// Package life owns the lifecycle of an instance: which state may follow which,
-// when an instance that exited is started again, and when a peer that fell
-// silent is given up. All of it is pure: time and seed are arguments.
+// Package life owns the lifecycle of an instance: which state may follow which, and
+// when an instance that exited is started again. It is a decider: time and seed are
+// arguments.
 //
 // Promises:
 //
@@ -9,34 +9,30 @@
 //  2. Every step is kept with time, tier and reason; the history of a record is
 //     bounded (MaxHistory), its beginning is never lost.
 //  3. Terminated is final. What runs again after it is another instance.
-//  4. Nobody is suspected for silence that the orchestrator itself caused.
 //
 // # States and conditions
 //
 // Running means started with its startup check passed. Ready, draining and
 // unreachable are conditions beside the state; Advance clears those that mean
-// nothing in the new one. An exit with a restart in place does not leave
-// Running: the orchestrator decided nothing, only Restarts and the readiness
-// change.
+// nothing in the new one. A restart in place stays in Running: the worker alone
+// decides it, and only Restarts and readiness change.
 //
-// Running → Terminated goes by way of draining: the condition must be set, so
-// that routers have been told before the signal is sent. An instance that
-// completed by itself has nothing left to drain; whoever records its end sets
-// the condition and advances in one write.
+// Running → Terminated requires draining, so that routers know before the signal
+// is sent. An instance that completed by itself has nothing left to drain: the
+// condition is set and the state advanced in one write.
 //
-// WorkerScheduled → ClusterScheduled does not exist. A worker that vanished or
-// refused before the start is Failed → WorkerScheduled on another: the history
-// then says what went wrong, and Failed is where waiting and escalating are
-// decided.
+// There is no WorkerScheduled → ClusterScheduled. If a worker vanishes or refuses
+// before the start, the instance goes to Failed and then to WorkerScheduled on
+// another worker: the history says what went wrong, and Failed is where waiting
+// and escalation are decided.
 //
-// Running → WorkerScheduled is an update in place: the same ordinal, on the same
-// worker, is to run another revision ("updating to revision 4") as the next
-// incarnation. By way of Terminated it would be another instance, and routes,
-// volumes and logs that hang on its id would be lost; by way of Failed it would
-// be counted and shown as a failure that nobody had. A move to another worker is
-// the same step, taken when the next incarnation is ready there already, so that
-// Running follows in the same write.
+// Running → WorkerScheduled is an update in place: the same ordinal on the same
+// worker will run another revision ("updating to revision 4") as the next
+// incarnation. Terminated would make it another instance and lose the routes,
+// volumes and logs of its id; Failed would count and show it as a failure. A move
+// to another worker is the same step, taken once the next incarnation is ready
+// there, so that Running follows in the same write.
 //
-// A record that is only being opened has the empty state: it opens as Registered
-// at the root, as ClusterScheduled at a cluster that was delegated its ordinal.
+// A new record has the empty state: it becomes Registered at the root, or
+// ClusterScheduled at a cluster that was delegated its ordinal.
 package life

@@ -6,26 +6,27 @@ import (
 	"strings"
 	"time"
 
+	"github.com/verge-edge/verge/internal/event"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
-// News says in words what happened to an instance between two records of it that its
-// history does not say: exits, restarts in place, checks that fail or pass, and a worker
-// that is not heard of. Both tiers make their events of it, so that they say the same.
-func News(old, now *wire.Instance) []string {
-	var out []string
+// News returns events about what happened to an instance between two records and is not in its
+// history: exits, restarts in place, checks that begin to fail or pass, a worker that is lost or
+// back. Both tiers use it, so that their events agree.
+func News(old, now *wire.Instance) (out []event.Event) {
+	say := func(kind event.Kind, text string) { out = append(out, kind.On(now.ID, "%s", text)) }
 	exit := now.LastExit
-	if exit != nil && !sameExit(old.LastExit, exit) && !inHistory(old, now, Describe(*exit)) {
+	if exit != nil && !sameExit(old.LastExit, exit) && !inHistory(old, now) {
 		what := Describe(*exit)
 		switch {
-		case strings.HasPrefix(now.Reason, what):
-			what = now.Reason // it says what follows, too
+		case now.Exited():
+			what = now.Reason // which also says what follows
 		case now.Again() > old.Again():
 			what += fmt.Sprintf("; started again, restart %d", now.Again())
 		}
-		out = append(out, "exited: "+what)
+		say(event.InstanceExited, "exited: "+what)
 	} else if now.Again() > old.Again() {
-		out = append(out, fmt.Sprintf("started again, restart %d", now.Again()))
+		say(event.InstanceRestarted, fmt.Sprintf("started again, restart %d", now.Again()))
 	}
 	switch {
 	case now.Unreachable && !old.Unreachable:
@@ -33,33 +34,33 @@ func News(old, now *wire.Instance) []string {
 		if now.Worker != "" {
 			what += " " + now.Worker
 		}
-		return append(out, what+" is not heard of")
+		say(event.InstanceWorkerLost, what+" does not report")
+		return out
 	case !now.Unreachable && old.Unreachable && now.State == wire.Running:
-		out = append(out, "reachable again")
+		say(event.InstanceWorkerBack, "reachable again")
 	}
 	found := finding(now)
 	switch {
 	case now.State == wire.Running && now.Ready && !old.Ready:
-		out = append(out, "ready")
+		say(event.InstanceReady, "ready")
 	case found != "" && found != finding(old):
-		out = append(out, "not ready: "+now.Reason)
+		say(event.InstanceUnready, "not ready: "+now.Reason)
 	case now.State == wire.Running && old.State == wire.Running && now.Incarnation == old.Incarnation && !now.Ready &&
 		old.Ready && !now.Draining && len(out) == 0:
-		out = append(out, "not ready")
+		say(event.InstanceUnready, "not ready")
 	}
 	return out
 }
 
-// inHistory says whether a step that is in the history of now and not of old says what.
-func inHistory(old, now *wire.Instance, what string) bool {
+// inHistory says whether a new step of the history tells of the last exit.
+func inHistory(old, now *wire.Instance) bool {
 	return slices.ContainsFunc(now.History, func(h wire.Transition) bool {
-		return strings.Contains(h.Why, what) &&
+		return h.Exited(now.LastExit) &&
 			!slices.ContainsFunc(old.History, func(was wire.Transition) bool { return was.At.Equal(h.At) && was.Why == h.Why })
 	})
 }
 
-// sameExit compares two exits, of which the times may have been read twice and so have
-// other zones.
+// sameExit compares two exits, whose times may be in different zones.
 func sameExit(a, b *wire.Exit) bool {
 	if a == nil || b == nil {
 		return a == b
@@ -69,18 +70,16 @@ func sameExit(a, b *wire.Exit) bool {
 	return x == y && a.At.Equal(b.At)
 }
 
-// finding is what a check of an instance found last, without what may differ each time: the
-// text of an answer, and how often. It is "" where no check of it fails.
+// finding is the last failure of a check, without the text of the answer and the count, which
+// differ each time; "" if no check fails.
 func finding(i *wire.Instance) string {
 	if i.State != wire.Running && i.State != wire.WorkerScheduled || i.Ready {
 		return ""
 	}
-	for _, kind := range []string{"startup ", "readiness ", "liveness "} {
-		if strings.HasPrefix(i.Reason, kind) {
-			found, _, _ := strings.Cut(i.Reason, ` "`)
-			found, _, _ = strings.Cut(found, " (")
-			return found
-		}
+	if c := i.Because(); c != wire.CauseStartup && c != wire.CauseReadiness && c != wire.CauseLiveness {
+		return ""
 	}
-	return ""
+	found, _, _ := strings.Cut(i.Reason, ` "`)
+	found, _, _ = strings.Cut(found, " (")
+	return found
 }

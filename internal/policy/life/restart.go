@@ -11,43 +11,39 @@ import (
 
 // Restarting in place.
 const (
-	// FirstBackoff is before the first restart in a row; each further one waits
-	// twice as long, MaxBackoff at most. Where the descriptor says otherwise, its
-	// delay and max_delay count.
+	// FirstBackoff precedes the first restart in a row; each further one waits twice as long, up to
+	// MaxBackoff. delay and max_delay of the descriptor replace them.
 	FirstBackoff = time.Duration(api.DefaultDelay)
 	MaxBackoff   = time.Duration(api.DefaultMaxDelay)
-	// Calm is how long an instance must have run for its earlier exits to be
-	// forgotten.
+	// Calm is the run time after which earlier exits no longer count.
 	Calm = 60 * time.Second
 )
 
-// Action is what to do about an instance that exited by itself. At most one of
-// Restart, GiveUp and Completed is set; none of them means that it failed and is
-// not to run again, here or elsewhere (policy "never").
+// Action is what to do about an instance that exited by itself. At most one of Restart, GiveUp and
+// Completed is set; none means that it failed and must not run again anywhere (policy "never").
 type Action struct {
 	// Restart it in place, After this long.
 	Restart bool
 	After   time.Duration
-	// GiveUp on it here: it is to be placed elsewhere.
+	// GiveUp on it here: it is placed elsewhere.
 	GiveUp bool
 	// Completed: it ended well and was meant to end.
 	Completed bool
-	// InARow is the count of exits in a row to remember and to pass the next time.
+	// InARow is the number of exits in a row, to pass to the next call.
 	InARow int
 	// Why in words: "exit code 7, restart 2 of 5 in 180ms".
 	Why string
 }
 
 // Restart decides about an exit. inARow is the number of exits in a row before
-// this one (0: the first), as Action.InARow said; ranFor is how long, by a
-// monotonic clock, this run lasted: Calm or longer starts the count anew. seed
-// varies the back-off between instances, so that what fell together does not
-// rise together.
+// this one (0: the first), from Action.InARow; ranFor is the monotonic duration of
+// this run: Calm or longer resets the count. seed varies the backoff between
+// instances, so that those that fail together do not restart together.
 //
 // Policy "always" (and "") restarts after every exit, "on-failure" after all but
-// a clean one, "never" not. A clean exit counts like a failure where it is
-// restarted: a program that ends at once, well or not, must not spin. An exit
-// that nobody saw is a failure. After MaxRestarts in a row it is given up.
+// clean ones, "never" after none. If a clean exit leads to a restart it counts like
+// a failure: a program that ends at once must not spin. An exit that nobody saw is a
+// failure. After MaxRestarts in a row the instance is given up.
 func Restart(policy api.Restart, exit wire.Exit, inARow int, ranFor time.Duration, seed uint64) Action {
 	said := Describe(exit)
 	clean := Clean(exit)
@@ -67,7 +63,7 @@ func Restart(policy api.Restart, exit wire.Exit, inARow int, ranFor time.Duratio
 	}
 	if inARow >= most {
 		return Action{GiveUp: true, InARow: inARow + 1,
-			Why: fmt.Sprintf("%s, given up here after %d restarts in a row", said, most)}
+			Why: fmt.Sprintf("%s, gave up here after %d restarts in a row", said, most)}
 	}
 	after := Backoff(policy, inARow, seed)
 	return Action{
@@ -82,9 +78,8 @@ func Backoff(policy api.Restart, inARow int, seed uint64) time.Duration {
 	return backoff(first, max(first, cmp.Or(policy.MaxDelay.Std(), MaxBackoff)), max(0, inARow), seed)
 }
 
-// backoff doubles from first to most and takes off up to a quarter: downwards,
-// so that the cap holds, and less than doubling adds, so that a later restart
-// never waits less than an earlier one.
+// backoff doubles from first to most and subtracts up to a quarter: the cap holds, and since
+// doubling adds more than that, a later restart never waits less than an earlier one.
 func backoff(first, most time.Duration, inARow int, seed uint64) time.Duration {
 	d := first
 	for range inARow {
@@ -93,7 +88,7 @@ func backoff(first, most time.Duration, inARow int, seed uint64) time.Duration {
 			break
 		}
 	}
-	// SplitMix64: neighbouring seeds give unrelated values.
+	// SplitMix64: adjacent seeds give unrelated values.
 	x := seed + (uint64(inARow)+1)*0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
 	x = (x ^ x>>27) * 0x94d049bb133111eb
@@ -108,8 +103,8 @@ func rounded(d time.Duration) time.Duration {
 	return d.Round(100 * time.Millisecond)
 }
 
-// Clean says whether an instance ended as a program does that is done. One that
-// its worker ended was not done, whatever its exit code.
+// Clean says whether a program ended by itself and successfully. One that its worker ended did not,
+// whatever its exit code.
 func Clean(exit wire.Exit) bool {
 	return exit.Code == 0 && exit.Signal == "" && !exit.OOM && !exit.Unknown && exit.Why == ""
 }

@@ -29,10 +29,10 @@ func TestRestartPolicies(t *testing.T) {
 	}{
 		"always, clean":                          {policy("always", 3), ok, 0, 0, restart, "exit code 0, restart 1 of 3 in "},
 		"always, bad":                            {policy("always", 3), bad, 2, 0, restart, "exit code 7, restart 3 of 3 in "},
-		"always, too many":                       {policy("always", 3), bad, 3, 0, giveUp, "exit code 7, given up here after 3 restarts in a row"},
-		"always, clean too often":                {policy("always", 3), ok, 3, 0, giveUp, "exit code 0, given up here"},
+		"always, too many":                       {policy("always", 3), bad, 3, 0, giveUp, "exit code 7, gave up here after 3 restarts in a row"},
+		"always, clean too often":                {policy("always", 3), ok, 3, 0, giveUp, "exit code 0, gave up here"},
 		"default is always":                      {api.Restart{}, ok, 0, 0, restart, "exit code 0, restart 1 of 5 in "},
-		"default maximum":                        {api.Restart{}, bad, api.DefaultMaxRestarts, 0, giveUp, "exit code 7, given up"},
+		"default maximum":                        {api.Restart{}, bad, api.DefaultMaxRestarts, 0, giveUp, "exit code 7, gave up"},
 		"calm forgets":                           {policy("always", 3), bad, 3, Calm, restart, "exit code 7, restart 1 of 3"},
 		"not quite calm":                         {policy("always", 3), bad, 3, Calm - 1, giveUp, ""},
 		"no restarts at all":                     {policy("always", 0), bad, 0, 0, giveUp, ""},

@@ -37,7 +37,7 @@ func Table() []Step {
 
 		{wire.Running, wire.WorkerScheduled,
 			"updated, restarted or moved: the next incarnation, on the same worker or on another"},
-		{wire.Running, wire.Failed, "ended for good, or its worker was given up"},
+		{wire.Running, wire.Failed, "ended for good, or its worker was lost"},
 		{wire.Running, wire.Terminated, "deleted, drained, moved or completed (draining must be set)"},
 
 		{wire.Failed, wire.WorkerScheduled, "placed again in the same cluster"},

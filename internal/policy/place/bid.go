@@ -1,12 +1,12 @@
 package place
 
-// bid is a cluster that may take something.
+// bid is a cluster that may take replicas.
 type bid struct {
 	id        string
 	same      int
-	expected  int     // replicas, at most as many as are wanted
-	freeShare float64 // of the resource that the demand is largest in
-	displaces bool    // what has a lower priority would have to make room
+	expected  int     // replicas, at most the number wanted
+	freeShare float64 // of the demand's dominant resource
+	displaces bool    // instances of a lower priority would have to make room
 	lacks     int     // objects that are not there
 	entering  float64 // requests a second, where they count
 	reach     reach

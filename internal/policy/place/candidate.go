@@ -14,21 +14,21 @@ const maxRanked = 5
 type candidate struct {
 	view    *WorkerView
 	has     int           // instances of the service
-	same    int           // the same, zero where the service does not spread, or not first of all
-	latency time.Duration // expected, zero where it does not count
+	same    int           // has, zero without spread or if the score comes first
+	latency time.Duration // expected, zero if it does not count
 	score   float64       // by the scheduler: smaller is better
-	// packed is the rom score where it decides between equals.
+	// packed is the rom score if that breaks ties of score.
 	packed float64
-	after  int                   // as same, where the score counts first
+	after  int                   // has, if the score comes first
 	left   [amount.Kinds]float64 // the terms of the score
-	key    uint64                // breaks ties: how far the worker is on the ring from the instance
-	// Of a plugin: that it named the worker for this instance, and its score, the
-	// highest first.
+	key    uint64                // breaks ties: ring distance from the instance to the worker
+	// Whether a plugin named the worker for this instance, and its score, highest first.
 	named  bool
 	advice float64
 }
 
-// compare orders by what the scheduler made of them, but for ties: negative where c is better than o.
+// compare orders by the scheduler's criteria, without the ring: negative if c is better
+// than o.
 func (c *candidate) compare(o *candidate) int {
 	switch {
 	case c.same != o.same:
@@ -57,7 +57,7 @@ func (c *candidate) before(o *candidate) bool {
 	return c.view.ID < o.view.ID
 }
 
-// insert puts c in its place among the best n and returns their new number.
+// insert puts c in its place among the best n and returns the new n.
 func insert(best *[maxRanked]candidate, n int, c candidate) int {
 	if n == maxRanked {
 		if !c.before(&best[n-1]) {

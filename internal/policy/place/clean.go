@@ -9,15 +9,16 @@ import (
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/policy/place/amount"
+	"github.com/verge-edge/verge/internal/policy/place/device"
 	"github.com/verge-edge/verge/internal/policy/place/estimate"
 	"github.com/verge-edge/verge/internal/policy/place/geo"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
-// Inputs come from other machines. What is impossible in them (negative, not a
-// number, infinite) counts as nothing free and nothing demanded, here and only
-// here, so that the deciders need not look again. The record keeps the cleaned
-// form: it is what was decided on, and JSON has no word for NaN.
+// Inputs come from other machines. Impossible values (negative, not a number,
+// infinite) count as nothing free and nothing demanded. That is handled only here,
+// so that the deciders need not check. The record has the cleaned form: the decision
+// was made on that, and JSON cannot express NaN.
 
 func cleanRequest(r Request) Request {
 	r.Count = min(max(0, r.Count), api.MaxReplicas)
@@ -35,7 +36,7 @@ func cleanRequest(r Request) Request {
 	r.Devices = cleanNeeds(r.Devices)
 	r.Priority = min(max(0, r.Priority), api.MaxPriority)
 	r.Avoid = cloneList(r.Avoid)
-	r.Data = cloneList(r.Data)
+	r.Data, r.Usual = cloneList(r.Data), r.Usual.Clean()
 	latency := r.Latency
 	r.Latency = nil
 	for i := range latency {
@@ -45,15 +46,15 @@ func cleanRequest(r Request) Request {
 	if r.Location != nil {
 		l := *r.Location
 		if !geo.ValidPoint(api.Point{l.Latitude, l.Longitude}) || l.Radius < 0 {
-			l = api.Location{} // nobody is in a circle without a radius
+			l = api.Location{} // no worker is in a circle without a radius
 		}
 		r.Location = &l
 	}
 	return r
 }
 
-// clonePolygon copies a polygon; one with an impossible corner becomes one that
-// has nothing in it.
+// clonePolygon copies a polygon; one with an impossible corner becomes one that contains
+// nothing.
 func clonePolygon(p []api.Point) []api.Point {
 	if len(p) == 0 {
 		return nil
@@ -85,7 +86,7 @@ func labelsAsked[V any](labels map[string]V, r *Request, write func(key, value s
 func labelKey(key, _ string) string      { return key }
 func labelPair(key, value string) string { return key + "=" + value }
 
-// cleanRate makes nothing of a rate that is impossible.
+// cleanRate returns 0 for an impossible rate.
 func cleanRate(x float64) float64 {
 	if !(x >= 0) || math.IsInf(x, 1) {
 		return 0
@@ -125,14 +126,14 @@ func cleanNumbers(a *wire.Aggregate) {
 	for i := range a.Lower {
 		a.Lower[i].Used, a.Lower[i].Room = amount.Clean(a.Lower[i].Used), amount.Clean(a.Lower[i].Room)
 	}
-	a.Site, a.Objects = wire.Site{}, nil // for people; counted as ClusterView.Lacks
+	a.Site, a.Objects = wire.Site{}, nil // Site is for people, Objects are in ClusterView.Lacks
 }
 
-// cleanCluster cleans c; with deep it shares nothing with what c was copied from.
+// cleanCluster cleans c; with deep, c then shares nothing with its original.
 func cleanCluster(c *ClusterView, req *Request, deep bool) {
 	a := &c.Aggregate
 	a.Labels = labelsAsked(a.Labels, req, labelPair)
-	if !asksDevices(amount.ToVec(req.Demand), req.Devices) {
+	if !device.Needed(amount.ToVec(req.Demand), req.Devices) {
 		a.Devices, a.MoreDevices = nil, false
 	}
 	if len(req.Latency) == 0 {
@@ -178,18 +179,18 @@ func cleanWorkers(in []WorkerView, req *Request) []WorkerView {
 	return out
 }
 
-// cleanDevices keeps of a worker's devices those of the types that r asks about: a
-// record that carries its inputs has only these of each worker.
-func cleanDevices(in []Device, r *Request) []Device {
+// cleanDevices keeps the devices of the types that r asks about: a record that carries
+// its inputs has only these of each worker.
+func cleanDevices(in []device.Device, r *Request) []device.Device {
 	demand := amount.ToVec(r.Demand)
-	if len(in) == 0 || !asksDevices(demand, r.Devices) {
+	if len(in) == 0 || !device.Needed(demand, r.Devices) {
 		return nil
 	}
-	var out []Device
+	var out []device.Device
 	for _, d := range in {
-		for n := range needs(demand, r.Devices) {
-			if d.Type == n.of.Type {
-				d.Used = min(max(0, d.Used), whole)
+		for n := range device.Needs(demand, r.Devices) {
+			if d.Type == n.Of.Type {
+				d.Used = min(max(0, d.Used), device.Whole)
 				out = append(out, d)
 				break
 			}
@@ -198,7 +199,7 @@ func cleanDevices(in []Device, r *Request) []Device {
 	return out
 }
 
-// cleanNeeds copies a list of devices; impossible counts are none.
+// cleanNeeds copies a list of devices and bounds their counts.
 func cleanNeeds(in []api.DeviceNeed) []api.DeviceNeed {
 	if len(in) == 0 {
 		return nil
@@ -222,7 +223,7 @@ func cleanThreshold(t Threshold) Threshold {
 	return t
 }
 
-// maxRadius is more than a coordinate can be away: sums of it stay durations.
+// maxRadius is more than the distance of any two coordinates; sums of it do not overflow.
 const maxRadius = api.Duration(time.Hour)
 
 // cleanTarget returns a copy without what is impossible.
@@ -236,19 +237,19 @@ func cleanTarget(t Target) Target {
 }
 
 const (
-	// MaxEntries are looked at.
+	// MaxEntries is how many entries count, those with the highest rates.
 	MaxEntries = 64
-	// unknownRTT is what is reckoned with between two of which nothing is known: more
-	// than around the Earth.
+	// unknownRTT is the assumed round trip where nothing is known: more than around the
+	// Earth.
 	unknownRTT = 300 * time.Millisecond
-	// shortlist is how many workers are looked at in full, of those that are nearest.
+	// shortlist is how many workers are evaluated in full, the nearest ones.
 	shortlist = 32
-	// heaviest are the entries by which the shortlist of many workers is made.
+	// heaviest is how many entries determine the shortlist of many workers.
 	heaviest = 16
-	// quanta are the parts in which the rate of an entry is given to replicas.
+	// quanta is the number of parts in which the rate of an entry is divided among replicas.
 	quanta = 16
-	// crowded is the part of what a replica can do beyond which its time is taken to grow
-	// along a straight line: a queue would have no mean.
+	// crowded is the utilization of a replica beyond which its response time is taken to
+	// grow linearly: at 1 an M/M/1 queue has no mean.
 	crowded = 0.95
 )
 

@@ -20,33 +20,31 @@ const (
 	KindWorker   = "worker"
 )
 
-// RankClusters is the root's step: it says which clusters are to take how many
-// of req.Count replicas. Clusters that cannot or should not take any are
-// filtered in the order connected, cordoned, affinity.cluster, affinity.area,
-// anti_affinity.cluster, anti_affinity.area, runtime, plugin, workers, devices, architecture,
-// affinity.labels, location, affinity.polygon, anti_affinity.labels,
-// anti_affinity.service, latency, distance, refused, then the resources as in Schedule; the
-// others are ordered by
+// RankClusters is the root's step: it divides req.Count replicas among the clusters.
+// Clusters that cannot or should not take any are filtered in the order connected,
+// cordoned, affinity.cluster, affinity.area, anti_affinity.cluster, anti_affinity.area,
+// runtime, plugin, workers, devices, architecture, affinity.labels, location,
+// affinity.polygon, anti_affinity.labels, anti_affinity.service, latency, distance,
+// refused, then the resources as in Schedule. The rest are ordered by
 //
-//  0. those first in which nothing of a lower priority has to make room,
-//  1. by Request.Latency: those first whose centre is near enough, then those of which
-//     a part may be, or of which that is not known, and then those that are too far by
-//     coordinates, which prove nothing; of each the ones with the shortest way first,
+//  0. whether instances of a lower priority must make room, those without first,
+//  1. Request.Latency: first clusters whose centre is near enough, then those where part
+//     of the cluster may be or nothing is known, then those too far by coordinates, which
+//     prove nothing; among each, the shortest round trip first,
 //  2. how many of the objects of Request.Data they lack, fewest first,
 //  3. how many of the wanted replicas they are expected to take, most first,
 //  4. how many instances of the service they already have, fewest first,
 //  5. the free share of the demand's dominant resource, largest first,
 //  6. their id,
 //
-// and each takes as many as it is expected to take until none is left. With Spread
-// "soft" they share what there is first: one for each in turn, those with fewer instances
-// of the service before others; where something is to be near, those alone do whose
-// centre is near enough, and those that lack more objects share what the others have no
-// room for. With the scheduler nearest-demand those come first at which most
-// requests enter for each replica, and the replicas are divided by that, but among those
-// that are too far by coordinates only what the others have no room for. The
-// clusters' ids must be distinct. Request.Avoid names workers and has no meaning
-// here. A count of zero or less places nothing.
+// and each takes as many as it is expected to take until none is left. With Spread "soft"
+// they first take one each in turn, those with fewer instances of the service before
+// others; if Request.Latency is set, only clusters whose centre is near enough do, and
+// clusters that lack more objects share what the others have no room for. With the
+// scheduler nearest-demand the clusters with most entering requests per replica come first
+// and the replicas are divided by that; clusters too far by coordinates get only what the
+// others have no room for. The clusters' ids must be distinct. Request.Avoid names workers
+// and is ignored. A count of zero or less places nothing.
 func RankClusters(clusters []ClusterView, req Request) Decision {
 	req = cleanRequest(req)
 	d := Decision{V: wire.Version, Kind: KindClusters, Request: req, Candidates: len(clusters)}
@@ -57,8 +55,8 @@ func RankClusters(clusters []ClusterView, req Request) Decision {
 
 	log := newFilterLog(true, &req)
 	bids := make([]bid, 0, len(clusters))
-	// One at a time, and copied in full only for a record: with a thousand clusters
-	// copies of all were most of what a decision cost.
+	// One at a time, and copied in full only for a record: with a thousand clusters,
+	// copying dominated the cost of a decision.
 	var c ClusterView
 	for _, i := range inOrder(clusters) {
 		c = clusters[i]
@@ -125,8 +123,8 @@ func RankClusters(clusters []ClusterView, req Request) Decision {
 	return d
 }
 
-// shareOut says how many of the replicas each of the bids, which are in their order,
-// takes before others take more: several clusters serve and fail better than one.
+// shareOut returns how many replicas each of the sorted bids takes in turn: several
+// clusters serve better, and tolerate failures better, than one.
 func shareOut(bids []bid, req *Request) []int {
 	even := make([]int, len(bids))
 	if req.Spread != "soft" {
@@ -145,8 +143,8 @@ func shareOut(bids []bid, req *Request) []int {
 	return even
 }
 
-// shareAmong gives replicas to the bids that are in fit, one for each in turn, those with
-// fewer instances of the service before others, and says how many are left.
+// shareAmong gives replicas to the bids in fit, one each in turn, those with fewer
+// instances of the service first, and returns how many are left.
 func shareAmong(bids []bid, fit, even []int, left int) int {
 	has := func(i int) int { return bids[i].same + even[i] }
 	for left > 0 {
@@ -168,8 +166,8 @@ func shareAmong(bids []bid, fit, even []int, left int) int {
 	return left
 }
 
-// Room is how many replicas, at most req.Count, a cluster may be expected to take, and
-// in words why none, "" if some.
+// Room returns how many replicas, at most req.Count, a cluster is expected to take, and
+// if none, why in words, else "".
 func Room(c ClusterView, req Request) (n int, why string) {
 	req = cleanRequest(req)
 	cleanCluster(&c, &req, false)
@@ -185,8 +183,8 @@ func Room(c ClusterView, req Request) (n int, why string) {
 	return 0, s.words(r.filter).one
 }
 
-// KmBetween is the distance of the centres of two clusters, as they say where they
-// are; false where one does not.
+// KmBetween returns the distance between the centres of two clusters; false if one of
+// them does not tell its location.
 func KmBetween(a, b wire.Aggregate) (km float64, known bool) {
 	at := func(x *wire.Aggregate) *api.Point {
 		if x.Site.Location != nil {
@@ -204,7 +202,7 @@ func KmBetween(a, b wire.Aggregate) (km float64, known bool) {
 	return geo.DistanceKm(*p, *q), true
 }
 
-// offer says what a cluster may take, or which filter removes it and why.
+// offer returns the bid of a cluster, or which filter removes it and why.
 func offer(c *ClusterView, req *Request) (bid, removal) {
 	a := &c.Aggregate
 	switch {
@@ -248,16 +246,16 @@ func offer(c *ClusterView, req *Request) (bid, removal) {
 		s := estimate.SpreadsOf(a)[j]
 		r := removal{filter: fFirstResource + j, free: int64(s.Max)}
 		if s.Max == 0 && s.Sum > 0 || s.Max >= float64(demand[j]) {
-			// One would have fitted before what was given to it just now, or it
-			// does not say what its largest free amount is.
+			// One would have fitted before the pending reservations, or the cluster
+			// does not report its largest free amount.
 			r.free, r.total = amount.SubInt(int64(s.Sum), pending[j]), true
 		}
 		return bid{}, r
 	}
 	expected := min(e.Expected, req.Count)
 	if workers < a.Workers && expected > 1 {
-		// Those that satisfy the constraints may be the ones with room: at least one
-		// is offered.
+		// The workers that satisfy the constraints may have the room: offer at least
+		// one replica.
 		part := partOf(a, workers)
 		expected = min(expected, max(1, estimate.Of(&part, demand, pending, req.Count).Expected))
 	}
@@ -268,7 +266,7 @@ func offer(c *ClusterView, req *Request) (bid, removal) {
 		removal{filter: passed}
 }
 
-// unready says in words which workers are not ready, "" for none.
+// unready returns in words how many workers are not ready, "" for none.
 func unready(a *wire.Aggregate) string {
 	var all []string
 	if a.Suspect > 0 {
@@ -280,10 +278,10 @@ func unready(a *wire.Aggregate) string {
 	return strings.Join(all, ", ")
 }
 
-// freeShare is how much of the dominant resource is free: of the one of which
-// the demand takes the largest share of the cluster, as in dominant resource
-// fairness. The largest share over all resources instead would always be that
-// of the disk, which hardly anybody fills. Without a demand it is the smallest.
+// freeShare is the free share of the dominant resource: the one of which the demand
+// takes the largest share of the cluster, as in dominant resource fairness. The
+// largest free share of any resource would always be that of the disk, which is
+// rarely full. Without a demand it is the smallest free share.
 func freeShare(c *ClusterView, demand, pending amount.Vec) float64 {
 	capacity := amount.ToVec(c.Aggregate.Capacity)
 	share, dominant := 1.0, -1.0

@@ -7,15 +7,15 @@ import (
 	"github.com/verge-edge/verge/internal/policy/place/index"
 )
 
-// constraintIndex is the workers as a set of constraints divides them.
+// constraintIndex groups the workers by a set of constraints.
 type constraintIndex struct {
 	req     Request // its constraints
 	service string
-	marked  bool // the instances of service are in it
-	// groups by the first filter that removes them, the last: those that pass.
+	marked  bool // it includes the marks of service
+	// groups by the first filter that removes the workers; the last: those that pass.
 	groups [fAvoid + 1]*index.Node
 	at     map[string]indexEntry
-	near   *nearness // of those that pass; nil until somebody asks where they are
+	near   *nearness // of those that pass; nil until a decision needs positions
 	last   uint64    // when it was used
 }
 
@@ -43,8 +43,8 @@ func newConstraintIndex(f *Fleet, service string, marked bool, r Request) *const
 	return l
 }
 
-// entry says where a worker is to be. Of those that are removed nothing is of
-// interest but their number and who is first.
+// entry returns the place of a worker. Of removed workers only the number and the
+// smallest id matter.
 func (l *constraintIndex) entry(w *WorkerView, m mark) indexEntry {
 	v := *w
 	if l.marked {
@@ -80,7 +80,7 @@ func (l *constraintIndex) remove(id string) {
 	}
 }
 
-// filterLog is that of a request with all that do not pass.
+// filterLog returns the log of a request with all workers that the constraints remove.
 func (l *constraintIndex) filterLog(f *Fleet, service string, req *Request) *filterLog {
 	log := newFilterLog(false, req)
 	for g, n := range l.groups {
@@ -95,11 +95,11 @@ func (l *constraintIndex) filterLog(f *Fleet, service string, req *Request) *fil
 	return log
 }
 
-// decide finds the best for a request. It is not ok where the numbers of the record
-// cannot be told from the index, which is rare.
+// decide finds the best workers for a request. It is not ok if the index does not give
+// the numbers of the record, which is rare.
 func (l *constraintIndex) decide(f *Fleet, service string, req *Request) (s *search, log *filterLog, ok bool) {
 	log = l.filterLog(f, service, req)
-	s = &search{how: scorerOf(req.Scheduler), demand: amount.ToVec(req.Demand), soft: req.Spread != "none",
+	s = &search{how: scorerOf(req), demand: amount.ToVec(req.Demand), soft: req.Spread != "none",
 		seed: index.RingOf(req.Instance), view: func(id string) *WorkerView { return f.views[id] }}
 	var short [amount.Kinds]index.Scarce
 	if n := l.groups[passing]; n != nil {
@@ -119,7 +119,7 @@ func (l *constraintIndex) decide(f *Fleet, service string, req *Request) (s *sea
 			if short[j].N--; short[j].N == 0 {
 				short[j] = index.Scarce{}
 			} else if short[j].ID == id {
-				return false // who is the next nobody knows
+				return false // the next closest is unknown
 			}
 		}
 		return true
@@ -129,7 +129,7 @@ func (l *constraintIndex) decide(f *Fleet, service string, req *Request) (s *sea
 		for id, m := range of {
 			switch at := l.at[id]; {
 			case len(m.conflicts) > 0 && at.group > fConflicts && at.group != passing:
-				return nil, nil, false // it is removed by another filter than in the index
+				return nil, nil, false // another filter than that of the index removes it
 			case len(m.conflicts) > 0:
 				if !out(id, removal{filter: fConflicts, has: m.conflicts}) {
 					return nil, nil, false

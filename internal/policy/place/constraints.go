@@ -6,15 +6,16 @@ import (
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/policy/place/amount"
+	"github.com/verge-edge/verge/internal/policy/place/device"
 	"github.com/verge-edge/verge/internal/policy/place/estimate"
 	"github.com/verge-edge/verge/internal/policy/place/geo"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
-// Unfit says in words why a worker does not satisfy the constraints of a request
-// ("lacks label disk=ssd"), "" if it does. What is free there, whether it is
-// suspect, cordoned or avoided, and Request.Pinned do not count: it answers
-// whether what runs there may stay.
+// Unfit returns in words why a worker does not satisfy the constraints of a request
+// ("lacks label disk=ssd"), "" if it does. It ignores free resources, Request.Pinned,
+// and whether the worker is suspect, cordoned or avoided: it answers whether what
+// runs there may stay.
 func Unfit(w WorkerView, req Request) string {
 	req = cleanRequest(req)
 	w.Location = geo.CleanPoint(w.Location)
@@ -27,9 +28,8 @@ func Unfit(w WorkerView, req Request) string {
 	return s.words(r.filter).one
 }
 
-// OffSite says in words why a cluster is not one that a request names, or is one
-// that it excludes (affinity and anti_affinity by cluster and area), "" if
-// neither.
+// OffSite returns in words why affinity or anti_affinity by cluster or area rules out
+// a cluster, "" if neither does.
 func OffSite(c ClusterView, req Request) string {
 	req = cleanRequest(req)
 	r := site(&c, &req)
@@ -41,7 +41,8 @@ func OffSite(c ClusterView, req Request) string {
 	return s.words(r.filter).one
 }
 
-// site is the part of the filters of clusters that asks for names.
+// site applies the filters of clusters by name: affinity and anti_affinity by cluster
+// and area.
 func site(c *ClusterView, req *Request) removal {
 	a := &c.Aggregate
 	switch {
@@ -57,16 +58,15 @@ func site(c *ClusterView, req *Request) removal {
 	return removal{filter: passed}
 }
 
-// suited says how many of its ready workers may at most satisfy the request, or
-// which filter removes a cluster of which none does. A cluster that does not tell
-// (Architectures is nil) is believed to have what is asked for: it refuses what
-// it cannot take.
+// suited returns an upper bound of the ready workers that satisfy the request, or which
+// filter removes the cluster because none does. A cluster that does not describe its
+// workers (Architectures is nil) is assumed to qualify: it refuses what it cannot take.
 func suited(c *ClusterView, req *Request) (int, removal) {
 	a := &c.Aggregate
 	n := a.Workers
 	tells := len(a.Architectures) > 0
-	if demand := amount.ToVec(req.Demand); (tells || len(a.Devices) > 0) && asksDevices(demand, req.Devices) {
-		if lacks := clusterLacks(a, demand, req.Devices); lacks != "" {
+	if demand := amount.ToVec(req.Demand); (tells || len(a.Devices) > 0) && device.Needed(demand, req.Devices) {
+		if lacks := device.ClusterLacks(a, demand, req.Devices); lacks != "" {
 			return 0, removal{filter: fDevices, note: lacks}
 		}
 	}
@@ -128,9 +128,9 @@ func suited(c *ClusterView, req *Request) (int, removal) {
 	return n, alone(c, req, n)
 }
 
-// alone removes a cluster of which each worker runs an instance of a service that
-// wants to be on a worker of its own. Where instances on suspect workers are is
-// not known, so those count as workers.
+// alone removes a cluster if each of its workers runs an instance of a service that
+// excludes itself. Which instances are on suspect workers is unknown, so these workers
+// count too.
 func alone(c *ClusterView, req *Request, workers int) removal {
 	if all := workers + c.Aggregate.Suspect; excludesItself(req) && c.Same >= all {
 		return removal{filter: fAntiService, free: int64(all)}
@@ -138,14 +138,14 @@ func alone(c *ClusterView, req *Request, workers int) removal {
 	return removal{filter: passed}
 }
 
-// excludesItself: at most one instance of the service on a worker.
+// excludesItself says whether a worker may have at most one instance of the service.
 func excludesItself(req *Request) bool {
 	_, service, _ := strings.Cut(req.Instance, ".")
 	return slices.Contains(req.AntiAffinity.Service, service)
 }
 
-// partOf is the aggregate of n of the workers, as if they had their part of all
-// that is free.
+// partOf returns the aggregate of n of the workers, as if free amounts were spread
+// evenly.
 func partOf(a *wire.Aggregate, n int) wire.Aggregate {
 	part := *a
 	for _, s := range estimate.SpreadsOf(&part) {
@@ -155,7 +155,7 @@ func partOf(a *wire.Aggregate, n int) wire.Aggregate {
 	return part
 }
 
-// unfit names the first filter of constraints that removes a worker, or passed.
+// unfit returns the first constraint filter that removes a worker, or passed.
 func unfit(w *WorkerView, req *Request) removal {
 	switch {
 	case req.Runtime != "" && !slices.Contains(w.Runtimes, req.Runtime):
@@ -196,8 +196,8 @@ func unfit(w *WorkerView, req *Request) removal {
 	if req.HostUser != "" && !api.AllowsUser(w.HostUsers, req.HostUser) {
 		return removal{filter: fHostUser, note: req.HostUser}
 	}
-	if demand := amount.ToVec(req.Demand); asksDevices(demand, req.Devices) {
-		if lacks := lacksDevices(w.Devices, demand, req.Devices); lacks != "" {
+	if demand := amount.ToVec(req.Demand); device.Needed(demand, req.Devices) {
+		if lacks := device.Lacks(w.Devices, demand, req.Devices); lacks != "" {
 			return removal{filter: fWorkerDevices, note: lacks}
 		}
 	}
@@ -207,8 +207,8 @@ func unfit(w *WorkerView, req *Request) removal {
 	return removal{filter: passed}
 }
 
-// firstLabel is the key of the first of the labels asked for, in their order,
-// that a worker has, or has not.
+// firstLabel returns the smallest key of the requested labels that a worker has (or,
+// if has is false, lacks); "" if there is none.
 func firstLabel(asked, labels map[string]string, has bool) string {
 	first := ""
 	for key, value := range asked {
@@ -219,7 +219,7 @@ func firstLabel(asked, labels map[string]string, has bool) string {
 	return first
 }
 
-// allowed says whether a path is one of the directories, or below one.
+// allowed says whether a path is one of the directories or below one.
 func allowed(path string, directories []string) bool {
 	return slices.ContainsFunc(directories, func(d string) bool {
 		return d != "" && (path == d || strings.HasPrefix(path, strings.TrimSuffix(d, "/")+"/"))

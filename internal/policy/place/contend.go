@@ -6,32 +6,33 @@ import (
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/policy/place/amount"
+	"github.com/verge-edge/verge/internal/policy/place/device"
 	"github.com/verge-edge/verge/internal/policy/place/index"
 	"github.com/verge-edge/verge/internal/policy/place/turn"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
-// Assignment is an instance that Contend gave a worker: of the contender with that
-// index, counted from 0 for each.
+// Assignment is an instance that Contend placed: Contender is an index, and Instance
+// counts from 0 for each contender.
 type Assignment struct {
 	Contender, Instance int
 	Worker              string
 }
 
-// Contend decides a whole round at once, as a cluster does instance by instance: who is
-// next places an instance by the Request of its service; request is asked for it once,
-// and its Instance is then made of the name of the service and a number. It returns the assignments in
-// their order. The workers are not changed; of each only what it has for all services
-// counts, so Same and Conflicts are to be empty. Latency of a request is ignored.
+// Contend decides a whole round at once, as a cluster does instance by instance: the next
+// contender places an instance by the Request of its service. request is called once per
+// contender; Instance becomes the name of the service and a number. The assignments are in
+// the order of placement. The workers are not changed; Same and Conflicts must be empty, as
+// they depend on the service. Scores ignore Latency.
 //
-// Records are not made. 300 services on 40 workers take milliseconds.
+// No records are made. 300 services on 40 workers take milliseconds.
 func Contend(workers []WorkerView, contenders []turn.Contender, request func(i int) Request) []Assignment {
 	var total api.Resources
-	rows, devices := make([]index.Row, len(workers)), make([][]Device, len(workers))
+	rows, devices := make([]index.Row, len(workers)), make([][]device.Device, len(workers))
 	for i := range workers {
 		devices[i] = slices.Clone(workers[i].Devices)
 		for k := range devices[i] {
-			devices[i][k].Used = min(max(0, devices[i][k].Used), whole)
+			devices[i][k].Used = min(max(0, devices[i][k].Used), device.Whole)
 		}
 		rows[i] = newRow(&workers[i], 0)
 		if !workers[i].Suspect {
@@ -45,15 +46,15 @@ func Contend(workers []WorkerView, contenders []turn.Contender, request func(i i
 		fits   []int // indexes of the workers that satisfy the constraints
 		same   []int // by index
 		placed int
-		// devices: it asks for some
+		// devices: it needs some
 		devices bool
 	}
 	all := make([]asking, len(contenders))
 	for i := range contenders {
 		a := &all[i]
 		a.req = cleanRequest(request(i))
-		a.how, a.demand, a.same = scorerOf(a.req.Scheduler), amount.ToVec(a.req.Demand), make([]int, len(rows))
-		a.devices = asksDevices(a.demand, a.req.Devices)
+		a.how, a.demand, a.same = scorerOf(&a.req), amount.ToVec(a.req.Demand), make([]int, len(rows))
+		a.devices = device.Needed(a.demand, a.req.Devices)
 		avoid := map[string]bool{}
 		for _, id := range a.req.Avoid {
 			avoid[id] = true
@@ -80,7 +81,7 @@ func Contend(workers []WorkerView, contenders []turn.Contender, request func(i i
 				continue
 			}
 			if a.devices {
-				if _, lacking := Give(devices[w], a.req.Demand, a.req.Devices); lacking != "" {
+				if _, lacking := device.Give(devices[w], a.req.Demand, a.req.Devices); lacking != "" {
 					continue
 				}
 			}
@@ -99,7 +100,7 @@ func Contend(workers []WorkerView, contenders []turn.Contender, request func(i i
 			rows[found].Free[j] -= d
 		}
 		if a.devices {
-			held, _ := Give(devices[found], a.req.Demand, a.req.Devices)
+			held, _ := device.Give(devices[found], a.req.Demand, a.req.Devices)
 			hold(devices[found], held)
 		}
 		a.same[found]++
@@ -110,11 +111,11 @@ func Contend(workers []WorkerView, contenders []turn.Contender, request func(i i
 	return out
 }
 
-// hold notes what of devices is taken.
-func hold(devices []Device, held []wire.Held) {
+// hold marks the held shares of devices as used.
+func hold(devices []device.Device, held []wire.Held) {
 	for _, h := range held {
-		if k := slices.IndexFunc(devices, func(d Device) bool { return d.ID == h.ID }); k >= 0 {
-			devices[k].Used = min(devices[k].Used+h.Share, whole)
+		if k := slices.IndexFunc(devices, func(d device.Device) bool { return d.ID == h.ID }); k >= 0 {
+			devices[k].Used = min(devices[k].Used+h.Share, device.Whole)
 		}
 	}
 }

@@ -10,17 +10,17 @@ import (
 	"github.com/verge-edge/verge/internal/wire"
 )
 
-// Bounds of what a worker may say about itself that is handed on.
+// Bounds of what is passed on of a worker's description of itself.
 const (
 	maxArchitectures = 16
 	maxArchLength    = 20
 )
 
-// Describe adds to an aggregate what the ready workers are like: how many there
-// are of each architecture, how many have each of the most frequent labels, how many
-// devices of each type and model they have, and what their locations and coordinates lie
-// in. Its size does not depend on how many they are.
-// What is no architecture, label or location is left out.
+// Describe adds a description of the ready workers to an aggregate: how many there are of
+// each architecture, how many have each of the most frequent labels, how many devices of
+// each type and model they have, and the disc and ball around their locations and
+// coordinates. Its size does not depend on the number of workers. Invalid architectures,
+// labels, locations and coordinates are left out.
 func Describe(workers []WorkerView, a *wire.Aggregate) {
 	type label struct{ key, value string }
 	archs, labels, devices := map[string]int{}, map[label]int{}, map[string]int{}
@@ -60,8 +60,8 @@ func Describe(workers []WorkerView, a *wire.Aggregate) {
 	a.Disc, a.Around = geo.Disc(points), geo.Around(coords)
 }
 
-// most keeps the n most frequent under their names, of equals those with the
-// first names; more says whether there were others.
+// most keeps the n most frequent by name, on ties those first by name; more says
+// whether there were others.
 func most[K comparable](counts map[K]int, n int, name func(K) string) (kept map[string]int, more bool) {
 	if len(counts) == 0 {
 		return nil, false
@@ -83,8 +83,8 @@ func most[K comparable](counts map[K]int, n int, name func(K) string) (kept map[
 	return kept, len(all) > n
 }
 
-// SameDescription says whether two aggregates describe the workers alike: what of
-// it asks for a report before its time.
+// SameDescription says whether two aggregates describe the workers alike, as far as a
+// difference requires an early report.
 func SameDescription(a, b *wire.Aggregate) bool {
 	return maps.Equal(a.Architectures, b.Architectures) && maps.Equal(a.Labels, b.Labels) &&
 		a.MoreLabels == b.MoreLabels &&

@@ -10,13 +10,14 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/policy/place/device"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
 // card is "gpu a10 0.25": type, model ("-": not known), and what of it is taken.
-func card(id, text string) Device {
+func card(id, text string) device.Device {
 	f := strings.Fields(text)
-	d := Device{Device: wire.Device{ID: id, Type: f[0]}}
+	d := device.Device{Device: wire.Device{ID: id, Type: f[0]}}
 	if len(f) > 1 && f[1] != "-" {
 		d.Model = api.DeviceModel(f[1])
 	}
@@ -28,7 +29,7 @@ func card(id, text string) Device {
 	return d
 }
 
-func cards(texts ...string) (out []Device) {
+func cards(texts ...string) (out []device.Device) {
 	for i, t := range texts {
 		out = append(out, card(fmt.Sprintf("d%d", i), t))
 	}
@@ -42,16 +43,16 @@ func taken(w WorkerView, quarters api.CPU) WorkerView {
 }
 
 // equipped is a worker with devices; what of them is taken is reserved.
-func equipped(id string, devices []Device) WorkerView {
+func equipped(id string, devices []device.Device) WorkerView {
 	w := worker(id, api.Resources{})
 	w.Devices = devices
 	for _, d := range devices {
 		switch d.Type {
 		case api.DeviceGPU:
-			w.Capacity.VGPUs += whole
+			w.Capacity.VGPUs += device.Whole
 			w.Used.VGPUs += d.Used
 		case api.DeviceTPU:
-			w.Capacity.VTPUs += whole
+			w.Capacity.VTPUs += device.Whole
 			w.Used.VTPUs += d.Used
 		}
 	}
@@ -118,7 +119,7 @@ func TestDevices(t *testing.T) {
 			if w.ID != d.Chosen {
 				continue
 			}
-			held, lacking := Give(w.Devices, r.Demand, r.Devices)
+			held, lacking := device.Give(w.Devices, r.Demand, r.Devices)
 			var text []string
 			for _, h := range held {
 				text = append(text, h.ID+" "+h.Share.String())
@@ -130,8 +131,8 @@ func TestDevices(t *testing.T) {
 	}
 }
 
-func drawDevices(t *rapid.T) []Device {
-	out := make([]Device, rapid.IntRange(0, 6).Draw(t, "devices"))
+func drawDevices(t *rapid.T) []device.Device {
+	out := make([]device.Device, rapid.IntRange(0, 6).Draw(t, "devices"))
 	for i := range out {
 		typ := rapid.SampledFrom([]string{"gpu", "tpu", "camera"}).Draw(t, "type")
 		model := rapid.SampledFrom([]string{"-", "a10", "t4"}).Draw(t, "model")
@@ -143,9 +144,9 @@ func drawDevices(t *rapid.T) []Device {
 func drawNeeds(t *rapid.T) (api.Resources, []api.DeviceNeed) {
 	units := func(what string) api.Units {
 		if n := rapid.IntRange(0, 3).Draw(t, what); n != 1 {
-			return api.Units(n * whole)
+			return api.Units(n * device.Whole)
 		}
-		return api.Units(rapid.IntRange(1, whole).Draw(t, what+" share"))
+		return api.Units(rapid.IntRange(1, device.Whole).Draw(t, what+" share"))
 	}
 	r := api.Resources{VGPUs: units("gpus"), VTPUs: units("tpus")}
 	var list []api.DeviceNeed
@@ -174,40 +175,40 @@ func TestGiveNeverOvercommits(t *testing.T) {
 			if len(all) > 0 && rapid.IntRange(0, 2).Draw(t, "end one") == 0 {
 				i := rapid.IntRange(0, len(all)-1).Draw(t, "which")
 				for _, h := range all[i].held {
-					k := slices.IndexFunc(devices, func(d Device) bool { return d.ID == h.ID })
+					k := slices.IndexFunc(devices, func(d device.Device) bool { return d.ID == h.ID })
 					devices[k].Used -= h.Share
 				}
 				all = slices.Delete(all, i, i+1)
 				continue
 			}
 			demand, list := drawNeeds(t)
-			held, lacking := Give(devices, demand, list)
+			held, lacking := device.Give(devices, demand, list)
 			if lacking != "" {
 				if len(held) > 0 {
 					t.Fatalf("given %v although %s", held, lacking)
 				}
 				continue
 			}
-			if why := Admit(devices, held, demand, list); why != "" {
+			if why := device.Admit(devices, held, demand, list); why != "" {
 				t.Fatalf("the worker refuses %v: %s", held, why)
 			}
 			given := map[string]api.Units{}
 			for _, h := range held {
-				k := slices.IndexFunc(devices, func(d Device) bool { return d.ID == h.ID })
-				if devices[k].Used += h.Share; devices[k].Used > whole {
+				k := slices.IndexFunc(devices, func(d device.Device) bool { return d.ID == h.ID })
+				if devices[k].Used += h.Share; devices[k].Used > device.Whole {
 					t.Fatalf("%+v is given more than once", devices[k])
 				}
 				if devices[k].Type == "gpu" && len(list) > 0 && list[0].Type == "gpu" && devices[k].Model != "a10" {
 					t.Fatalf("%+v is of another model", devices[k])
 				}
-				if h.Share != whole && len(held) > 1 && given[devices[k].Type] > 0 {
+				if h.Share != device.Whole && len(held) > 1 && given[devices[k].Type] > 0 {
 					t.Fatalf("a share in several devices: %v", held)
 				}
 				given[devices[k].Type] += h.Share
 			}
 			cameras := api.Units(0)
 			if n := len(list); n > 0 {
-				cameras = api.Units(list[n-1].Count * whole)
+				cameras = api.Units(list[n-1].Count * device.Whole)
 			}
 			if given["gpu"] != demand.VGPUs || given["tpu"] != demand.VTPUs || given["camera"] != cameras {
 				t.Fatalf("given %v for %+v %+v", given, demand, list)
@@ -215,33 +216,6 @@ func TestGiveNeverOvercommits(t *testing.T) {
 			all = append(all, instance{held, demand, list})
 		}
 	})
-}
-
-// The worker's check refuses what cannot be.
-func TestAdmitRefuses(t *testing.T) {
-	devices := cards("gpu a10 0.5", "gpu a10", "camera")
-	half := api.Resources{VGPUs: 500}
-	for name, c := range map[string]struct {
-		held   []wire.Held
-		demand api.Resources
-		list   []api.DeviceNeed
-		want   string
-	}{
-		"it fits":          {[]wire.Held{{ID: "d0", Share: 500}}, half, nil, ""},
-		"more than free":   {[]wire.Held{{ID: "d0", Share: 600}}, api.Resources{VGPUs: 600}, nil, "needs 0.6 of device d0, 0.5 free"},
-		"not there":        {[]wire.Held{{ID: "d9", Share: 500}}, half, nil, "device d9, which is not on this worker"},
-		"nothing given":    {nil, half, nil, "was not given the devices"},
-		"too little given": {[]wire.Held{{ID: "d0", Share: 400}}, half, nil, "was not given the devices"},
-		"another type":     {[]wire.Held{{ID: "d2", Share: 1000}}, half, nil, "was not given the devices"},
-		"another model":    {[]wire.Held{{ID: "d0", Share: 500}}, half, []api.DeviceNeed{{Type: "gpu", Model: []string{"t4"}}}, "was not given the devices"},
-		"negative":         {[]wire.Held{{ID: "d0", Share: -500}}, half, nil, "which cannot be"},
-		"twice":            {[]wire.Held{{ID: "d1", Share: 500}, {ID: "d1", Share: 500}}, half, nil, "which cannot be"},
-		"too much of one":  {[]wire.Held{{ID: "d1", Share: 2000}}, half, nil, "which cannot be"},
-	} {
-		if got := Admit(devices, c.held, c.demand, c.list); (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
-			t.Errorf("%s: %q, want %q", name, got, c.want)
-		}
-	}
 }
 
 // A cluster is passed over for devices only where none of its workers has room for
@@ -298,7 +272,7 @@ func TestDevicesInAggregates(t *testing.T) {
 		}
 	}
 	// The size does not depend on how many there are.
-	var many []Device
+	var many []device.Device
 	for i := range 500 {
 		many = append(many, card(fmt.Sprint("d", i), fmt.Sprintf("gpu m%d", i)))
 	}

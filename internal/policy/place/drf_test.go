@@ -10,6 +10,7 @@ import (
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/policy/place/amount"
+	"github.com/verge-edge/verge/internal/policy/place/device"
 	"github.com/verge-edge/verge/internal/policy/place/turn"
 )
 
@@ -93,8 +94,8 @@ func TestContendProperties(t *testing.T) {
 			}
 			want = append(want, Assignment{i, placed[i], d.Chosen})
 			placed[i]++
-			if devices := slices.Clone(f.views[d.Chosen].Devices); asksDevices(amount.ToVec(req.Demand), req.Devices) {
-				held, lacking := Give(devices, req.Demand, req.Devices)
+			if devices := slices.Clone(f.views[d.Chosen].Devices); device.Needed(amount.ToVec(req.Demand), req.Devices) {
+				held, lacking := device.Give(devices, req.Demand, req.Devices)
 				if lacking != "" {
 					t.Fatalf("chosen without devices: %s", lacking)
 				}

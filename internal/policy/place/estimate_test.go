@@ -191,16 +191,16 @@ func TestExpectEdges(t *testing.T) {
 		wanted int
 		want   int
 	}{
-		"no workers":              {wire.Aggregate{CPU: even}, api.Resources{CPU: 1}, 5, 0},
-		"nothing wanted":          {wire.Aggregate{Workers: 4, CPU: even}, api.Resources{CPU: 1}, 0, 0},
+		"no workers":              {wire.Aggregate{FreeCapacity: wire.FreeCapacity{CPU: even}}, api.Resources{CPU: 1}, 5, 0},
+		"nothing wanted":          {wire.Aggregate{Workers: 4, FreeCapacity: wire.FreeCapacity{CPU: even}}, api.Resources{CPU: 1}, 0, 0},
 		"no demand":               {wire.Aggregate{Workers: 4}, api.Resources{}, 5, 5},
-		"exactly one each":        {wire.Aggregate{Workers: 4, CPU: even}, api.Resources{CPU: 1000}, 9, 4},
-		"one too large for all":   {wire.Aggregate{Workers: 4, CPU: even}, api.Resources{CPU: 1001}, 9, 0},
-		"maximum kept":            {wire.Aggregate{Workers: 4, CPU: wire.Spread{Sum: 4000, Mean: 1000}}, api.Resources{CPU: 500}, 9, 8},
-		"the scarcest decides":    {wire.Aggregate{Workers: 4, CPU: even, Memory: wire.Spread{Sum: 400, Mean: 100, Max: 100}}, api.Resources{CPU: 100, Memory: 50}, 99, 8},
-		"NaN is nothing free":     {wire.Aggregate{Workers: 4, CPU: wire.Spread{Sum: math.NaN(), Mean: 1000, Max: 1000}}, api.Resources{CPU: 1}, 5, 0},
-		"infinity is nothing":     {wire.Aggregate{Workers: 4, CPU: wire.Spread{Sum: math.Inf(1), Mean: 1, Max: 1}}, api.Resources{CPU: 1}, 5, 0},
-		"negative is nothing":     {wire.Aggregate{Workers: 4, CPU: wire.Spread{Sum: 4000, Mean: 1000, Dev: -1, Max: 1000}}, api.Resources{CPU: 1}, 5, 0},
+		"exactly one each":        {wire.Aggregate{Workers: 4, FreeCapacity: wire.FreeCapacity{CPU: even}}, api.Resources{CPU: 1000}, 9, 4},
+		"one too large for all":   {wire.Aggregate{Workers: 4, FreeCapacity: wire.FreeCapacity{CPU: even}}, api.Resources{CPU: 1001}, 9, 0},
+		"maximum kept":            {wire.Aggregate{Workers: 4, FreeCapacity: wire.FreeCapacity{CPU: wire.Spread{Sum: 4000, Mean: 1000}}}, api.Resources{CPU: 500}, 9, 8},
+		"the scarcest decides":    {wire.Aggregate{Workers: 4, FreeCapacity: wire.FreeCapacity{CPU: even, Memory: wire.Spread{Sum: 400, Mean: 100, Max: 100}}}, api.Resources{CPU: 100, Memory: 50}, 99, 8},
+		"NaN is nothing free":     {wire.Aggregate{Workers: 4, FreeCapacity: wire.FreeCapacity{CPU: wire.Spread{Sum: math.NaN(), Mean: 1000, Max: 1000}}}, api.Resources{CPU: 1}, 5, 0},
+		"infinity is nothing":     {wire.Aggregate{Workers: 4, FreeCapacity: wire.FreeCapacity{CPU: wire.Spread{Sum: math.Inf(1), Mean: 1, Max: 1}}}, api.Resources{CPU: 1}, 5, 0},
+		"negative is nothing":     {wire.Aggregate{Workers: 4, FreeCapacity: wire.FreeCapacity{CPU: wire.Spread{Sum: 4000, Mean: 1000, Dev: -1, Max: 1000}}}, api.Resources{CPU: 1}, 5, 0},
 		"negative demand is none": {wire.Aggregate{Workers: 4}, api.Resources{CPU: -7}, 3, 3},
 	} {
 		if got, _ := Expect(c.a, c.demand, c.wanted); got != c.want {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/verge-edge/verge/internal/policy/place/amount"
 	"github.com/verge-edge/verge/internal/policy/place/geo"
+	"github.com/verge-edge/verge/internal/policy/place/phrase"
 )
 
 // Filters of Schedule, in their order.
@@ -32,18 +33,18 @@ const (
 	fWorkerDistance
 	fTaken
 	fFirstWorkerResource
-	// What a plugin says is asked last.
+	// The plugin's answer comes last.
 	fRejected     = fFirstWorkerResource + amount.Kinds
 	fUnranked     = fRejected + 1
 	workerFilters = fUnranked + 1
 )
 
-// FailedBecause stands in the reason of a decision before why the instance failed where it
-// was tried.
+// FailedBecause precedes, in the reason of a decision, why the instance failed where it was
+// tried.
 const FailedBecause = "; it failed because: "
 
-// ForClients is what may be told to whoever asks for a service of which nothing is
-// placed, by the Reason of a decision: what it lacks, and nothing of what there is.
+// ForClients reduces the Reason of a decision to what clients of a service without placed
+// instances may learn: what it lacks, and nothing of what there is.
 func ForClients(reason string) string {
 	const needs = ": needs "
 	switch at := strings.Index(reason, needs); {
@@ -58,9 +59,9 @@ func ForClients(reason string) string {
 	return "no worker is as its instances need it"
 }
 
-// filterLog counts removals and keeps one example per filter: of those short of a
-// resource the one that came closest, else the one with the smallest id. Both
-// do not depend on the order in which candidates were looked at.
+// filterLog counts removals and keeps one example per filter: for a resource the candidate
+// that came closest, else the one with the smallest id. Neither depends on the order of the
+// candidates.
 type filterLog struct {
 	req      *Request
 	clusters bool
@@ -73,7 +74,7 @@ type filterCount struct {
 	example removal
 }
 
-// newFilterLog counts for the filters of clusters, or those of workers.
+// newFilterLog returns an empty log for the filters of clusters or of workers.
 func newFilterLog(clusters bool, req *Request) *filterLog {
 	filters := workerFilters
 	if clusters {
@@ -91,7 +92,7 @@ func (s *filterLog) remove(r removal, id string) {
 	}
 }
 
-// resource is the index of the resource that filter f is about, or -1.
+// resource returns the index of the resource of filter f, or -1.
 func (s *filterLog) resource(f int) int {
 	first := fFirstWorkerResource
 	if s.clusters {
@@ -103,7 +104,7 @@ func (s *filterLog) resource(f int) int {
 	return max(-1, f-first)
 }
 
-// filters lists, in order, those that removed something.
+// filters lists, in order, the filters that removed something.
 func (s *filterLog) filters() []Filter {
 	var out []Filter
 	for f := range s.counts {
@@ -134,7 +135,7 @@ func (s *filterLog) clusterReason(candidates, feasible, placed int) string {
 		}
 		phrases = append(phrases, fmt.Sprintf("%d %s room for %d of %d", feasible, has, placed, s.req.Count))
 	}
-	return plural(candidates, "cluster") + ": " + strings.Join(phrases, ", ")
+	return phrase.Plural(candidates, "cluster") + ": " + strings.Join(phrases, ", ")
 }
 
 // workerReason says in words why no worker was chosen.
@@ -142,7 +143,7 @@ func (s *filterLog) workerReason(candidates int) string {
 	if candidates == 0 {
 		return "no worker has joined yet"
 	}
-	return plural(candidates, "worker") + ": " + strings.Join(s.phrases(), ", ")
+	return phrase.Plural(candidates, "worker") + ": " + strings.Join(s.phrases(), ", ")
 }
 
 func (s *filterLog) phrases() []string {
@@ -159,7 +160,7 @@ func (s *filterLog) phrases() []string {
 	return out
 }
 
-// latencyWords are those of a worker whose round trip is too long.
+// latencyWords describes a worker whose round trip is too long.
 func (s *filterLog) latencyWords(r *removal) words {
 	t := &s.req.Latency[r.far.which]
 	most := fmt.Sprintf("%s of %s", t.Max, t.To)
@@ -181,7 +182,7 @@ func (t *Threshold) because() string {
 	return " (" + t.Unknown + ")"
 }
 
-// distanceWords are those of a worker that is too far on the Earth.
+// distanceWords describes a worker that is too far away on the Earth.
 func (s *filterLog) distanceWords(r *removal) words {
 	t := &s.req.Latency[r.far.which]
 	most := fmt.Sprintf("%s of %s", t.Distance, t.To)
@@ -197,8 +198,8 @@ func (s *filterLog) distanceWords(r *removal) words {
 	return words{"distance", one, one, "are not known to be within " + most}
 }
 
-// milliseconds writes a round trip, rounded up, so that what is too long never reads
-// as if it were short enough.
+// milliseconds formats a round trip, rounded up, so that one that is too long never reads
+// as short enough.
 func milliseconds(d time.Duration) string {
 	if d < time.Millisecond {
 		return fmt.Sprintf("%.3fms", math.Ceil(float64(d)/1e3)/1e3)
@@ -206,7 +207,7 @@ func milliseconds(d time.Duration) string {
 	return fmt.Sprintf("%.1fms", math.Ceil(float64(d)/1e5)/10)
 }
 
-// reachWords are those of a cluster that is proven to be too far.
+// reachWords describes a cluster that is proven to be too far away.
 func (s *filterLog) reachWords(f int, r *removal) words {
 	t := &s.req.Latency[r.far.which]
 	name, most := "latency", fmt.Sprintf("%s of %s", t.Max, t.To)
@@ -223,7 +224,7 @@ func (s *filterLog) reachWords(f int, r *removal) words {
 	return words{name, one, one, "have no worker within " + most}
 }
 
-// tenthsDown writes kilometres that something is away at least, rounded down.
+// tenthsDown formats a minimum distance in kilometres, rounded down.
 func tenthsDown(km float64) string {
 	if km >= 100 {
 		return fmt.Sprintf("%.0f", math.Floor(km))
@@ -256,15 +257,15 @@ func (s *filterLog) clusterWords(f int, r *removal) words {
 	case fCordoned:
 		return words{"cordoned", "cordoned", "is cordoned", "are cordoned"}
 	case fCluster:
-		want := oneOf(s.req.Affinity.Cluster)
+		want := phrase.OneOf(s.req.Affinity.Cluster)
 		return words{"affinity.cluster", "is not " + want, "is not " + want, "are not " + want}
 	case fArea:
 		return lacks("affinity.area", "area", s.req.Affinity.Area, r.has)
 	case fAntiCluster:
 		return words{"anti_affinity.cluster", "is excluded by name", "is excluded by name", "are excluded by name"}
 	case fAntiArea:
-		one := "has area " + strings.Join(shorten(r.has), ", ") + ", which is excluded"
-		return words{"anti_affinity.area", one, one, "have an area that is excluded (" + oneOf(s.req.AntiAffinity.Area) + ")"}
+		one := "has area " + strings.Join(phrase.Shorten(r.has), ", ") + ", which is excluded"
+		return words{"anti_affinity.area", one, one, "have an area that is excluded (" + phrase.OneOf(s.req.AntiAffinity.Area) + ")"}
 	case fRuntime:
 		return lacks("runtime", "runtime", []string{s.req.Runtime}, r.has)
 	case fPlugin:
@@ -287,7 +288,7 @@ func (s *filterLog) clusterWords(f int, r *removal) words {
 		one := "has label " + labelPair(r.note, s.req.AntiAffinity.Labels[r.note]) + " on every worker, which is excluded"
 		return words{"anti_affinity.labels", one, one, "have a label that is excluded on every worker"}
 	case fAntiService:
-		one := "has an instance on each of its " + plural(int(r.free), "worker")
+		one := "has an instance on each of its " + phrase.Plural(int(r.free), "worker")
 		return words{"anti_affinity.service", one, one, "have an instance on each of their workers"}
 	case fLatency, fDistance:
 		return s.reachWords(f, r)
@@ -321,15 +322,15 @@ func (s *filterLog) workerWords(f int, r *removal) words {
 	case fWorkerAntiLabels:
 		one := "has label " + labelPair(r.note, s.req.AntiAffinity.Labels[r.note]) + ", which is excluded"
 		return words{"anti_affinity.labels", one, one,
-			"have a label that is excluded (" + oneOf(pairs(s.req.AntiAffinity.Labels)) + ")"}
+			"have a label that is excluded (" + phrase.OneOf(pairs(s.req.AntiAffinity.Labels)) + ")"}
 	case fConflicts:
 		if slices.ContainsFunc(r.has, isPort) {
 			const why = "without the service network the instances of a worker share its ports"
-			taken := strings.Join(shorten(r.has), ", ")
+			taken := strings.Join(phrase.Shorten(r.has), ", ")
 			one := "has " + taken + ": " + why
 			return words{"ports", one, one, "have a port of the same number (" + taken + "): " + why}
 		}
-		one := "runs " + strings.Join(shorten(r.has), ", ") + ", which is kept apart from it"
+		one := "runs " + strings.Join(phrase.Shorten(r.has), ", ") + ", which is kept apart from it"
 		return words{"anti_affinity.service", one, one, "run a service that is kept apart from it"}
 	case fVolumes:
 		return words{"volumes", "host path " + r.note + " is not allowed there",
@@ -384,12 +385,12 @@ func (s *filterLog) shortage(name string, j int, r *removal) words {
 	return words{name, why, "is full: " + why, "are full: " + many}
 }
 
-// lacks words a requirement that none of what a candidate has fulfils.
+// lacks describes a requirement that nothing a candidate has fulfils.
 func lacks(name, noun string, wanted, has []string) words {
-	want := noun + " " + oneOf(wanted)
+	want := noun + " " + phrase.OneOf(wanted)
 	what := "none"
 	if len(has) > 0 {
-		what = strings.Join(shorten(has), ", ")
+		what = strings.Join(phrase.Shorten(has), ", ")
 	}
 	one := fmt.Sprintf("lacks %s (has %s)", want, what)
 	return words{name, one, one, "lack " + want}
@@ -399,12 +400,12 @@ func (s *filterLog) lacksLabel(r *removal) words {
 	pair := labelPair(r.note, s.req.Affinity.Labels[r.note])
 	one, many := "lacks label "+pair, "lack label "+pair
 	if all := pairs(s.req.Affinity.Labels); len(all) > 1 {
-		many = "lack one of the labels " + strings.Join(shorten(all), ", ")
+		many = "lack one of the labels " + strings.Join(phrase.Shorten(all), ", ")
 	}
 	return words{"affinity.labels", one, one, many}
 }
 
-// away words a location that is too far off, or unknown.
+// away describes a location that is too far away, or unknown.
 func (s *filterLog) away(r *removal, unknown, are string) words {
 	l := s.req.Location
 	most := fmt.Sprintf("%s of %s", l.Radius, geo.Center(l))
@@ -422,8 +423,8 @@ func outside(r *removal, unknown, one, many string) words {
 	return words{"affinity.polygon", one, one, many}
 }
 
-// tenths writes kilometres, rounded up, so that what is too far never reads as if
-// it were near enough.
+// tenths formats kilometres, rounded up, so that what is too far never reads as near
+// enough.
 func tenths(km float64) string {
 	if km >= 100 {
 		return fmt.Sprintf("%.0f", math.Ceil(km))
@@ -431,7 +432,7 @@ func tenths(km float64) string {
 	return fmt.Sprintf("%.1f", math.Ceil(km*10)/10)
 }
 
-// pairs are labels as "key=value", in order.
+// pairs returns labels as "key=value", sorted.
 func pairs(labels map[string]string) []string {
 	var out []string
 	for _, key := range sortedKeys(labels) {
@@ -440,11 +441,11 @@ func pairs(labels map[string]string) []string {
 	return out
 }
 
-// portWord begins a conflict about a port; no name of a service has a space.
+// portWord begins a conflict about a port; service names have no spaces.
 const portWord = "port "
 
-// PortTaken is what WorkerView.Conflicts says of a port whose number both the service to be
-// placed and one that is there name.
+// PortTaken returns the entry of WorkerView.Conflicts for a port number that both the
+// service to be placed and one on the worker name.
 func PortTaken(port int, service string) string {
 	return fmt.Sprintf("%s%d of %s", portWord, port, service)
 }

@@ -6,43 +6,42 @@ import (
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/policy/place/amount"
+	"github.com/verge-edge/verge/internal/policy/place/device"
 	"github.com/verge-edge/verge/internal/policy/place/geo"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
-// Fleet is an index of the workers of a cluster: it decides as Schedule does over
-// the same workers, and for many workers in a time that hardly grows with them. What
-// concerns one service only (how many instances of it a worker has, and which
-// services kept apart from it) is said with Mark.
+// Fleet is an index of the workers of a cluster. It decides as Schedule does over the same
+// workers, in a time that hardly grows with their number. Mark sets what concerns a single
+// service: how many instances of it a worker has, and which services kept apart from it.
 //
-// The workers are indexed once for each set of constraints that is asked for often
-// (a constraintIndex); what is asked for seldom is looked up by going through all. Where something
-// is to be near all that satisfy the constraints are gone through in any case, by what
-// an index has of where they are (nearness). The zero value is an empty fleet. A Fleet must not be used by two
-// goroutines at a time.
+// Each frequent set of constraints has an index of the workers (constraintIndex); rare ones
+// scan all workers. If something must be near, all workers that satisfy the constraints are
+// scanned, by the positions in the index (nearness). The zero value is an empty fleet. A
+// Fleet must not be used by several goroutines at a time.
 type Fleet struct {
 	views   map[string]*WorkerView
 	marks   map[string]map[string]mark // by service, then by worker
 	rates   map[string]map[string]float64
 	indexes map[string]*constraintIndex
-	asked   map[string]int // for what there is no index, by its key
+	asked   map[string]int // how often, by key without an index
 	clock   uint64         // counts decisions
-	// version counts changes; refused are the services that had no place at one.
+	// version counts changes; refused are requests without a place, by service.
 	version uint64
 	refused map[string]refusal
 	scratch []WorkerView
-	// limits are the constants below, but in tests of them.
+	// limits are the constants below, except in tests.
 	limits struct{ small, often, marks int }
 }
 
-// mark is what a worker has that matters to one service.
+// mark is the state of a worker that matters to one service.
 type mark struct {
 	same      int
 	conflicts []string
 }
 
-// refusal is a request that nobody could take. As long as nothing changes it has the
-// same answer: a cluster that is full asks again for all that waits.
+// refusal is a request that no worker could take. The answer stays the same until something
+// changes: a full cluster asks again for every waiting instance.
 type refusal struct {
 	version uint64
 	key     string
@@ -50,21 +49,21 @@ type refusal struct {
 }
 
 const (
-	// maxIndexes bounds what changes and memory cost: each is brought up to date with
-	// every change (2 µs), and has about 200 bytes for each worker.
+	// maxIndexes bounds the cost of changes and memory: every change updates each index
+	// (2 µs), and an index takes about 200 bytes per worker.
 	maxIndexes = 8
-	// askedOften is from which time on an index is made: it costs as much as going through
-	// all workers some times.
+	// askedOften is the number of requests after which an index is built: that costs as much
+	// as a few scans of all workers.
 	askedOften = 4
-	// maxAsked bounds what is remembered of what was asked.
+	// maxAsked bounds the keys whose requests are counted.
 	maxAsked = 1024
-	// maxMarks is how many workers may have instances of a service before it gets a
-	// index of its own, in which they are sorted by how many they have.
+	// maxMarks is how many workers may have marks of a service before it gets an index of
+	// its own, sorted by the number of instances.
 	maxMarks = 64
 )
 
-// Put adds a worker or replaces what was known of it. Its Same, Conflicts and Throughput
-// are not looked at, see Mark and Rate.
+// Put adds or replaces a worker. Its Same, Conflicts and Throughput are ignored, see Mark
+// and Rate.
 func (f *Fleet) Put(w WorkerView) {
 	w.Same, w.Conflicts, w.Throughput = 0, nil, 0
 	w.Capacity, w.Used, w.Location, w.Coord = amount.Clean(w.Capacity), amount.Clean(w.Used), geo.CleanPoint(w.Location),
@@ -81,8 +80,7 @@ func (f *Fleet) Put(w WorkerView) {
 	f.changed(&w)
 }
 
-// Use says what the instances on a worker reserve now. A worker that is not there is
-// left out.
+// Use sets what the instances on a worker reserve now. An unknown worker is ignored.
 func (f *Fleet) Use(id string, used api.Resources) {
 	if w := f.views[id]; w != nil {
 		w.Used = amount.Clean(used)
@@ -90,17 +88,16 @@ func (f *Fleet) Use(id string, used api.Resources) {
 	}
 }
 
-// Hold says what of a worker's devices is taken now. A worker that is not there is
-// left out.
-func (f *Fleet) Hold(id string, devices []Device) {
+// Hold sets a worker's devices with their current use. An unknown worker is ignored.
+func (f *Fleet) Hold(id string, devices []device.Device) {
 	if w := f.views[id]; w != nil {
 		w.Devices = slices.Clone(devices)
-		f.version++ // no index looks at what is taken
+		f.version++ // no index depends on what is taken
 	}
 }
 
-// Mark says how many instances of a service a worker has, and which services that
-// are kept apart from it. It lasts until it is said anew or the worker is removed.
+// Mark sets how many instances of a service a worker has, and which services there are kept
+// apart from it. It lasts until the next Mark or until the worker is removed.
 func (f *Fleet) Mark(service, id string, same int, conflicts []string) {
 	if f.views[id] == nil {
 		return
@@ -123,7 +120,7 @@ func (f *Fleet) Mark(service, id string, same int, conflicts []string) {
 	}
 }
 
-// Rate says what a worker does of a service, in requests per second, for the scheduler
+// Rate sets a worker's throughput of a service, in requests per second, for the scheduler
 // throughput. It lasts as a mark does.
 func (f *Fleet) Rate(service, id string, perSecond float64) {
 	if f.views[id] == nil {
@@ -135,7 +132,7 @@ func (f *Fleet) Rate(service, id string, perSecond float64) {
 	f.rates[service][id] = cleanRate(perSecond)
 }
 
-// Remove takes a worker out.
+// Remove removes a worker.
 func (f *Fleet) Remove(id string) {
 	if f.views[id] == nil {
 		return
@@ -153,7 +150,7 @@ func (f *Fleet) Remove(id string) {
 	}
 }
 
-// Len is how many workers there are.
+// Len returns the number of workers.
 func (f *Fleet) Len() int { return len(f.views) }
 
 func (f *Fleet) changed(w *WorkerView) {
@@ -163,8 +160,8 @@ func (f *Fleet) changed(w *WorkerView) {
 	}
 }
 
-// Views are the workers as a service sees them, in no order. They may be looked at
-// until the next call.
+// Views returns the workers as a service sees them, in no order. The slice is valid until
+// the next call.
 func (f *Fleet) Views(service string) []WorkerView {
 	f.scratch = f.scratch[:0]
 	of := f.marks[service]
@@ -177,7 +174,7 @@ func (f *Fleet) Views(service string) []WorkerView {
 	return f.scratch
 }
 
-// View is one of them; false where there is no such worker.
+// View returns one worker as a service sees it; false if there is no such worker.
 func (f *Fleet) View(service, id string) (WorkerView, bool) {
 	w := f.views[id]
 	if w == nil {
@@ -188,8 +185,8 @@ func (f *Fleet) View(service, id string) (WorkerView, bool) {
 	return v, true
 }
 
-// Schedule chooses a worker for an instance of a service: the same as
-// Schedule(f.Views(service), req) does, with the same record.
+// Schedule chooses a worker for an instance of a service, with the same result and record
+// as Schedule(f.Views(service), req).
 func (f *Fleet) Schedule(service string, req Request) Decision {
 	f.clock++
 	req = cleanRequest(req)
@@ -210,12 +207,12 @@ func (f *Fleet) Schedule(service string, req Request) Decision {
 	return d
 }
 
-// byIndex decides with an index; false where there is none.
+// byIndex decides with an index; false if it cannot.
 func (f *Fleet) byIndex(service string, req *Request) (Decision, bool) {
-	if asksDevices(amount.ToVec(req.Demand), req.Devices) { // which are looked at one by one
+	if device.Needed(amount.ToVec(req.Demand), req.Devices) { // these need a scan
 		return Decision{}, false
 	}
-	how := scorerOf(req.Scheduler)
+	how := scorerOf(req)
 	if len(f.views) <= f.limits.small || req.Pinned != "" || how == nil || how.scan || len(req.Latency) > 0 {
 		return Decision{}, false
 	}
@@ -236,8 +233,8 @@ func (f *Fleet) byIndex(service string, req *Request) (Decision, bool) {
 // indexFor is the index for a request, nil if there is none yet.
 func (f *Fleet) indexFor(service string, req *Request) *constraintIndex {
 	r := *req
-	// What is not a constraint, or is looked at in each decision.
-	r.Instance, r.Count, r.Demand, r.Spread, r.Scheduler, r.Avoid, r.Latency = "", 0, api.Resources{}, "", "", nil, nil
+	// What is not a constraint, or is evaluated in each decision.
+	r.Instance, r.Count, r.Demand, r.Spread, r.Scheduler, r.Avoid, r.Latency, r.Usual = "", 0, api.Resources{}, "", "", nil, nil, nil
 	key := keyOf(&r)
 	if many := len(f.marks[service]) > f.limits.marks; many {
 		if l := f.find(service+"\x00"+key, service, true, r); l != nil {
@@ -247,7 +244,7 @@ func (f *Fleet) indexFor(service string, req *Request) *constraintIndex {
 	return f.find(key, "", false, r)
 }
 
-// find returns the index of that key, which it makes if it was asked for often.
+// find returns the index of a key, and builds it once the key was asked for often enough.
 func (f *Fleet) find(key, service string, marked bool, r Request) *constraintIndex {
 	if l := f.indexes[key]; l != nil {
 		return l
@@ -279,12 +276,12 @@ func keyOfAny(r Request) string {
 	return keyOf(&r)
 }
 
-// keyOf writes all that a request asks for. A field that is added to Request is part
-// of it by itself.
+// keyOf encodes the whole request. A field added to Request becomes part of the key
+// automatically.
 func keyOf(r *Request) string {
 	b, err := json.Marshal(r)
 	if err != nil {
-		return r.Instance // no request that was cleaned has anything JSON has no word for
+		return r.Instance // cannot happen: JSON can express every cleaned request
 	}
 	return string(b)
 }

@@ -5,22 +5,22 @@ import (
 	"slices"
 
 	"github.com/verge-edge/verge/internal/policy/place/amount"
+	"github.com/verge-edge/verge/internal/policy/place/device"
 	"github.com/verge-edge/verge/internal/policy/place/estimate"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
-// Untold says whether something is requested of which aggregates say nothing: what is to be
-// near (workers measure it), host paths and users, the service network, or what a plugin answers.
+// Untold says whether a request depends on what aggregates do not tell: nearness (workers
+// measure it), host paths and users, the service network, or a plugin's answer.
 func Untold(req Request) bool {
 	return len(req.Latency)+len(req.HostPaths) > 0 || req.HostUser != "" || req.Overlay != "" || req.Plugin != ""
 }
 
-// Gained says whether a cluster which could not take what is requested when its aggregate
-// was was may be able to, now that it is is: whether something that is asked for has become
-// more, or has changed in a way of which an aggregate does not tell whether it is for the
-// better. Where it says no, all that is seen of the cluster has stayed as it was or become
-// less. A worker may have gained what others have lost twice, so no is not for ever: who
-// waits is to ask again after a while.
+// Gained says whether a cluster that could not take a request when its aggregate was was
+// may be able to now that it is is: whether something requested has increased, or has changed
+// in a way that may be an improvement. If not, everything visible of the cluster is the same
+// or less. Since one worker may have gained while others lost more, a waiting request must
+// still be retried after a while.
 func Gained(was, is wire.Aggregate, req Request) bool {
 	demand := amount.ToVec(amount.Clean(req.Demand))
 	before, after := estimate.SpreadsOf(&was), estimate.SpreadsOf(&is)
@@ -47,7 +47,7 @@ func Gained(was, is wire.Aggregate, req Request) bool {
 	case len(req.Affinity.Labels)+len(req.AntiAffinity.Labels) > 0 &&
 		(is.MoreLabels || !maps.Equal(is.Labels, was.Labels)):
 		return true
-	case asksDevices(demand, req.Devices) && !maps.Equal(is.Devices, was.Devices):
+	case device.Needed(demand, req.Devices) && !maps.Equal(is.Devices, was.Devices):
 		return true
 	case len(req.Latency) > 0 && (is.Around == nil) != (was.Around == nil) || is.Around != nil && was.Around != nil &&
 		*is.Around != *was.Around:

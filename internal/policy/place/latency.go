@@ -9,13 +9,13 @@ import (
 	"github.com/verge-edge/verge/internal/wire"
 )
 
-// unknownWish is what a round trip counts with that somebody wishes to be short and of
-// which nothing is known: longer than those that are.
+// unknownWish is the latency counted for a wish whose round trip is unknown: longer than any
+// known one.
 const unknownWish = 10 * time.Second
 
-// PlaceRTT is how long a round trip to a place on the Earth is taken to be for each
-// kilometre of the great circle: light in fibre needs 10 µs there and back, and paths
-// of the Internet are about twice as long as the great circle.
+// PlaceRTT is the assumed round trip to a place on the Earth per kilometre of the great
+// circle: light in fibre needs 10 µs there and back, and Internet paths are about twice as
+// long as the great circle.
 const PlaceRTT = 20 * time.Microsecond
 
 // rtt is the expected round trip from a worker; false where nothing is known.
@@ -39,7 +39,7 @@ func (t *Target) rtt(w *WorkerView) (time.Duration, bool) {
 	return 0, false
 }
 
-// kilometres is the great circle from a worker; false where one of the two is nowhere.
+// kilometres returns the great circle from a worker; false if either location is unknown.
 func (t *Target) kilometres(w *WorkerView) (float64, bool) {
 	if t.Worker != "" && t.Worker == w.ID {
 		return 0, true
@@ -54,8 +54,8 @@ func (t *Target) kilometres(w *WorkerView) (float64, bool) {
 	return km, true
 }
 
-// tooFar names the first threshold that a worker does not keep, or passed. latency is
-// the sum of the expected round trips that count with the scheduler.
+// tooFar returns the first threshold that a worker does not meet, or passed. latency is the
+// sum of the expected round trips that count for the scheduler.
 func tooFar(w *WorkerView, req *Request) (latency time.Duration, r removal) {
 	for n := range req.Latency {
 		t := &req.Latency[n]
@@ -81,8 +81,8 @@ func tooFar(w *WorkerView, req *Request) (latency time.Duration, r removal) {
 	return latency, removal{filter: passed}
 }
 
-// wished is what a round trip to what is to be near counts with: differences of less than
-// a millisecond are those of the measurements.
+// wished returns the latency that a wish counts, in whole milliseconds: smaller differences
+// are measurement noise.
 func wished(rtt time.Duration) time.Duration {
 	if rtt < 0 {
 		return unknownWish
@@ -90,14 +90,14 @@ func wished(rtt time.Duration) time.Duration {
 	return rtt.Round(time.Millisecond)
 }
 
-// wishes says whether a request has any, so that latency counts with every scheduler.
+// wishes says whether a request has wishes, so that latency counts with every scheduler.
 func (r *Request) wishes() bool {
 	return slices.ContainsFunc(r.Latency, func(t Threshold) bool { return t.Wish })
 }
 
-// nearest is the target that a worker is nearest to of those that keep the threshold,
-// or of all where none does. What is not known is -1, and so is the distance where no
-// distance is asked for and the round trip is known.
+// nearest returns the latency and distance of the worker's nearest target among those that
+// keep the threshold, or among all if none does. Unknown values are -1, and so is the
+// distance if none is requested and the round trip is known.
 func (t *Threshold) nearest(w *WorkerView) (rtt time.Duration, km float64, kept bool) {
 	rtt, km = -1, -1
 	closest := math.Inf(1)
@@ -105,11 +105,11 @@ func (t *Threshold) nearest(w *WorkerView) (rtt time.Duration, km float64, kept 
 		target := &t.Targets[i]
 		d, timed := target.rtt(w)
 		k, placed := -1.0, false
-		if t.Distance > 0 || !timed { // the great circle costs as much as all else
+		if t.Distance > 0 || !timed { // the great circle costs as much as everything else
 			k, placed = target.kilometres(w)
 		}
 		ok := (t.Max == 0 || timed && d <= t.Max.Std()) && (t.Distance == 0 || placed && k*1000 <= float64(t.Distance))
-		// One that keeps it comes before all that do not; of the same kind the nearest.
+		// Targets that keep it come first, then the nearest.
 		by := math.Inf(1)
 		switch {
 		case timed:
@@ -131,8 +131,8 @@ func (t *Threshold) nearest(w *WorkerView) (rtt time.Duration, km float64, kept 
 	return rtt, km, kept
 }
 
-// Keeps says whether a worker keeps a threshold as far as is known: what it is away,
-// -1 where that is not known or not asked for, and whether that is near enough.
+// Keeps returns a worker's latency and distance to the nearest target of a threshold, -1 if
+// unknown or not requested, and whether it is known to be near enough.
 func Keeps(w WorkerView, t Threshold) (rtt time.Duration, km float64, kept bool) {
 	w.Location, w.Coord = geo.CleanPoint(w.Location), geo.CleanCoord(w.Coord)
 	c := cleanThreshold(t)
@@ -143,8 +143,8 @@ func Keeps(w WorkerView, t Threshold) (rtt time.Duration, km float64, kept bool)
 	return rtt, km, kept || c.Wish
 }
 
-// rankLatency writes what counted of latency into what is shown of a candidate: with the
-// scheduler ldp its score is the expected latency in milliseconds, unless nothing has one.
+// rankLatency adds the latency that counted to the record of a candidate. With the scheduler
+// ldp the score is the expected latency in milliseconds.
 func (c *candidate) rankLatency(r *Ranked, req *Request) {
 	ms := float64(c.latency) / 1e6
 	if req.Scheduler != LDP {

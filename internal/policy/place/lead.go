@@ -5,19 +5,19 @@ import (
 	"slices"
 )
 
-// Of a service with the scheduler nearest-demand and a fixed number of replicas each
-// cluster has about as large a part as its part of the requests: the next goes to where
-// most requests enter for each replica that would be there then (the method of d'Hondt).
+// With the scheduler nearest-demand and a fixed number of replicas, each cluster gets about
+// the same share of the replicas as of the requests: the next one goes where the requests per
+// replica, counting it, are most (the D'Hondt method).
 
-// leadGain is how many times as many requests a replica must have elsewhere before it is
-// worth moving it to another cluster, firstGain where it would be the first there: all
-// requests that enter there come nearer by it.
+// leadGain is by what factor the requests per replica must be higher in another cluster to
+// make moving a replica worthwhile; firstGain if it would be the first there, which brings
+// all requests that enter there nearer.
 const leadGain, firstGain = 2, 1.2
 
-// lead gives count replicas to the bids by what enters at their clusters, and says how
-// many remain. Bids are in the order in which they are taken where nothing enters. Those
-// that are too far by coordinates from what must be near get only what the others have no
-// room for, whatever enters there: they would most likely give it back.
+// lead divides count replicas among the bids by the requests that enter at their clusters,
+// and returns how many remain. The order of the bids decides where nothing enters. Those too
+// far by coordinates from what must be near get only what the others have no room for,
+// whatever enters there: they would most likely return it.
 func lead(bids []bid, count int) (shares []ShareOut, rest int) {
 	got := make([]int, len(bids))
 	for ; count > 0; count-- {
@@ -44,8 +44,8 @@ func lead(bids []bid, count int) (shares []ShareOut, rest int) {
 	return shares, count
 }
 
-// byEntering orders bids by the requests for each replica with one more, most first, and
-// after all others those that are too far by coordinates.
+// byEntering orders bids by the requests per replica with one more, most first; those too far
+// by coordinates come last.
 func byEntering(a, b bid) int {
 	if r := cmp.Compare(count(a.unlikely()), count(b.unlikely())); r != 0 {
 		return r
@@ -58,19 +58,20 @@ func entered(bids []bid) bool {
 	return slices.ContainsFunc(bids, func(b bid) bool { return b.entering > 0 })
 }
 
-// Leading is what a cluster has of a service, and what is asked for there.
+// Leading is the replicas and the traffic of a service in a cluster.
 type Leading struct {
 	Cluster string
-	// Replicas that it has, Entering the requests per second that come in there.
+	// Replicas that it has; Entering is the requests per second that enter there.
 	Replicas int
 	Entering float64
 	// Room: it could take another.
 	Room bool
 }
 
-// Lead says from which cluster to which a replica should move to be nearer to where the
-// requests enter: it would have more than twice as many there as each has where it is, or
-// a fifth more where it would be the first. Moving it back does not satisfy that. False where nothing is to move.
+// Lead returns from which cluster to which a replica should move to be nearer to where
+// requests enter: where each replica would then have more than twice as many requests as
+// each has now at its source, or a fifth more if it would be the first. Moving it back does
+// not satisfy that. False if nothing should move.
 func Lead(list []Leading) (from, to string, ok bool) {
 	list = slices.Clone(list)
 	slices.SortFunc(list, func(a, b Leading) int { return cmp.Compare(a.Cluster, b.Cluster) })
@@ -95,8 +96,8 @@ func Lead(list []Leading) (from, to string, ok bool) {
 
 func (b *bid) unlikely() bool { return b.reach.chance == unlikely }
 
-// Unlikely says that by coordinates no worker of a cluster keeps what a request must be
-// near, which proves nothing: nothing is moved there that runs elsewhere.
+// Unlikely says that by coordinates no worker of a cluster is near enough for a request.
+// That is no proof, but nothing that runs elsewhere is moved there.
 func Unlikely(c ClusterView, req Request) bool {
 	req = cleanRequest(req)
 	cleanCluster(&c, &req, false)

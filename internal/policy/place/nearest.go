@@ -13,22 +13,22 @@ import (
 // stand is a worker with replicas.
 type stand struct {
 	id  string
-	cap float64   // requests per second that all of them do, 0: not known
+	cap float64   // requests per second of all of them, 0: unknown
 	rtt []float64 // seconds, by entry
 }
 
-// market is the traffic of a service, to be divided among its replicas.
+// market divides the traffic of a service among its replicas.
 type market struct {
 	t      *Traffic
 	rate   float64
 	exec   float64
 	stands []stand
-	// Scratch, by stand: requests per second, and how long each takes then.
+	// Scratch, by stand: requests per second, and the time of each under that load.
 	load, time []float64
 }
 
-// newMarket is the traffic with the replicas that are there, of those workers that are
-// among the given.
+// newMarket returns the market of t with the existing replicas on the given workers that are
+// not suspect.
 func newMarket(t *Traffic, workers []WorkerView) *market {
 	m := &market{t: t, exec: t.Exec.Std().Seconds()}
 	for i := range t.Points {
@@ -69,8 +69,8 @@ func rttOf(t *Target, w *WorkerView) float64 {
 	return unknownRTT.Seconds()
 }
 
-// answer is how long a replica needs for a request when it is given so many a second: an
-// M/M/1 queue, up to where it is crowded.
+// answer returns the time in seconds that replicas need for a request under a load in requests
+// per second: that of an M/M/1 queue, up to crowded.
 func (m *market) answer(s *stand, load float64) float64 {
 	if s.cap <= 0 {
 		return m.exec
@@ -83,9 +83,9 @@ func (m *market) answer(s *stand, load float64) float64 {
 	return exec/(1-crowded) + exec/((1-crowded)*(1-crowded))*(rho-crowded)
 }
 
-// expected is the mean time of a request, in seconds, where each goes to the replica that
-// will answer it soonest, as with the policy fastest: the traffic is dealt out in small
-// parts, each to who is soonest then. Without a replica nobody is answered: +Inf.
+// expected returns the mean time of a request, in seconds, if each goes to the replica that
+// answers it soonest, as with the policy fastest: the traffic is assigned in small parts, each
+// to the soonest at that point. Without replicas it is +Inf.
 func (m *market) expected() float64 {
 	if len(m.stands) == 0 {
 		return math.Inf(1)
@@ -130,8 +130,8 @@ func (m *market) with(w *WorkerView) float64 {
 	return sum
 }
 
-// bound is the mean round trip with one more replica on a worker that could answer all
-// by itself: what is nearest by it comes into question.
+// bound returns the sum of the round trips, by rate, with one more replica of unlimited
+// capacity on a worker. It selects the shortlist.
 func (m *market) bound(w *WorkerView, nearest []float64) (sum float64) {
 	for p := range nearest {
 		sum += m.t.Points[p].Rate * min(nearest[p], rttOf(&m.t.Points[p].At, w))
@@ -139,13 +139,12 @@ func (m *market) bound(w *WorkerView, nearest []float64) (sum float64) {
 	return sum
 }
 
-// nearest decides where a replica of a service is of most use for the requests that
-// come: where their mean expected time is least with it. Of the workers that fit the
-// shortlist by round trips alone is looked at in full.
+// nearest places a replica where the mean expected time of the requests becomes least. Of
+// the workers that fit, only a shortlist by round trips is evaluated in full.
 func nearest(workers []WorkerView, req Request, d Decision) Decision {
 	m := newMarket(req.Traffic, workers)
 	closest := make([]float64, len(m.t.Points))
-	if len(workers) > MaxInputs { // the entries with most requests are enough for a first look
+	if len(workers) > MaxInputs { // the entries with most requests suffice for the shortlist
 		closest = closest[:min(len(closest), heaviest)]
 	}
 	for p := range closest {
@@ -197,8 +196,8 @@ func nearest(workers []WorkerView, req Request, d Decision) Decision {
 	return d
 }
 
-// Expected is the mean time that a request of this traffic is expected to take with the
-// replicas that there are; false where nothing comes, or nobody answers.
+// Expected returns the expected mean time of a request of this traffic with the existing
+// replicas; false without requests or without replicas.
 func Expected(workers []WorkerView, t Traffic) (time.Duration, bool) {
 	c := cleanTraffic(&t)
 	if c == nil {

@@ -5,16 +5,17 @@ import (
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/policy/place/amount"
+	"github.com/verge-edge/verge/internal/policy/place/device"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
-// nearness is what a decision by distance asks of the workers that pass a constraint index, side by
-// side: it looks at all of them, and most of its time would go by waiting for memory.
+// nearness has what a decision by distance needs of the workers that pass a constraint index,
+// contiguously: it scans all of them and would otherwise mostly wait for memory.
 type nearness struct {
 	rows []nearRow
 	at   map[string]int // in rows, by id
-	flag []uint8        // of a decision: what this request alone says of a worker
-	same []int          // of a decision: how many of the service a worker has
+	flag []uint8        // per decision: why this request alone removes a worker
+	same []int          // per decision: instances of the service
 }
 
 // nearRow is one worker.
@@ -29,10 +30,10 @@ type nearRow struct {
 // Flags of a worker in a decision.
 const (
 	flagConflict = 1 << iota // it runs what is kept apart from the service
-	flagAvoid                // it is to be avoided
+	flagAvoid                // the request avoids it
 )
 
-// put brings a worker up to date that is where a constraint index has it. It does nothing on nil.
+// put updates a worker from its entry in the constraint index. It does nothing on nil.
 func (n *nearness) put(w *WorkerView, s *indexEntry) {
 	if n == nil {
 		return
@@ -54,7 +55,7 @@ func (n *nearness) put(w *WorkerView, s *indexEntry) {
 	n.rows[i] = r
 }
 
-// remove takes a worker out. It does nothing on nil.
+// remove removes a worker. It does nothing on nil.
 func (n *nearness) remove(id string) {
 	if n == nil {
 		return
@@ -70,7 +71,7 @@ func (n *nearness) remove(id string) {
 	delete(n.at, id)
 }
 
-// newNearness is that of the workers that pass a constraint index.
+// newNearness returns the nearness of the workers that pass a constraint index.
 func newNearness(f *Fleet, l *constraintIndex) *nearness {
 	n := &nearness{at: make(map[string]int, len(l.at)), rows: make([]nearRow, 0, len(l.at))}
 	for id, s := range l.at {
@@ -79,12 +80,11 @@ func newNearness(f *Fleet, l *constraintIndex) *nearness {
 	return n
 }
 
-// byNearness decides where something must be near, or the nearest is asked for; false
-// where it cannot.
+// byNearness decides if something must be near or the scheduler is ldp; false if it cannot.
 func (f *Fleet) byNearness(service string, req *Request) (Decision, bool) {
-	how := scorerOf(req.Scheduler)
+	how := scorerOf(req)
 	near := req.Scheduler == LDP || len(req.Latency) > 0 && how != nil && !how.scan
-	if !near || len(f.views) <= f.limits.small || req.Pinned != "" || asksDevices(amount.ToVec(req.Demand), req.Devices) {
+	if !near || len(f.views) <= f.limits.small || req.Pinned != "" || device.Needed(amount.ToVec(req.Demand), req.Devices) {
 		return Decision{}, false
 	}
 	l := f.indexFor(service, req)
@@ -105,15 +105,15 @@ func (f *Fleet) byNearness(service string, req *Request) (Decision, bool) {
 	return d, true
 }
 
-// near looks at all that pass a constraint index; false where the index does not say which filter
-// removes a worker.
+// near scans all workers that pass a constraint index; false if the index does not tell which
+// filter removes a worker.
 func (s *scan) near(f *Fleet, l *constraintIndex, service string) bool {
 	n, of := l.near, f.marks[service]
 	n.flag, n.same = clean(n.flag, len(n.rows)), clean(n.same, len(n.rows))
 	for id, m := range of {
 		at := l.at[id]
 		if len(m.conflicts) > 0 && !l.marked && at.group > fConflicts && at.group != passing {
-			return false // it is removed by another filter than in the index
+			return false // another filter than that of the index removes it
 		}
 		if i, there := n.at[id]; there {
 			if n.same[i] = m.same; len(m.conflicts) > 0 {
@@ -126,7 +126,7 @@ func (s *scan) near(f *Fleet, l *constraintIndex, service string) bool {
 			n.flag[i] |= flagAvoid
 		}
 	}
-	var w WorkerView // as much of each as matters to a distance
+	var w WorkerView // only what a distance depends on
 	for i := range n.rows {
 		r := &n.rows[i]
 		if flag := n.flag[i]; flag != 0 {
@@ -159,10 +159,10 @@ func (s *scan) near(f *Fleet, l *constraintIndex, service string) bool {
 	return true
 }
 
-// scan goes through all workers.
+// scan decides by visiting all workers.
 func (f *Fleet) scan(service string, req Request) Decision {
-	how := scorerOf(req.Scheduler)
-	byTraffic := req.Scheduler == NearestDemand && req.Traffic != nil // who is best depends on the others
+	how := scorerOf(&req)
+	byTraffic := req.Scheduler == NearestDemand && req.Traffic != nil // a score depends on the other workers
 	if how == nil || byTraffic || len(f.views) <= f.limits.small {    // the record has them all
 		return Schedule(f.Views(service), req)
 	}

@@ -2,33 +2,29 @@ package place
 
 import (
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/policy/place/device"
 	"github.com/verge-edge/verge/internal/policy/place/turn"
+	"github.com/verge-edge/verge/internal/policy/place/waste"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
-// Device of a worker, and what of it is taken.
-type Device struct {
-	wire.Device
-	Used api.Units `json:"used,omitempty"` // thousandths
-}
-
-// Threshold is the most that something may be away, with what is known of where it
-// is. It removes workers whatever the scheduler.
+// Threshold is the greatest allowed latency or distance to something, with what is
+// known of its position. It removes workers under any scheduler.
 type Threshold struct {
 	// To is what the descriptor names: a service, a place or an address.
 	To string `json:"to"`
-	// Max is the longest round trip, 0: any. Distance is the longest great circle, 0: any.
+	// Max is the longest round trip, Distance the longest great circle; 0: unlimited.
 	Max      api.Duration `json:"max,omitempty"`
 	Distance api.Distance `json:"distance,omitempty"`
-	// Wish: there is no bound, and it removes nobody. Whatever the scheduler, workers with
+	// Wish: there is no bound and no worker is removed. Under any scheduler, workers with
 	// shorter round trips come first, by whole milliseconds.
 	Wish bool `json:"wish,omitempty"`
-	// Targets, of which one must be near enough in both.
+	// Targets, at least one of which must be within both Max and Distance.
 	Targets []Target `json:"targets,omitempty"`
-	// Free is why the threshold removes nobody now, such as that there is no instance
-	// of the service yet; "" where it counts.
+	// Free is why the threshold does not apply now, such as that the service has no
+	// instance yet; "" if it applies.
 	Free string `json:"free,omitempty"`
-	// Unknown is why it is not known where the targets are; "" where it is.
+	// Unknown is why the positions of the targets are unknown; "" if they are known.
 	Unknown string `json:"unknown,omitempty"`
 }
 
@@ -36,27 +32,27 @@ type Threshold struct {
 type Target struct {
 	// ID of an instance, or an address.
 	ID string `json:"id"`
-	// Worker that has it, "" where it is on none of this cluster. It is next to itself.
+	// Worker that has it, "" if none of this cluster has; its own distance is zero.
 	Worker string `json:"worker,omitempty"`
 	// Far names the worker of another cluster that has it, "" where none does.
 	Far string `json:"far,omitempty"`
-	// Cluster that has it somewhere, where the root decides: Location and Coord are the
-	// centre of its workers then, and they are within RadiusKm and Radius of it. Whole:
-	// all of them are known to be within RadiusKm. "" where a cluster decides; then one
-	// that is Far is anywhere within RadiusKm of Location.
+	// Cluster that has it, where the root decides: Location and Coord are then the centre
+	// of its workers, which are within RadiusKm and Radius of it. Whole: all of them are
+	// known to be within RadiusKm. "" where a cluster decides; then a target with Far set
+	// is anywhere within RadiusKm of Location.
 	Cluster  string       `json:"cluster,omitempty"`
 	RadiusKm float64      `json:"radius_km,omitempty"`
 	Radius   api.Duration `json:"radius,omitempty"`
 	Whole    bool         `json:"whole,omitempty"`
-	// Coord is where it is in the space of round trips, nil where that is not known.
-	// Margin is how much longer than by Coord the round trip may be.
+	// Coord is its position in the space of round trips, nil if unknown. Margin is by how
+	// much the round trip may exceed the estimate from Coord.
 	Coord  *wire.Coordinate `json:"coord,omitempty"`
 	Margin api.Duration     `json:"margin,omitempty"`
 	// Place: it is a place on the Earth, to which the round trip is estimated (PlaceRTT).
 	Place bool `json:"place,omitempty"`
-	// Direct are round trips that were measured, by worker: they count before Coord.
+	// Direct are measured round trips by worker; they take precedence over Coord.
 	Direct map[string]api.Duration `json:"direct,omitempty"`
-	// Location on the Earth, nil where that is not known.
+	// Location on the Earth, nil if unknown.
 	Location *api.Point `json:"location,omitempty"`
 }
 
@@ -64,10 +60,10 @@ type Target struct {
 type Traffic struct {
 	// Points are where requests enter, at most MaxEntries.
 	Points []Entry `json:"points"`
-	// Replicas are how many answer already, by worker, without the one that is placed.
+	// Replicas counts those that already answer, by worker, without the one being placed.
 	Replicas map[string]int `json:"replicas,omitempty"`
-	// Exec is how long a replica works on a request, RPS how many it does in a second
-	// where no profile says it of its worker; 0 where that is not known.
+	// Exec is how long a replica works on a request, RPS how many requests per second it
+	// handles if its worker has no profile; 0 if unknown.
 	Exec api.Duration `json:"exec,omitempty"`
 	RPS  float64      `json:"rps,omitempty"`
 }
@@ -92,12 +88,12 @@ type ClusterView struct {
 	Pending api.Resources `json:"pending,omitzero"`
 	// Same counts instances of the service being placed that it already has.
 	Same int `json:"same,omitempty"`
-	// Entering is how many requests a second for that service enter there, as far as it
-	// tells, for the scheduler nearest-demand.
+	// Entering is how many requests per second for that service enter there, as far as the
+	// cluster reports it, for the scheduler nearest-demand.
 	Entering float64 `json:"entering,omitempty"`
 	// Lacks counts the objects of Request.Data that are not there.
 	Lacks int `json:"lacks,omitempty"`
-	// Refused is why the cluster gave back an instance of this service lately.
+	// Refused is why the cluster recently returned an instance of this service.
 	Refused string `json:"refused,omitempty"`
 }
 
@@ -110,30 +106,30 @@ type WorkerView struct {
 	// Suspect or cordoned workers take nothing new.
 	Suspect  bool `json:"suspect,omitempty"`
 	Cordoned bool `json:"cordoned,omitempty"`
-	// Arch is its architecture in the names of Go; Labels are its own and those of
-	// its cluster; Location is nil where it is not known.
+	// Arch is its GOARCH; Labels are its own and those of its cluster; Location is nil
+	// if unknown.
 	Arch     string            `json:"arch,omitempty"`
 	Labels   map[string]string `json:"labels,omitempty"`
 	Location *api.Point        `json:"location,omitempty"`
-	// Coord is where it is in the space of round trips; nil where that is not known.
+	// Coord is its position in the space of round trips, nil if unknown.
 	Coord *wire.Coordinate `json:"coord,omitempty"`
-	// HostPaths are directories of which instances may use what is below.
+	// HostPaths are the directories that instances may use, with everything below.
 	HostPaths []string `json:"host_paths,omitempty"`
 	// HostUsers are the users of the machine that processes may run as.
 	HostUsers []string `json:"host_users,omitempty"`
-	// Devices that it has, and what of them is taken. Capacity.VGPUs and VTPUs are the
-	// sums of what is here: a GPU that is not here is given to nobody.
-	Devices []Device `json:"devices,omitempty"`
+	// Devices that it has, and how much of each is taken. Capacity.VGPUs and VTPUs are
+	// their sums: a GPU that is not listed is never allocated.
+	Devices []device.Device `json:"devices,omitempty"`
 	// Overlay: it is part of the service network.
 	Overlay bool `json:"overlay,omitempty"`
-	// Conflicts are the services it runs that the one being placed excludes, or
-	// that exclude it (anti_affinity.service), and ports that it would share with
-	// one of them (PortTaken).
+	// Conflicts are the services it runs that the one being placed excludes, or that
+	// exclude it (anti_affinity.service), and the ports it would share with a service
+	// there (PortTaken).
 	Conflicts []string `json:"conflicts,omitempty"`
 	// Same counts instances of the service being placed that it already has.
 	Same int `json:"same,omitempty"`
-	// Throughput is what it does of that service, in requests per second, by a profile;
-	// 0 where nothing is known.
+	// Throughput is the profiled requests per second of that service on this worker; 0 if
+	// unknown.
 	Throughput float64 `json:"throughput,omitempty"`
 }
 
@@ -146,8 +142,8 @@ type Request struct {
 	Affinity  api.Affinity    `json:"affinity,omitzero"`
 	Spread    string          `json:"spread"` // "soft" or "none"
 	Scheduler string          `json:"scheduler"`
-	// Plugin by which is placed where that is the scheduler, and what it answered;
-	// Advice is nil before it was asked.
+	// Plugin that decides if Scheduler is "plugin", and its answer; Advice is nil before
+	// it was asked.
 	Plugin string   `json:"plugin,omitempty"`
 	Advice *Advice  `json:"advice,omitempty"`
 	Avoid  []string `json:"avoid,omitempty"`
@@ -155,35 +151,37 @@ type Request struct {
 	Architecture []string         `json:"architecture,omitempty"`
 	Location     *api.Location    `json:"location,omitempty"`
 	AntiAffinity api.AntiAffinity `json:"anti_affinity,omitzero"`
-	// Devices are those that it needs besides those of Demand, and the models of both.
+	// Devices it needs besides those of Demand, and the models of both.
 	Devices []api.DeviceNeed `json:"devices,omitempty"`
-	// Priority over what is placed already (see Preempt).
+	// Priority over what is already placed (see Preempt).
 	Priority int `json:"priority,omitempty"`
 	// HostPaths are directories of the worker that the instance uses.
 	HostPaths []string `json:"host_paths,omitempty"`
-	// HostUser is the user of the worker's machine that the instance runs as; "" is one
+	// HostUser is the user of the worker's machine that the instance runs as; "": a user
 	// of its own.
 	HostUser string `json:"host_user,omitempty"`
-	// Latency is what the instance must be near, with where that is.
+	// Latency is what the instance must be near, with the positions.
 	Latency []Threshold `json:"latency,omitempty"`
 	// Data are the objects that it reads, where the root decides. What it reads from hosts
 	// is in Latency, as wishes.
 	Data []string `json:"data,omitempty"`
-	// Traffic of the service, for the scheduler nearest-demand; nil where none is known.
+	// Traffic of the service, for the scheduler nearest-demand; nil if unknown.
 	Traffic *Traffic `json:"traffic,omitempty"`
-	// Overlay names what of the instance only workers of the service network have,
-	// "" if nothing.
+	// Overlay names the feature of the instance that requires the service network, "" if
+	// none does.
 	Overlay string `json:"overlay,omitempty"`
-	// Pinned is the only worker that will do, because a volume of the instance is
-	// there; "" is any.
+	// Pinned is the only eligible worker, because it has a volume of the instance;
+	// "": any.
 	Pinned string `json:"pinned,omitempty"`
-	// Turn is why it was the turn of the instance, where it was placed in a round of
-	// those that contend. It is no matter of where.
+	// Usual is what instances ask for as a rule, where workers have accelerators: rom then
+	// places so that little is left that few of them can use.
+	Usual waste.Usual `json:"usual,omitempty"`
+	// Turn is why it was the instance's turn, if it was placed in a round. It does not
+	// affect the choice of worker.
 	Turn *turn.Turn `json:"turn,omitempty"`
 }
 
-// NewRequest is a request for count instances of a service by what its
-// descriptor says.
+// NewRequest returns a request for count instances of a service, from its descriptor.
 func NewRequest(instance wire.InstanceID, s *api.Service, count int) Request {
 	r := Request{
 		Instance: instance, Count: count, Runtime: s.Runtime, Demand: s.Resources, Affinity: s.Affinity,
@@ -202,14 +200,14 @@ func NewRequest(instance wire.InstanceID, s *api.Service, count int) Request {
 	return r
 }
 
-// Decision is the answer and the record that explains it. Two calls with the
-// same inputs return the same Decision (but for TookNs, which the caller sets).
+// Decision is the answer and the record that explains it. Two calls with the same
+// inputs return the same Decision (except TookNs, which the caller sets).
 type Decision struct {
 	V       int     `json:"v"`
 	Kind    string  `json:"kind" enum:"clusters,worker"`
 	Request Request `json:"request"`
-	// Candidates counts all that were considered; Filtered, per filter in the
-	// order they were applied, how many it removed and an example of why.
+	// Candidates counts all that were considered. Filtered lists the filters in the order
+	// they were applied, with how many each removed and an example of why.
 	Candidates int      `json:"candidates"`
 	Filtered   []Filter `json:"filtered,omitempty"`
 	// Ranked are the best, at most five, best first.
@@ -230,14 +228,14 @@ type Decision struct {
 	InputsOmitted int           `json:"inputs_omitted,omitempty"`
 }
 
-// Filter is one step of narrowing.
+// Filter is a filter that removed candidates.
 type Filter struct {
 	Name    string `json:"name"` // "connected", "affinity.cluster", "area", "runtime", "avoid", "memory", …
 	Removed int    `json:"removed"`
 	Example string `json:"example,omitempty"` // "edge-2: needs 512Mi memory, 380Mi free"
 }
 
-// Ranked is a candidate with its score and what it is made of.
+// Ranked is a candidate with its score and the terms of the score.
 type Ranked struct {
 	ID    string             `json:"id"`
 	Score float64            `json:"score"`
@@ -253,22 +251,22 @@ type ShareOut struct {
 // MaxInputs is how many candidates a record carries in full.
 const MaxInputs = 256
 
-// Advice is what a plugin answered when it was asked for a worker. It is an input
-// of the decision: whatever it says, the workers are filtered by what holds now.
+// Advice is a plugin's answer to a request for a worker. It is an input of the decision:
+// whatever it says, the filters still apply to the current state of the workers.
 type Advice struct {
 	Plugin string `json:"plugin"`
 	// TookNs from the question to the answer, in nanoseconds.
 	TookNs int64 `json:"took_ns,omitempty"`
-	// Worker for this very instance, "" where it only ranks. Ranking has the highest
-	// score first; a worker that is in neither is not taken. Rejected has reasons.
+	// Worker for this instance, "" if the plugin only ranks. Ranking has the highest score
+	// first; a worker in neither is not chosen. Rejected has reasons by worker.
 	Worker   string            `json:"worker,omitempty"`
 	Ranking  []Ranked          `json:"ranking,omitempty"`
 	Rejected map[string]string `json:"rejected,omitempty"`
-	// Reason why the instance gets no worker, in its words.
+	// Reason is why the instance gets no worker, in the plugin's words.
 	Reason string `json:"reason,omitempty"`
-	// Problem is why there is no answer that can be used: then rom decides.
+	// Problem is why there is no usable answer; rom decides then.
 	Problem string `json:"problem,omitempty"`
 }
 
-// Names says whether the answer has a worker that may be taken.
+// Names says whether the answer names or ranks any worker.
 func (a *Advice) Names() bool { return a != nil && (a.Worker != "" || len(a.Ranking) > 0) }

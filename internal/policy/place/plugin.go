@@ -11,12 +11,11 @@ import (
 	"github.com/verge-edge/verge/internal/wire"
 )
 
-// schedulerPlugin is the scheduler by which a program of somebody else ranks the
-// workers that pass every filter.
+// schedulerPlugin is the scheduler where a third-party program ranks the workers that
+// pass every filter.
 const schedulerPlugin = "plugin"
 
-// Amounts are resources by name, cpu in thousandths of a core, the others in bytes
-// or pieces.
+// Amounts returns resources by name, in the units of amount.Vec.
 func Amounts(r api.Resources) map[string]int64 {
 	out := make(map[string]int64, amount.Kinds)
 	for j, n := range amount.ToVec(r) {
@@ -25,7 +24,7 @@ func Amounts(r api.Resources) map[string]int64 {
 	return out
 }
 
-// Free is what instances may still reserve on a worker.
+// Free returns what instances may still reserve on a worker, as Amounts does.
 func Free(w WorkerView) map[string]int64 {
 	out := make(map[string]int64, amount.Kinds)
 	for j, n := range freeOf(&w) {
@@ -34,8 +33,8 @@ func Free(w WorkerView) map[string]int64 {
 	return out
 }
 
-// Feasible are the workers that pass every filter of a request, in the order of rom
-// without regard to spread, at most n of them, and how many more there are.
+// Feasible returns at most n workers that pass every filter of a request, in the order of
+// rom without regard to spread, and how many more there are.
 func Feasible(workers []WorkerView, req Request, n int) (list []WorkerView, more int) {
 	req = cleanRequest(req)
 	avoid := setOf(req.Avoid)
@@ -49,7 +48,7 @@ func Feasible(workers []WorkerView, req Request, n int) (list []WorkerView, more
 			continue
 		}
 		c := candidate{view: &w, key: index.RingOf(w.ID) - seed}
-		c.score, c.left = rom(amount.ToVec(w.Capacity), free, demand)
+		c.score, c.left = romOf(fit{capacity: amount.ToVec(w.Capacity), free: free, demand: demand})
 		all = append(all, c)
 	}
 	slices.SortFunc(all, byAdvice)
@@ -59,17 +58,17 @@ func Feasible(workers []WorkerView, req Request, n int) (list []WorkerView, more
 	return list, len(all) - len(list)
 }
 
-// advised decides by what the plugin of a request said. Workers are filtered as by
-// any scheduler, then those go that it rejected or did not rank. Of the others the
-// one that it named for the instance is chosen, or that with the highest score; then
-// the one with fewer instances of the service, then by rom.
+// advised decides by the answer of the request's plugin. The usual filters apply first,
+// then workers that the plugin rejected or did not rank are removed. Of the rest it takes
+// the worker named for the instance, else the one with the highest score; ties go to fewer
+// instances of the service, then to rom.
 func advised(workers []WorkerView, req Request, d Decision) Decision {
 	a := req.Advice
 	if a == nil {
 		d.Reason = "plugin " + req.Plugin + " has not been asked yet"
 		return d
 	}
-	if d.Workers == nil { // the record is not replayed
+	if d.Workers == nil { // the record cannot be replayed
 		short := *a
 		short.Ranking, short.Rejected = nil, nil
 		d.Request.Advice = &short
@@ -110,7 +109,7 @@ func advised(workers []WorkerView, req Request, d Decision) Decision {
 		if soft {
 			c.same = max(0, w.Same)
 		}
-		c.score, c.left = rom(amount.ToVec(w.Capacity), free, demand)
+		c.score, c.left = romOf(fit{capacity: amount.ToVec(w.Capacity), free: free, demand: demand})
 		all = append(all, c)
 	}
 	slices.SortFunc(all, byAdvice)
@@ -134,8 +133,8 @@ func advised(workers []WorkerView, req Request, d Decision) Decision {
 	return d
 }
 
-// byAdvice is the best first: the one that was named, then by what the plugin said,
-// then as by rom.
+// byAdvice orders candidates best first: the named worker, then by the plugin's score,
+// then as rom does.
 func byAdvice(a, b candidate) int {
 	if a.named != b.named {
 		if a.named {
@@ -152,7 +151,7 @@ func byAdvice(a, b candidate) int {
 	return 1 // never equal: the ids differ
 }
 
-// lacksPlugin says whether a cluster has not registered the plugin of a request.
+// lacksPlugin says whether a cluster lacks the plugin of a request.
 func lacksPlugin(a *wire.Aggregate, req *Request) bool {
 	return req.Scheduler == schedulerPlugin && !slices.Contains(a.Plugins, req.Plugin)
 }

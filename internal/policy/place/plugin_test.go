@@ -103,7 +103,7 @@ func TestAdviceIsAwaited(t *testing.T) {
 func TestClustersWithoutThePlugin(t *testing.T) {
 	view := func(id string, plugins ...string) ClusterView {
 		s := wire.Spread{Sum: 1000, Mean: 1000, Max: 1000}
-		return ClusterView{ID: id, Connected: true, Aggregate: wire.Aggregate{V: 1, Workers: 1, Plugins: plugins, CPU: s, Memory: s, Disk: s, Capacity: api.Resources{CPU: 1000, Memory: 1000, Disk: 1000}}}
+		return ClusterView{ID: id, Connected: true, Aggregate: wire.Aggregate{V: 1, Workers: 1, Plugins: plugins, FreeCapacity: wire.FreeCapacity{CPU: s, Memory: s, Disk: s}, Capacity: api.Resources{CPU: 1000, Memory: 1000, Disk: 1000}}}
 	}
 	req := Request{Instance: "a.b", Count: 1, Scheduler: "plugin", Plugin: "sage"}
 	d := RankClusters([]ClusterView{view("one"), view("two", "ilp")}, req)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/policy/place/amount"
+	"github.com/verge-edge/verge/internal/policy/place/device"
 	"github.com/verge-edge/verge/internal/policy/place/estimate"
 	"github.com/verge-edge/verge/internal/policy/place/geo"
 	"github.com/verge-edge/verge/internal/policy/place/index"
@@ -13,7 +14,7 @@ import (
 	"github.com/verge-edge/verge/internal/wire"
 )
 
-// Occupant is an instance on a worker that could be ended to make room.
+// Occupant is an instance on a worker that may be ended to make room.
 type Occupant struct {
 	ID wire.InstanceID
 	turn.Claim
@@ -21,12 +22,11 @@ type Occupant struct {
 	Devices  []wire.Held
 }
 
-// Preempt says which instances are to make room for a request that no worker can take
-// as it is: on the worker where the highest claim among them is the lowest, of those
-// where they are the fewest, then by the place on the ring as in Schedule. It may
-// displace all of them (Over), none of them could stay, and without them it
-// fits. Occupants are by worker; whoever must not be ended is not among them. It is ""
-// where no worker will do, and nothing is to be ended where one has room anyway.
+// Preempt selects the instances that make room for a request that no worker can take as it
+// is: on the worker where their highest claim is lowest, then where they are fewest, then by
+// position on the ring as in Schedule. The request may displace each of them (Over), fits
+// without them, and needs all of them gone. Occupants are by worker, without those that must
+// not be ended. worker is "" if none will do; victims are empty if one has room anyway.
 func Preempt(workers []WorkerView, occupants map[string][]Occupant, req Request, has turn.Claim) (worker string,
 	victims []Occupant) {
 	p := NewPreemption(req, has)
@@ -36,30 +36,30 @@ func Preempt(workers []WorkerView, occupants map[string][]Occupant, req Request,
 	return p.Best(req.Instance, req.Avoid)
 }
 
-// Preemption is Preempt for many instances of a service: what each worker would have to
-// end is worked out once, and again when something changes there.
+// Preemption is Preempt for many instances of a service: the victims on a worker are computed
+// once, and again when something changes there.
 type Preemption struct {
 	req    Request
 	has    turn.Claim
 	demand amount.Vec
-	rooms  map[string]room // of the workers that will do
+	rooms  map[string]room // of eligible workers
 }
 
-// room is what a worker has to end.
+// room is what a worker must end.
 type room struct {
 	ring    uint64
 	highest turn.Claim
 	victims []Occupant
 }
 
-// NewPreemption is for instances that ask for what req does (of which Instance and Avoid
-// do not count), and have that claim.
+// NewPreemption returns a Preemption for instances with a claim and the requirements of req,
+// whose Instance and Avoid are ignored.
 func NewPreemption(req Request, has turn.Claim) *Preemption {
 	req = cleanRequest(req)
 	return &Preemption{req: req, has: has, demand: amount.ToVec(req.Demand), rooms: map[string]room{}}
 }
 
-// Put adds a worker with who is on it, or replaces what was known of it.
+// Put adds or replaces a worker and its occupants.
 func (p *Preemption) Put(w WorkerView, on []Occupant) {
 	w.Capacity, w.Used, w.Location, w.Coord = amount.Clean(w.Capacity), amount.Clean(w.Used), geo.CleanPoint(w.Location),
 		geo.CleanCoord(w.Coord)
@@ -70,7 +70,7 @@ func (p *Preemption) Put(w WorkerView, on []Occupant) {
 	}
 }
 
-// Best is the worker for an instance, and whom it has to end.
+// Best returns the worker for an instance, and its victims.
 func (p *Preemption) Best(instance wire.InstanceID, avoid []string) (worker string, victims []Occupant) {
 	var best room
 	seed := index.RingOf(instance)
@@ -88,7 +88,7 @@ func (p *Preemption) Best(instance wire.InstanceID, avoid []string) (worker stri
 	return worker, best.victims
 }
 
-// highest claim among occupants; of none one below all.
+// highest returns the highest claim among occupants; without any, one below all claims.
 func highest(list []Occupant) turn.Claim {
 	most := turn.Claim{Rank: -1}
 	for i := range list {
@@ -99,11 +99,11 @@ func highest(list []Occupant) turn.Claim {
 	return most
 }
 
-// makeRoom says whom a worker has to end for a request; false where that is no help.
+// makeRoom returns the victims of a request on a worker; false if ending them does not help.
 func makeRoom(w *WorkerView, on []Occupant, req *Request, has turn.Claim, demand amount.Vec) ([]Occupant, bool) {
 	lower := slices.DeleteFunc(slices.Clone(on), func(o Occupant) bool { return !has.Over(o.Claim) })
 	capacity := amount.ToVec(w.Capacity)
-	// Of one claim those first that free the most of what is asked for.
+	// Among equal claims, first those that free the most of what is requested.
 	frees := func(o *Occupant) (share float64) {
 		for j, r := range amount.ToVec(amount.Clean(o.Reserves)) {
 			if demand[j] > 0 && capacity[j] > 0 {
@@ -121,14 +121,14 @@ func makeRoom(w *WorkerView, on []Occupant, req *Request, has turn.Claim, demand
 		for i := range victims {
 			v.Used = amount.Sub(v.Used, victims[i].Reserves)
 			for _, h := range victims[i].Devices {
-				if k := slices.IndexFunc(v.Devices, func(d Device) bool { return d.ID == h.ID }); k >= 0 {
+				if k := slices.IndexFunc(v.Devices, func(d device.Device) bool { return d.ID == h.ID }); k >= 0 {
 					v.Devices[k].Used -= h.Share
 				}
 			}
 		}
 		return reject(&v, req, nil, demand, freeOf(&v)).filter == passed
 	}
-	if !fits(lower) { // most workers, where there are many
+	if !fits(lower) { // the most frequent case
 		return nil, false
 	}
 	n := 0
@@ -144,9 +144,9 @@ func makeRoom(w *WorkerView, on []Occupant, req *Request, has turn.Claim, demand
 	return victims, true
 }
 
-// displaceable says whether a cluster might have room for one replica if everything of
-// a lower priority made room: it is only false where that is proven. Whoever could make
-// room has a rank below the priority, in whatever namespace it is.
+// displaceable says whether a cluster might have room for one replica if everything of a
+// lower priority made room; it is false only if the contrary is proven. Instances that can
+// make room have a rank below the priority, in any namespace.
 func displaceable(a *wire.Aggregate, demand, pending amount.Vec, priority int) bool {
 	if priority <= 0 || len(a.Lower) == 0 {
 		return false
@@ -154,12 +154,12 @@ func displaceable(a *wire.Aggregate, demand, pending amount.Vec, priority int) b
 	var lower, room amount.Vec
 	told := false
 	for i := range a.Lower {
-		// What was not told apart counts as if it were the lowest of them.
+		// Priorities reported together count as the lowest of them.
 		if a.Lower[i].Priority < priority {
 			for j, r := range amount.ToVec(a.Lower[i].Used) {
 				lower[j] = amount.AddInt(lower[j], r)
 			}
-			told = a.Lower[i].Room != (api.Resources{}) // older clusters do not
+			told = a.Lower[i].Room != (api.Resources{}) // older clusters do not report it
 			for j, r := range amount.ToVec(a.Lower[i].Room) {
 				room[j] = max(room[j], r)
 			}

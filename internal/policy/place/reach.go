@@ -8,20 +8,19 @@ import (
 	"github.com/verge-edge/verge/internal/wire"
 )
 
-// How likely it is that workers of a cluster keep an agreement, as far as aggregates
-// say: most first.
+// How likely it is that workers of a cluster meet a threshold, judging by aggregates,
+// most likely first.
 const (
 	keeps    = iota // its centre does
-	mayKeep         // a part of it may, or nothing is known
-	unlikely        // by coordinates none does, and they prove nothing
+	mayKeep         // part of it may, or nothing is known
+	unlikely        // by coordinates none does, which is no proof
 )
 
-// vacuumRTT is how long a round trip takes at least for each kilometre: the light needs
-// that long.
+// vacuumRTT is the shortest possible round trip per kilometre, at the speed of light.
 const vacuumRTT = 6671 * time.Nanosecond
 
-// TargetIn is a target that is somewhere in a cluster, of which its aggregate tells no
-// more than where its workers are.
+// TargetIn returns a target that is somewhere in a cluster, positioned by the aggregate of
+// its workers.
 func TargetIn(cluster string, a wire.Aggregate) Target {
 	a = cleanAggregate(a)
 	t := Target{ID: cluster, Cluster: cluster}
@@ -34,22 +33,22 @@ func TargetIn(cluster string, a wire.Aggregate) Target {
 	return t
 }
 
-// reach is what a cluster is away from all that a request must be near.
+// reach is how far a cluster is from everything that a request must be near.
 type reach struct {
-	chance  int           // keeps, mayKeep or unlikely: of the threshold that is kept least
-	latency time.Duration // expected, the sum over the thresholds of which it is known
-	known   bool          // of at least one
+	chance  int           // keeps, mayKeep or unlikely: of the least likely threshold
+	latency time.Duration // expected, the sum over the thresholds where it is known
+	known   bool          // for at least one threshold
 }
 
-// compare orders clusters: those first that are likelier to keep what is asked for, then
-// the nearer ones.
+// compare orders clusters: the likelier to meet the thresholds first, then those with known
+// latency, then the nearer.
 func (r reach) compare(o reach) int {
 	return cmp.Or(cmp.Compare(r.chance, o.chance), cmp.Compare(count(!r.known), count(!o.known)),
 		cmp.Compare(r.latency, o.latency))
 }
 
-// reaches says what a cluster is away from what a request must be near, or which
-// threshold is proven to be kept by none of its workers.
+// reaches returns how far a cluster is from what a request must be near, or the threshold
+// that provably none of its workers meets.
 func reaches(c *ClusterView, req *Request) (reach, removal) {
 	var out reach
 	for n := range req.Latency {
@@ -82,8 +81,8 @@ func reaches(c *ClusterView, req *Request) (reach, removal) {
 	return out, removal{filter: passed}
 }
 
-// from is what a cluster is away from one target; possible unless its aggregate proves
-// that none of its workers keeps the threshold. Then it says how far it is at least.
+// from returns how far a cluster is from one target. possible is false if the aggregate
+// proves that none of its workers meets the threshold; f is then the least distance.
 func (t *Threshold) from(c *ClusterView, target *Target) (r reach, f far, possible bool) {
 	if target.Cluster == c.ID && c.ID != "" {
 		return reach{known: true}, f, true
@@ -92,7 +91,7 @@ func (t *Threshold) from(c *ClusterView, target *Target) (r reach, f far, possib
 	f = far{rtt: -1, km: -1}
 	asksPlace := t.Distance > 0 || target.Place
 	if target.Location == nil || a.Disc == nil {
-		// Workers that do not know where they are keep no distance.
+		// Workers without a known location meet no distance.
 		if asksPlace && a.Disc == nil && len(a.Architectures) > 0 {
 			return r, f, false
 		}

@@ -7,16 +7,16 @@ import (
 	"github.com/verge-edge/verge/internal/wire"
 )
 
-// Record is a decision as a tier stores it with the instance that it is about.
+// Record is a decision as a tier stores it with its instance.
 type Record struct {
 	V        int       `json:"v"`
 	At       time.Time `json:"at"`
 	Decision Decision  `json:"decision"`
 }
 
-// Replay decides again on the inputs that d carries. The answer equals d but for
-// TookNs, which is zero. It is an error if d left its inputs out, is of a kind
-// unknown to this build or was written by a version that this build cannot read.
+// Replay decides again on the inputs that d carries. The result equals d except for
+// TookNs, which is zero. It is an error if d left its inputs out, is of a kind unknown to
+// this build or was written by a version that this build cannot read.
 func Replay(d Decision) (Decision, error) {
 	if err := wire.CheckVersion("decision record", d.V); err != nil {
 		return Decision{}, fmt.Errorf("replay: %w", err)

@@ -13,6 +13,8 @@ import (
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/policy/place/amount"
+	"github.com/verge-edge/verge/internal/policy/place/device"
+	"github.com/verge-edge/verge/internal/policy/place/waste"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -165,6 +167,10 @@ func genRequest(t *rapid.T) Request {
 		Avoid:  rapid.SliceOfN(rapid.SampledFrom([]string{"w0", "w1", "w9"}), 0, 2).Draw(t, "avoid"),
 	}
 	genConstraints(t, &r)
+	for range rapid.IntRange(-2, 3).Draw(t, "usual") {
+		d := genResources(t, "usual demand")
+		r.Usual = append(r.Usual, waste.Kind{CPU: d.CPU, Memory: d.Memory, Count: rapid.IntRange(-1, 9).Draw(t, "usual count")})
+	}
 	r.Data = rapid.SliceOfN(rapid.SampledFrom([]string{"cats", "dogs"}), 0, 2).Draw(t, "data")
 	if rapid.IntRange(0, 3).Draw(t, "near") == 0 {
 		r.Scheduler = rapid.SampledFrom([]string{"rom", LDP}).Draw(t, "scheduler")
@@ -218,7 +224,7 @@ func TestScheduleProperties(t *testing.T) {
 			free := amount.Sub(w.Capacity, w.Used)
 			ok, _ := amount.Fits(free, amount.Clean(req.Demand))
 			ok = ok && !w.Suspect && !w.Cordoned && !slices.Contains(req.Avoid, w.ID) && (req.Runtime == "" || slices.Contains(w.Runtimes, req.Runtime))
-			_, lacking := Give(w.Devices, req.Demand, req.Devices)
+			_, lacking := device.Give(w.Devices, req.Demand, req.Devices)
 			_, far := tooFar(&w, &req)
 			return ok && lacking == "" && far.filter == passed && (req.Pinned == "" || req.Pinned == w.ID) && satisfies(w, req)
 		}

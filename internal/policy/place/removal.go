@@ -7,15 +7,15 @@ import (
 	"github.com/verge-edge/verge/internal/policy/place/amount"
 )
 
-// far is what a worker is away from what a request must be near.
+// far is how far a worker is from what a request must be near.
 type far struct {
-	rtt   time.Duration // to the nearest target, -1: not known
-	km    float64       // to the nearest target, -1: not known
+	rtt   time.Duration // to the nearest target, -1: unknown
+	km    float64       // to the nearest target, -1: unknown
 	which int           // index of the threshold
-	may   bool          // it may be near enough all the same (MayKeep)
+	may   bool          // it may still be near enough (MayKeep)
 }
 
-// passed is the filter of what none removed.
+// passed stands for no filter: the candidate was not removed.
 const passed = -1
 
 // Filters of RankClusters, in their order.
@@ -43,15 +43,15 @@ const (
 	clusterFilters = fFirstResource + amount.Kinds
 )
 
-// removal is why one candidate went. Words are made of it only for the one
-// that becomes the example of its filter, so that removing costs nothing.
+// removal is why a candidate was removed. Only the example of each filter is put in
+// words, so that removing is cheap.
 type removal struct {
 	filter int
-	free   int64 // of the resource that was short, or suspect workers
+	free   int64 // of the resource that was short, or workers (fAntiService)
 	total  bool  // free is what the whole cluster has, not its largest worker
 	has    []string
 	note   string     // words, the key of a label, or a path
 	point  *api.Point // of the worker, or the centre of the cluster's disc
 	km     float64    // between point and the location asked for
-	far    far        // how far off what it must be near
+	far    far        // from what it must be near
 }

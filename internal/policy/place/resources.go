@@ -11,18 +11,18 @@ import (
 
 // Expect estimates from its aggregate how many replicas of demand a cluster can
 // take, counting no further than wanted. atMost is proven never to be less than
-// what fits (up to wanted); expected lies in 0…atMost and is 0 only where
-// atMost is. See the package comment for the derivation.
+// what fits (up to wanted); expected lies in 0…atMost and is 0 only if atMost is.
+// Package estimate has the derivation.
 func Expect(a wire.Aggregate, demand api.Resources, wanted int) (expected, atMost int) {
 	a = cleanAggregate(a)
 	e := estimate.Of(&a, amount.ToVec(amount.Clean(demand)), amount.Vec{}, wanted)
 	return e.Expected, e.AtMost
 }
 
-// Aggregate sums up the workers of a cluster for the root: the distribution of
-// what is free over the ready ones, their capacity together, and how many are
-// ready and suspect; nothing else of it is set. Deviations are those of the whole
-// population (÷ n), which is what the bounds of Expect are about.
+// Aggregate summarizes the workers of a cluster for the root: the distribution of
+// the free amounts of the ready ones, their total capacity, and how many are ready
+// and suspect; nothing else is set. Deviations are those of the whole population
+// (÷ n), as the bounds of Expect require.
 func Aggregate(workers []WorkerView) wire.Aggregate {
 	var a wire.Aggregate
 	var sum, largest amount.Vec
@@ -46,8 +46,8 @@ func Aggregate(workers []WorkerView) wire.Aggregate {
 	for j := range amount.Kinds {
 		mean[j] = float64(sum[j]) / n
 	}
-	// The second pass keeps precision: with Σx² − n·mean² a fleet of equal large
-	// disks gets a deviation made of rounding errors.
+	// The second pass keeps precision: with Σx² − n·mean² the deviation of equal
+	// large disks would consist of rounding errors.
 	for i := range workers {
 		if workers[i].Suspect {
 			continue
@@ -63,7 +63,7 @@ func Aggregate(workers []WorkerView) wire.Aggregate {
 	return a
 }
 
-// freeOf is what a worker has left to reserve; never negative.
+// freeOf returns what can still be reserved on a worker; never negative.
 func freeOf(w *WorkerView) amount.Vec {
 	c, u := amount.ToVec(w.Capacity), amount.ToVec(w.Used)
 	for j := range amount.Kinds {

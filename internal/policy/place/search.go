@@ -7,21 +7,21 @@ import (
 	"github.com/verge-edge/verge/internal/policy/place/index"
 )
 
-// search looks for the best rows, as Schedule ranks them. By rom it goes down first where the bound of what is below is
-// best, and leaves out what
-// cannot come among the best any more; by other schedulers it looks at all that fit.
+// search finds the best rows, as Schedule ranks them. For rom it descends into the subtree
+// with the best bound first and prunes those that cannot contain one of the best; for other
+// schedulers it visits all rows that fit.
 type search struct {
 	how    *scorer
 	demand amount.Vec
 	soft   bool
 	seed   uint64
-	skip   map[string]bool // ids that are not in the running
+	skip   map[string]bool // ids that are not candidates
 	view   func(id string) *WorkerView
 	best   [maxRanked]candidate
 	n      int
 }
 
-// bound is the best that a row below a node may be: in the order of candidates.
+// bound is the best that a row below a node can be, in the order of candidates.
 type bound struct {
 	same  int
 	score float64
@@ -39,12 +39,12 @@ func (b *bound) before(o *bound) bool {
 	return b.key < o.key
 }
 
-// rounding covers what is lost in the arithmetic of a bound that is not computed as the score itself is.
+// rounding covers the rounding errors of a bound that is not computed like the score.
 const rounding = 1e-9
 
-// bound says what to expect of the rows in b at best; false if none of them fits.
+// bound returns the best possible row within b; false if none fits.
 func (s *search) bound(b *index.Box) (out bound, ok bool) {
-	taken := 0.0 // the largest share of a worker that the demand may be
+	taken := 0.0 // the largest share of a worker that the demand can take
 	for j := range amount.Kinds {
 		d := s.demand[j]
 		if d > b.MaxFree[j] {
@@ -53,7 +53,7 @@ func (s *search) bound(b *index.Box) (out bound, ok bool) {
 		if d > 0 {
 			taken = max(taken, float64(d)/float64(max(d, b.MinCap[j])))
 		}
-		// Of rows that are all alike this is the score, to the bit.
+		// For identical rows this is the score, to the bit.
 		if b.MinFree[j] > d && (j <= amount.Disk || d > 0) {
 			out.score = max(out.score, float64(b.MinFree[j]-d)/float64(b.MaxCap[j]))
 		}
@@ -61,7 +61,7 @@ func (s *search) bound(b *index.Box) (out bound, ok bool) {
 	if s.how != scorers[ROM] {
 		return bound{score: math.Inf(-1)}, true
 	}
-	// The resource of which most is left now has at least so much of it left then.
+	// The resource with the largest free share now keeps at least this much.
 	out.score = max(out.score, b.Fullest-taken-rounding)
 	for _, j := range amount.Accelerators {
 		if s.demand[j] == 0 && b.MinCap[j] > 0 {
@@ -78,7 +78,7 @@ func (s *search) bound(b *index.Box) (out bound, ok bool) {
 	return out, true
 }
 
-// beaten says whether nothing within the bound can come among the best.
+// beaten says whether nothing within the bound can be among the best.
 func (s *search) beaten(b *bound) bool {
 	if s.n < maxRanked {
 		return false

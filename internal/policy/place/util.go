@@ -1,13 +1,11 @@
 package place
 
 import (
-	"fmt"
 	"maps"
 	"slices"
-	"strings"
 )
 
-// cloneMap copies a mapping; an empty one becomes nil, as in cloneList.
+// cloneMap copies a map; an empty one becomes nil, as in cloneList.
 func cloneMap[V any](m map[string]V) map[string]V {
 	if len(m) == 0 {
 		return nil
@@ -24,7 +22,7 @@ func cloneList(l []string) []string {
 	return slices.Clone(l)
 }
 
-// count is 1 where something holds.
+// count returns 1 for true and 0 for false.
 func count(holds bool) int {
 	if holds {
 		return 1
@@ -60,7 +58,7 @@ func common(a, b []string) []string {
 	return out
 }
 
-// clean is a slice of n zeros, in the place of one that is not needed any more.
+// clean returns a slice of n zeros, reusing the memory of s.
 func clean[T any](s []T, n int) []T {
 	if cap(s) < n {
 		return make([]T, n)
@@ -82,22 +80,3 @@ func setOf(names []string) map[string]bool {
 }
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
-
-// oneOf writes "north", "north or east".
-func oneOf(list []string) string { return strings.Join(shorten(list), " or ") }
-
-// shorten bounds what a list of names adds to a sentence.
-func shorten(list []string) []string {
-	const most = 5
-	if len(list) <= most {
-		return list
-	}
-	return append(slices.Clone(list[:most]), fmt.Sprintf("%d more", len(list)-most))
-}
-
-func plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
-}

@@ -8,34 +8,34 @@ import (
 	"github.com/verge-edge/verge/internal/wire"
 )
 
-// What other clusters are told of where the instances of a service are that something of
-// theirs must be near: the cluster's disc and ball, made coarser than what its root knows.
-// A place of its own for each instance would tell of single workers.
+// If something in other clusters must be near the instances of a service, those clusters
+// learn where these are by the disc and ball of their cluster, coarser than what the root
+// knows. A position per instance would reveal single workers.
 
 const (
-	// coarseDegrees is what a centre on the Earth is rounded to, 11 km or less.
+	// coarseDegrees is the rounding of a centre on the Earth, about 11 km or less.
 	coarseDegrees = 0.1
-	// coarseKm is what a radius on the Earth is rounded up to.
+	// coarseKm is the step that a radius on the Earth is rounded up to.
 	coarseKm = 5
-	// spareKm and spareRTT are at least by how much what is told is too long, so that
-	// small changes are not told.
+	// spareKm and spareRTT (seconds) are the least margin added to a radius, so that small
+	// changes are not reported.
 	spareKm  = 2
 	spareRTT = 0.002
-	// steadyKm is by how much a radius that was told may be too long before it is told
-	// anew: each time is a message to every cluster. coarseDisc makes less of that.
+	// steadyKm is how much a reported radius may be too long before it is reported anew,
+	// which takes a message to every cluster. coarseDisc adds less than that.
 	steadyKm = 20
-	// coarseRTT is what the numbers of a ball are rounded to, in seconds, and leastBall
-	// the least radius of one: that of a single worker is a point.
+	// coarseRTT is the rounding of the numbers of a ball, in seconds, and leastBall the
+	// least radius: the exact ball of a single worker is a point.
 	coarseRTT = 0.005
 	leastBall = 0.010
-	// steadyRTT is steadyKm of a ball, in seconds; coarseBall makes less of that.
+	// steadyRTT is steadyKm for a ball, in seconds; coarseBall adds less than that.
 	steadyRTT = 0.015
 )
 
-// WhereOf is what others are told of where the workers of a cluster are: what is not known
-// of all of them is not told. old, which may be nil, was told before. It stays where it is
-// still true and not much coarser, and while some are not heard or are cordoned, of which
-// aggregates say nothing: they were told of before.
+// WhereOf returns what other clusters learn of where the workers of a cluster are; what is
+// not known of all of them is omitted. old, the previous report, may be nil. It is kept while
+// it is still true and not much coarser. While workers are suspect or cordoned nothing new is
+// reported, since aggregates do not cover these workers.
 func WhereOf(a wire.Aggregate, old *wire.Where) *wire.Where {
 	a = cleanAggregate(a)
 	var was, w wire.Where
@@ -64,14 +64,15 @@ func WhereOf(a wire.Aggregate, old *wire.Where) *wire.Where {
 	return &w
 }
 
-// coarseDisc is a disc that contains d.
+// coarseDisc returns a coarser disc that contains d.
 func coarseDisc(d *wire.Disc) *wire.Disc {
 	round := func(x float64) float64 { return math.Round(math.Round(x/coarseDegrees)*coarseDegrees*10)/10 + 0 }
 	c := api.Point{round(d.Center[0]), round(d.Center[1])}
 	return &wire.Disc{Center: c, RadiusKm: upTo(d.RadiusKm+geo.DistanceKm(c, d.Center)+spareKm, coarseKm)}
 }
 
-// coarseBall is a ball that contains r. What all ways have in common is rounded up.
+// coarseBall returns a coarser ball that contains r. The part common to all paths (height and
+// adjustment) is rounded up.
 func coarseBall(r *wire.Around) *wire.Around {
 	out := &wire.Around{Center: r.Center}
 	c := &out.Center
@@ -84,12 +85,12 @@ func coarseBall(r *wire.Around) *wire.Around {
 	return out
 }
 
-// upTo rounds up to a multiple of step, of thousandths.
+// upTo rounds up to a multiple of step, which is in whole thousandths.
 func upTo(x, step float64) float64 {
 	return math.Round(math.Ceil(x/step-1e-9)*step*1e3)/1e3 + 0
 }
 
-// stillKm says whether a disc that was told contains what there is, and not much else.
+// stillKm says whether the told disc contains the actual one and is not much larger.
 func stillKm(told, is *wire.Disc) bool {
 	return geo.DistanceKm(told.Center, is.Center)+is.RadiusKm <= told.RadiusKm+1e-6 &&
 		told.RadiusKm <= is.RadiusKm+steadyKm
@@ -103,11 +104,10 @@ func stillRTT(told, is *wire.Around) bool {
 		more >= -1e-9 && more <= steadyRTT
 }
 
-// Somewhere is a target that an instance in another cluster is, of which no more is known
-// than where (nil for nothing). It counts as being on the far side of all that: what is
-// near enough then is so wherever the instance is, as far as coordinates can say that.
-// comparable says that coordinates of the cluster that asks can be compared with those of
-// others.
+// Somewhere returns the target of an instance in another cluster, of which only where is
+// known (nil: nothing). It counts as on the far side of that area: what is near enough then
+// is so wherever the instance is, as far as coordinates can tell. comparable says whether
+// coordinates of the asking cluster can be compared with those of others.
 func Somewhere(id, far string, where *wire.Where, comparable bool) Target {
 	t := Target{ID: id, Far: far}
 	if where == nil {
@@ -124,8 +124,8 @@ func Somewhere(id, far string, where *wire.Where, comparable bool) Target {
 	return cleanTarget(t)
 }
 
-// MayKeep says whether a worker may keep a threshold that it is not known to keep, as a
-// target is somewhere in another cluster.
+// MayKeep says whether a worker may meet a threshold that it is not known to meet, because
+// a target is somewhere in another cluster.
 func MayKeep(w WorkerView, t Threshold) bool { return t.may(&w) }
 
 func (t *Threshold) may(w *WorkerView) bool {
@@ -146,7 +146,7 @@ func (t *Threshold) may(w *WorkerView) bool {
 	return false
 }
 
-// somewhere says that of a target it is known which part of the Earth it is in, and no more.
+// somewhere says whether only an area on the Earth is known of some target.
 func (t *Threshold) somewhere() bool {
 	for i := range t.Targets {
 		if t.Targets[i].Far != "" && t.Targets[i].Location != nil {

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/internal/policy/place/amount"
+	"github.com/verge-edge/verge/internal/policy/place/device"
 	"github.com/verge-edge/verge/internal/policy/place/index"
 )
 
@@ -20,7 +21,7 @@ type scan struct {
 	n      int
 }
 
-// newScan begins to look for a worker for a request that was cleaned.
+// newScan starts a scan for a clean request.
 func newScan(how *scorer, req *Request) scan {
 	return scan{
 		how: how, req: req, avoid: setOf(req.Avoid), log: newFilterLog(false, req),
@@ -28,8 +29,8 @@ func newScan(how *scorer, req *Request) scan {
 	}
 }
 
-// look considers a worker. kept is what is kept of it where it is one of the best: the
-// same, or what w is a copy of.
+// look considers a worker. kept is stored if it is one of the best: w itself, or what w is
+// a copy of.
 func (s *scan) look(w, kept *WorkerView) {
 	free := freeOf(w)
 	removed := reject(w, s.req, s.avoid, s.demand, free)
@@ -45,7 +46,7 @@ func (s *scan) look(w, kept *WorkerView) {
 func (s *scan) try(c candidate, f fit, same int) {
 	if worst := &s.best[maxRanked-1]; s.n == maxRanked && !s.how.first && (!s.soft || same >= worst.same) {
 		if s.soft && same > worst.same || c.latency > worst.latency {
-			return // by what counts before the score
+			return // worse by what counts before the score
 		}
 	}
 	s.how.judge(&c, f, same, s.soft)
@@ -56,7 +57,7 @@ func (s *scan) try(c candidate, f fit, same int) {
 	s.n = insert(&s.best, s.n, c)
 }
 
-// conclude writes into the record who is best, and what the filters removed.
+// conclude records the best and what the filters removed.
 func (d *Decision) conclude(how *scorer, best []candidate, log *filterLog) {
 	demand := amount.ToVec(d.Request.Demand)
 	for i := range best {
@@ -72,8 +73,8 @@ func (d *Decision) conclude(how *scorer, best []candidate, log *filterLog) {
 	}
 }
 
-// reject names the first filter that removes a worker, or passed, with the expected
-// latency to all that it must be near.
+// reject returns the first filter that removes a worker, or passed with the expected latency
+// to what it must be near.
 func reject(w *WorkerView, req *Request, avoid map[string]bool, demand, free amount.Vec) removal {
 	var latency time.Duration
 	if r := standing(w, req); r.filter != passed {
@@ -88,10 +89,10 @@ func reject(w *WorkerView, req *Request, avoid map[string]bool, demand, free amo
 			return r
 		}
 	}
-	if asksDevices(demand, req.Devices) {
-		for n := range needs(demand, req.Devices) {
-			if held, left := n.take(w.Devices); held == nil {
-				return removal{filter: fTaken, note: n.short(left)}
+	if device.Needed(demand, req.Devices) {
+		for n := range device.Needs(demand, req.Devices) {
+			if held, left := n.Take(w.Devices); held == nil {
+				return removal{filter: fTaken, note: n.Short(left)}
 			}
 		}
 	}
@@ -103,8 +104,8 @@ func reject(w *WorkerView, req *Request, avoid map[string]bool, demand, free amo
 	return removal{filter: passed, far: far{rtt: latency}}
 }
 
-// standing is the part of reject that does not change from instance to instance of a
-// service: a Fleet looks at it once.
+// standing is the part of reject that is the same for all instances of a service: a Fleet
+// evaluates it once.
 func standing(w *WorkerView, req *Request) removal {
 	switch {
 	case w.Suspect:

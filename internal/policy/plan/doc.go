@@ -1,11 +1,11 @@
-// Package plan words what an apply would do. What would be done it does not decide:
-// that is what the passes of the tiers come to on a copy of what they know.
+// Package plan describes what an apply would do. It does not decide that: the passes of
+// each tier do, on a copy of its state.
 //
 // Promises:
 //
-//  1. A service is changed exactly where an apply counts a change of it, and each
-//     field that differs is named, with what it was and what it is to be.
+//  1. A service counts as changed exactly if an apply counts it as changed. Each field that
+//     differs is named, with its old and new value.
 //  2. Values that may be secret are never shown: those of the environment, and the
 //     contents of files.
-//  3. What is said is of bounded size, whatever the descriptors are.
+//  3. A plan is of bounded size, whatever the descriptors are.
 package plan

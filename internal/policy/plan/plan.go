@@ -9,19 +9,20 @@ import (
 	"strings"
 
 	"github.com/verge-edge/verge/api"
-	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/apiv1"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
-// Bounds of what is said.
+// Bounds of a plan.
 const (
 	maxFields = 100
 	maxText   = 80
-	// maxDecisions of instances are kept; they are mostly alike.
+	// maxDecisions bounds the decisions about instances; most are alike.
 	maxDecisions = 50
 )
 
 // Services compares two descriptors, either of which may be nil, by name.
-func Services(old, next *api.Application) []wire.ServicePlan {
+func Services(old, next *api.Application) []apiv1.ServicePlan {
 	names := map[string]bool{}
 	of := func(a *api.Application, name string) *api.Service {
 		if a == nil {
@@ -36,18 +37,18 @@ func Services(old, next *api.Application) []wire.ServicePlan {
 			}
 		}
 	}
-	out := []wire.ServicePlan{}
+	out := []apiv1.ServicePlan{}
 	for name := range names {
 		out = append(out, Service(name, of(old, name), of(next, name)))
 	}
-	slices.SortFunc(out, func(a, b wire.ServicePlan) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(out, func(a, b apiv1.ServicePlan) int { return cmp.Compare(a.Name, b.Name) })
 	return out
 }
 
 // Service compares what a service was (nil: it was not there) with what it is to be
 // (nil: it is not).
-func Service(name string, old, next *api.Service) wire.ServicePlan {
-	p := wire.ServicePlan{Name: name, Change: wire.ServiceUnchanged}
+func Service(name string, old, next *api.Service) apiv1.ServicePlan {
+	p := apiv1.ServicePlan{Name: name, Change: apiv1.ServiceUnchanged}
 	if old != nil {
 		p.From = old.Replicas.Min
 	}
@@ -58,31 +59,33 @@ func Service(name string, old, next *api.Service) wire.ServicePlan {
 	case old == nil && next == nil:
 		return p
 	case old == nil:
-		p.Change = wire.ServiceAdded
+		p.Change = apiv1.ServiceAdded
 		return p
 	case next == nil:
-		p.Change = wire.ServiceRemoved
+		p.Change = apiv1.ServiceRemoved
 		return p
 	}
 	p.Fields, p.Restarts = Fields(old, next), !old.SameProgram(next)
-	scaled := func(f wire.FieldChange) bool { return f.Field == "replicas" || strings.HasPrefix(f.Field, "replicas.") }
+	scaled := func(f apiv1.FieldChange) bool {
+		return f.Field == "replicas" || strings.HasPrefix(f.Field, "replicas.")
+	}
 	switch {
 	case len(p.Fields) == 0:
-	case !slices.ContainsFunc(p.Fields, func(f wire.FieldChange) bool { return !scaled(f) }):
-		p.Change = wire.ServiceScaled
+	case !slices.ContainsFunc(p.Fields, func(f apiv1.FieldChange) bool { return !scaled(f) }):
+		p.Change = apiv1.ServiceScaled
 	default:
-		p.Change = wire.ServiceChanged
+		p.Change = apiv1.ServiceChanged
 	}
 	return p
 }
 
 // Fields are those in which two services differ, by name: "command",
 // "resources.cpu", "env.MODE".
-func Fields(old, next *api.Service) []wire.FieldChange {
+func Fields(old, next *api.Service) []apiv1.FieldChange {
 	a, b := map[string]string{}, map[string]string{}
 	flatten("", tree(old), a)
 	flatten("", tree(next), b)
-	var out []wire.FieldChange
+	var out []apiv1.FieldChange
 	for field, v := range a {
 		if w, ok := b[field]; !ok || v != w {
 			out = append(out, change(field, v, b))
@@ -93,18 +96,18 @@ func Fields(old, next *api.Service) []wire.FieldChange {
 			out = append(out, change(field, "", b))
 		}
 	}
-	slices.SortFunc(out, func(x, y wire.FieldChange) int { return cmp.Compare(x.Field, y.Field) })
+	slices.SortFunc(out, func(x, y apiv1.FieldChange) int { return cmp.Compare(x.Field, y.Field) })
 	if extra := len(out) - maxFields; extra > 0 {
-		out = append(out[:maxFields], wire.FieldChange{Field: "…", New: fmt.Sprintf("%d more fields", extra)})
+		out = append(out[:maxFields], apiv1.FieldChange{Field: "…", New: fmt.Sprintf("%d more fields", extra)})
 	}
 	return out
 }
 
-func change(field, old string, next map[string]string) wire.FieldChange {
-	return wire.FieldChange{Field: cut(field), Old: shown(field, old), New: shown(field, next[field])}
+func change(field, old string, next map[string]string) apiv1.FieldChange {
+	return apiv1.FieldChange{Field: cut(field), Old: shown(field, old), New: shown(field, next[field])}
 }
 
-// shown is a value as it may be seen.
+// shown is a value as people may see it.
 func shown(field, v string) string {
 	top, _, _ := strings.Cut(field, ".")
 	switch {
@@ -125,7 +128,7 @@ func cut(s string) string {
 	return s
 }
 
-// tree is a service as its descriptor has it.
+// tree is a service as in its descriptor.
 func tree(s *api.Service) any {
 	var v any
 	if data, err := json.Marshal(s); err == nil {
@@ -134,8 +137,7 @@ func tree(s *api.Service) any {
 	return v
 }
 
-// flatten puts the texts of a tree into out, by path. A list of plain values is one
-// text.
+// flatten writes the leaves of a tree into out, by path. A list of plain values is one leaf.
 func flatten(path string, v any, out map[string]string) {
 	switch v := v.(type) {
 	case map[string]any:
@@ -168,13 +170,13 @@ func flatten(path string, v any, out map[string]string) {
 	}
 }
 
-// Close puts a plan in order and sums it up, when all its instances are in it.
-func Close(p *wire.Plan) {
-	slices.SortFunc(p.Instances, func(a, b wire.InstancePlan) int {
+// Close sorts and summarises a plan once all instances are in it.
+func Close(p *apiv1.Plan) {
+	slices.SortFunc(p.Instances, func(a, b rpc.InstancePlan) int {
 		return cmp.Or(cmp.Compare(a.Service, b.Service), cmp.Compare(ordinal(a.ID), ordinal(b.ID)))
 	})
 	if p.Instances == nil {
-		p.Instances = []wire.InstancePlan{}
+		p.Instances = []rpc.InstancePlan{}
 	}
 	by := map[string]*tally{}
 	var all tally
@@ -209,29 +211,29 @@ func ordinal(id string) int {
 	return n
 }
 
-// tally counts what becomes of instances.
+// tally counts instances by what happens to them.
 type tally struct{ keep, start, restart, move, stop, later, wait int }
 
 func (t *tally) add(action string) {
 	switch action {
-	case wire.PlanKeep:
+	case rpc.PlanKeep:
 		t.keep++
-	case wire.PlanStart:
+	case rpc.PlanStart:
 		t.start++
-	case wire.PlanRestart:
+	case rpc.PlanRestart:
 		t.restart++
-	case wire.PlanMove:
+	case rpc.PlanMove:
 		t.move++
-	case wire.PlanStop:
+	case rpc.PlanStop:
 		t.stop++
-	case wire.PlanLater:
+	case rpc.PlanLater:
 		t.later++
-	case wire.PlanWait:
+	case rpc.PlanWait:
 		t.wait++
 	}
 }
 
-// words is "2 instances restart, 1 starts"; for what touches none "in place".
+// words is "2 instances restart, 1 starts", or "in place" if no instance is touched.
 func (t *tally) words(change string) string {
 	var all []string
 	say := func(n int, one, many string) {
@@ -261,7 +263,7 @@ func (t *tally) words(change string) string {
 	switch {
 	case len(all) > 0:
 		return strings.Join(all, ", ")
-	case change == wire.ServiceUnchanged:
+	case change == apiv1.ServiceUnchanged:
 		return "nothing"
 	case t.keep > 0:
 		return "in place"

@@ -7,7 +7,8 @@ import (
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/api/descriptor"
-	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/apiv1"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 func parse(t *testing.T, text string) *api.Application {
@@ -52,7 +53,7 @@ func TestServicesAreComparedFieldByField(t *testing.T) {
 		var got []string
 		for _, s := range Services(old, next) {
 			line := s.Name + " " + s.Change
-			if s.Change == wire.ServiceChanged || s.Change == wire.ServiceScaled {
+			if s.Change == apiv1.ServiceChanged || s.Change == apiv1.ServiceScaled {
 				line += fmt.Sprintf(" %d %d", s.From, s.To)
 			}
 			for _, f := range s.Fields {
@@ -64,13 +65,13 @@ func TestServicesAreComparedFieldByField(t *testing.T) {
 			t.Errorf("%s: %s, want %s", name, text, c.want)
 		}
 	}
-	if all := Services(nil, old); len(all) != 2 || all[1].Change != wire.ServiceAdded || all[1].To != 2 {
+	if all := Services(nil, old); len(all) != 2 || all[1].Change != apiv1.ServiceAdded || all[1].To != 2 {
 		t.Errorf("%+v", all)
 	}
-	if all := Services(old, nil); len(all) != 2 || all[1].Change != wire.ServiceRemoved || all[1].From != 2 {
+	if all := Services(old, nil); len(all) != 2 || all[1].Change != apiv1.ServiceRemoved || all[1].From != 2 {
 		t.Errorf("%+v", all)
 	}
-	if s := Service("x", nil, nil); s.Change != wire.ServiceUnchanged {
+	if s := Service("x", nil, nil); s.Change != apiv1.ServiceUnchanged {
 		t.Errorf("%+v", s)
 	}
 }
@@ -89,9 +90,9 @@ func TestWhatIsSaidIsBounded(t *testing.T) {
 			t.Errorf("%d letters of %s", len([]rune(f.New)), f.Field)
 		}
 	}
-	p := wire.Plan{}
+	p := apiv1.Plan{}
 	for n := range 200 {
-		p.Instances = append(p.Instances, wire.InstancePlan{ID: fmt.Sprint("a.b.", 199-n), Service: "b", Action: wire.PlanStart, Decisions: []wire.Explained{{}}})
+		p.Instances = append(p.Instances, rpc.InstancePlan{ID: fmt.Sprint("a.b.", 199-n), Service: "b", Action: rpc.PlanStart, Decisions: []rpc.Explained{{}}})
 	}
 	Close(&p)
 	kept := 0
@@ -107,12 +108,12 @@ func TestWhatIsSaidIsBounded(t *testing.T) {
 }
 
 func TestAPlanIsSummedUp(t *testing.T) {
-	p := wire.Plan{Services: []wire.ServicePlan{
-		{Name: "a", Change: wire.ServiceChanged}, {Name: "b", Change: wire.ServiceChanged}, {Name: "c", Change: wire.ServiceUnchanged}, {Name: "d", Change: wire.ServiceAdded},
+	p := apiv1.Plan{Services: []apiv1.ServicePlan{
+		{Name: "a", Change: apiv1.ServiceChanged}, {Name: "b", Change: apiv1.ServiceChanged}, {Name: "c", Change: apiv1.ServiceUnchanged}, {Name: "d", Change: apiv1.ServiceAdded},
 	}}
 	for _, s := range []string{"a restart", "a restart", "a move", "a start", "a wait", "a stop", "b keep", "c keep"} {
 		svc, action, _ := strings.Cut(s, " ")
-		p.Instances = append(p.Instances, wire.InstancePlan{ID: fmt.Sprintf("x.%s.%d", svc, len(p.Instances)), Service: svc, Action: action})
+		p.Instances = append(p.Instances, rpc.InstancePlan{ID: fmt.Sprintf("x.%s.%d", svc, len(p.Instances)), Service: svc, Action: action})
 	}
 	Close(&p)
 	var effects []string
@@ -126,7 +127,7 @@ func TestAPlanIsSummedUp(t *testing.T) {
 	if p.Restarts != 3 || p.Moves != 1 || p.Starts != 1 || p.Stops != 1 || p.Waits != 1 || p.Placed {
 		t.Errorf("%+v", p)
 	}
-	empty := wire.Plan{}
+	empty := apiv1.Plan{}
 	if Close(&empty); !empty.Placed || empty.Instances == nil {
 		t.Errorf("%+v", empty)
 	}

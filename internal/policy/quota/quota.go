@@ -11,7 +11,7 @@ import (
 	"github.com/verge-edge/verge/internal/wire"
 )
 
-// bounded is everything that a quota bounds: in this order it is added up, and refused.
+// bounded lists everything that a quota bounds, in the order of refusals.
 var bounded = []struct {
 	name string
 	of   func(q *wire.Quota) *int64 // nil of what is counted by n
@@ -45,7 +45,7 @@ func units(n int64) string   { return api.Units(n).String() }
 func bitrate(n int64) string { return api.Bitrate(n).String() }
 func count(n int64) string   { return fmt.Sprint(n) }
 
-// get and set are the amount of what bounded has at k.
+// get and set access the amount of bounded[k].
 func get(q *wire.Quota, k int) int64 {
 	if b := &bounded[k]; b.of != nil {
 		return *b.of(q)
@@ -66,7 +66,7 @@ func Of(spec *api.Application) wire.Quota {
 	u := wire.Quota{Applications: 1}
 	for _, s := range spec.Services {
 		n := max(s.Replicas.Min, s.Replicas.Max)
-		if s.Job != nil { // what waits for its turn reserves nothing
+		if s.Job != nil { // an index that waits reserves nothing
 			n = min(n, s.Job.Parallelism)
 		}
 		u = Add(u, reserved(n, Needs(s)))
@@ -74,7 +74,7 @@ func Of(spec *api.Application) wire.Quota {
 	return u
 }
 
-// reserved is what n instances reserve, each so much.
+// reserved is what n instances with this reservation reserve.
 func reserved(n int, each Each) wire.Quota {
 	q := wire.Quota{
 		CPU: times(each.CPU, n), Memory: times(each.Memory, n), Disk: times(each.Disk, n),
@@ -90,7 +90,7 @@ func reserved(n int, each Each) wire.Quota {
 	return q
 }
 
-// with adds n devices of a type to those of a quota; nil where there are none.
+// with adds n devices of a type to those of a quota; nil if there are none.
 func with(devices map[string]int, kind string, n int) map[string]int {
 	if n == 0 {
 		return devices
@@ -102,7 +102,7 @@ func with(devices map[string]int, kind string, n int) map[string]int {
 	return devices
 }
 
-// Add adds two uses. What does not fit into a number stays at the largest.
+// Add adds two uses. Sums saturate.
 func Add(a, b wire.Quota) (sum wire.Quota) {
 	for k := range bounded {
 		set(&sum, k, plus(get(&a, k), get(&b, k)))
@@ -129,8 +129,8 @@ func times[T ~int64](a T, n int) T {
 	return a * T(n)
 }
 
-// Exceeded says in words which bounds of q an application passes whose use changes
-// from before to after (zero: there was none) while others use used; "" if none.
+// Exceeded says which bounds of q are exceeded when the use of an application changes
+// from before (zero: there was none) to after while others use used; "" if none.
 func Exceeded(q, others, before, after wire.Quota) string {
 	was, is := Add(others, before), Add(others, after)
 	var over []string
@@ -149,7 +149,7 @@ func Exceeded(q, others, before, after wire.Quota) string {
 	return strings.Join(over, "; ")
 }
 
-// Over says in words which bounds of q are passed by what is used; "" if none is.
+// Over says which bounds of q the current use exceeds; "" if none.
 func Over(q, used wire.Quota) string {
 	var over []string
 	passed := func(name string, text func(int64) string, bound, is int64) {
@@ -166,10 +166,10 @@ func Over(q, used wire.Quota) string {
 	return strings.Join(over, "; ")
 }
 
-// Device begins the name of a bound on devices of a type: "device.camera".
+// Device is the prefix of bounds on devices of a type: "device.camera".
 const Device = "device."
 
-// Check says what is wrong with the bounds on devices of a quota, nil if nothing is.
+// Check validates the bounds on devices of a quota.
 func Check(q wire.Quota) error {
 	if len(q.Devices) > wire.MaxQuotaDevices {
 		return fmt.Errorf("it bounds %d types of devices, at most %d", len(q.Devices), wire.MaxQuotaDevices)
@@ -188,8 +188,8 @@ func Check(q wire.Quota) error {
 	return nil
 }
 
-// More is what n instances that need each so much ask for beyond what m that need
-// base do. What is less of something is none.
+// More is by how much n instances with the needs each exceed m instances with the needs
+// base, resource by resource; never below zero.
 func More(n int, each Each, m int, base Each) (more wire.Quota) {
 	is, was := reserved(max(0, n), positive(each)), reserved(max(0, m), positive(base))
 	for k := range bounded {
@@ -201,7 +201,7 @@ func More(n int, each Each, m int, base Each) (more wire.Quota) {
 	return more
 }
 
-// positive is r without what is less than nothing.
+// positive is r with negative amounts set to zero.
 func positive(r Each) Each {
 	return Each{Devices: r.Devices, Resources: api.Resources{
 		CPU: max(0, r.CPU), Memory: max(0, r.Memory), Disk: max(0, r.Disk), VGPUs: max(0, r.VGPUs), VTPUs: max(0, r.VTPUs),

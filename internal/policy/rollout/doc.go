@@ -1,20 +1,19 @@
-// Package rollout decides how the instances of a service are brought to another
-// program: which are updated now, how many run beyond those promised meanwhile, and
-// whether it has failed.
+// Package rollout decides how the instances of a service are updated to a new revision:
+// which are updated now, how many extra instances run meanwhile, and whether the rollout
+// has failed.
 //
-// What it guarantees, as long as nothing else takes instances away:
+// Promises, as long as nothing else takes instances away:
 //
-//  1. It never lets the instances that are ready fall below those promised less those
-//     that may be missing.
-//  2. There are never more than those promised and the surge.
-//  3. It ends, or says what it waits for, or has failed and says why.
-//  4. What has failed or is paused updates nothing.
-//  5. While a new revision is tried on a share of the requests (Step), nothing that was
-//     promised is touched, and the share of each of its instances is at most that of one of
-//     those promised.
+//  1. At least the promised instances minus Unavailable are ready at every moment.
+//  2. At most the promised instances plus Surge exist.
+//  3. A rollout ends, or says what it waits for, or fails and says why.
+//  4. A rollout that has failed or is paused updates nothing.
+//  5. While a trial (Step) gives the new revision a share of the requests, no promised
+//     instance is touched, and no instance of the trial gets a larger share than a
+//     promised one.
 //
-// An instance is updated where it is, under its own number: its neighbours, its name and
-// what is kept for it stay. So the surge are instances of their own, which stand in for
-// those that are being updated and go at the end. The first of them is also the proof:
-// where the new program does not become ready, nothing of the old one has been touched.
+// An instance is updated in place, under its own ordinal: its neighbours, name and data
+// stay. Surge instances stand in for those that are being updated and are removed at the
+// end. The first of them is also the test: if the new program does not become ready, no
+// promised instance has been touched.
 package rollout

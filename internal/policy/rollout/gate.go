@@ -7,30 +7,28 @@ import (
 	"strings"
 )
 
-// Count of the requests that instances have answered, and of those of them that failed.
+// Count of the requests that instances have answered, and how many of these failed.
 type Count struct{ Requests, Failed uint64 }
 
-// The rule of Worse. Of 1800 simulated rollouts of what fails as often as before (between
-// none and half of its requests), each looked at 300 times, it stopped 6: see the tests.
+// The rule of Worse. It stopped 6 of 1800 simulated rollouts in which the new revision fails as
+// often as the old one (0 to 50 % of requests), each judged 300 times: see the tests.
 const (
-	// leastFailed is as many as make a router leave an instance alone for a while
-	// (route.OutlierAfter): of one that always fails, there may be no more for minutes.
+	// leastFailed is the number after which a router ejects an instance (eject.OutlierAfter): one
+	// that always fails may have no more failures for minutes.
 	leastFailed = 5
 	sigmas      = 2.576
-	// MemoryOfCounts is how many requests of the new revision are remembered: what was
-	// said of more counts half, of both sides alike, so that what goes wrong late is seen
-	// as soon as what goes wrong at once.
+	// MemoryOfCounts is how many requests of the new revision are remembered. Beyond it the counts
+	// of both sides are halved, so that a late fault is noticed as soon as an early one.
 	MemoryOfCounts = 4000
 )
 
-// Add counts more on one side of a comparison.
+// Add adds to one side of a comparison.
 func (c *Count) Add(more Count) {
 	more.Failed = min(more.Failed, more.Requests)
 	c.Requests, c.Failed = c.Requests+more.Requests, c.Failed+more.Failed
 }
 
-// Fade lets what is long ago count less where the counts of the new side (after) have grown
-// beyond the memory.
+// Fade halves both counts once those of the new side (after) exceed the memory.
 func Fade(before, after *Count) {
 	for after.Requests > MemoryOfCounts {
 		for _, c := range []*Count{before, after} {
@@ -39,8 +37,7 @@ func Fade(before, after *Count) {
 	}
 }
 
-// between are the bounds of the share that fails, by Wilson's interval of 99 %: (0, 1) of
-// nothing.
+// between is the 99 % Wilson interval of the failed share; (0, 1) without requests.
 func (c Count) between() (low, high float64) {
 	if c.Requests == 0 {
 		return 0, 1
@@ -51,7 +48,7 @@ func (c Count) between() (low, high float64) {
 	return max(0, (middle-half)/(1+z2/n)), min(1, (middle+half)/(1+z2/n))
 }
 
-// share that fails, in words.
+// share formats the failed share.
 func (c Count) String() string {
 	if c.Requests == 0 {
 		return "of none"
@@ -60,7 +57,7 @@ func (c Count) String() string {
 	return fmt.Sprintf("%d of %d failed (%s%%)", c.Failed, c.Requests, part)
 }
 
-// Exceeds is what Worse says, without the words.
+// Exceeds is Worse without the text.
 func Exceeds(bound float64, before, after Count) bool {
 	if bound >= 1 || after.Failed < leastFailed {
 		return false
@@ -74,16 +71,15 @@ func Exceeds(bound float64, before, after Count) bool {
 	return low > most
 }
 
-// Worse says in words that more of the requests to a new revision fail than may, and than
-// of those to the revision before in the same time; "" where that is not certain. bound is a
-// part of 1. What failed as often before is not the new revision's doing. Where nothing was
-// asked of the revision before, the bound decides alone.
+// Worse returns a text if a larger share of requests to the new revision fails than bound (0 to 1),
+// and than of those to the old one in the same time; "" if that is not certain. A share that failed
+// before too is no fault of the new revision. Without requests to the old one, bound alone decides.
 func Worse(bound float64, before, after Count) string {
 	if !Exceeds(bound, before, after) {
 		return ""
 	}
-	return fmt.Sprintf("of the requests to the new revision %s, of those to the one before %s; more than %s are too "+
-		"many (max_errors)",
+	return fmt.Sprintf("of the requests to the new revision %s, of those to the one before %s; more than %s are "+
+		"too many (max_errors)",
 		after, before, percent(bound))
 }
 

@@ -10,121 +10,118 @@ import (
 
 // Rules of a rollout.
 type Rules struct {
-	// Surge is how many instances more than Promised may run, Unavailable how many of
-	// these may be missing. One of them is more than 0.
+	// Surge is how many instances may run beyond Promised, Unavailable how many of these may be
+	// missing. One of the two is above 0.
 	Surge, Unavailable int
-	// MinReady is how long an instance is ready before it counts, Deadline how long
-	// nothing may get any further; 0: for ever.
+	// MinReady is how long an instance must be ready before it counts, Deadline how long the
+	// rollout may make no progress; 0: for ever.
 	MinReady, Deadline time.Duration
-	// MaxErrors is the part of the requests to updated instances that may fail; 1 or more:
-	// nobody looks at them.
+	// MaxErrors is the share of requests to updated instances that may fail; 1 or more: errors are
+	// ignored.
 	MaxErrors float64
-	// Steps of a trial that comes before anything that was promised is touched; nil: none.
+	// Steps of a trial, before any promised instance is touched; nil: none.
 	Steps []Step
-	// Asked: somebody is to agree to each wave before it begins.
+	// Asked: each wave needs approval before it begins.
 	Asked bool
 }
 
-// Step of a trial: a share of the requests goes to the new revision for a time.
+// Step of a trial: the new revision gets a share of the requests for a time.
 type Step struct {
-	// Share is the part of the requests, above 0 and at most 1.
+	// Share of the requests, above 0 and at most 1.
 	Share float64
-	// For is how long it lasts at least, once all instances that it needs are ready.
+	// For is its minimum duration, once all instances that it needs are ready.
 	For time.Duration
-	// Requests are how many the new revision is to have answered in it.
+	// Requests is how many the new revision must answer in it.
 	Requests uint64
 }
 
 // Unit is an instance as a rollout sees it.
 type Unit struct {
 	Name string
-	// Ordinal of the instance. Extra: it is part of the surge.
+	// Ordinal of the instance. Extra: it is a surge instance.
 	Ordinal int
 	Extra   bool
-	// Updated: it runs the new program, or is to when it runs.
+	// Updated: it runs the new program, or will when it runs.
 	Updated bool
-	// Up: it answers requests, whether it is Ready by all that is asked or not.
+	// Up: it answers requests, even if it is not Ready.
 	Up bool
-	// Placed: it has a worker, or is done for good (then it is Ready too).
+	// Placed: it has a worker, or has completed (then it is Ready too).
 	Placed bool
-	// Ready: it answers, since Since (zero: for long).
+	// Ready: its checks pass, since Since (zero: for long).
 	Ready bool
 	Since time.Time
-	// Busy: something else is done with it now, such as a move.
+	// Busy: another operation, such as a move, is in progress.
 	Busy bool
-	// Failed is why the new program has failed in it, "" if it has not. Why is what it
-	// waits for, in words.
+	// Failed is why the new program has failed in it, "" if it has not. Why says what it waits for.
 	Failed, Why string
 }
 
 // State of a rollout.
 type State struct {
-	// Promised is how many instances there are to be besides the surge.
+	// Promised is the number of instances without the surge.
 	Promised int
 	Units    []Unit
-	// Failed is why it has failed before, "" if it has not.
+	// Failed is why the rollout has failed before, "" if it has not.
 	Failed string
-	// Held is why it may not go on for now, "" if it may: it was paused.
+	// Held is why the rollout is paused, "" if it is not.
 	Held string
-	// Best is how many were up to date and ready at a time, Moved when that was last
-	// raised, or the rollout begun or resumed.
+	// Best is the most instances that were updated and ready at a time, Moved when that last rose,
+	// or the rollout began or was resumed.
 	Best  int
 	Moved time.Time
-	// Step is how many steps of the trial are over, Stepped since when the next one holds;
-	// zero: not all that it needs is ready yet. Asked is how many requests the new revision
+	// Step is how many steps of the trial are over. Stepped is when the next one took effect; zero:
+	// not all instances that it needs are ready yet. Asked is how many requests the new revision
 	// has answered since.
 	Step    int
 	Stepped time.Time
 	Asked   uint64
-	// Agreed is how many waves somebody has agreed to. Refused is why somebody does not agree to
-	// the next, "" if nobody has said so; Unheard why nobody has answered yet.
+	// Agreed is how many waves were approved. Refused is why the next was refused, "" if it was
+	// not; Unheard why there is no answer yet.
 	Agreed           int
 	Refused, Unheard string
-	// Before and After are the requests to instances of the revision before and of the new
-	// one since it began, or was resumed.
+	// Before and After count requests to instances of the old and the new revision since the
+	// rollout began or was resumed.
 	Before, After Count
 }
 
-// Action is what is to be done now.
+// Action is what to do now.
 type Action struct {
-	// Surge is how many extra instances there are to be.
+	// Surge is the wanted number of extra instances.
 	Surge int
-	// Update are the ordinals of instances to be updated now.
+	// Update are the ordinals of the instances to update now.
 	Update []int
-	// Done: all are up to date and ready.
+	// Done: all instances are updated and ready.
 	Done bool
 	// Failed is why it has failed, "" if it has not.
 	Failed string
-	// Why is what it waits for, "" for nothing.
+	// Why says what the rollout waits for, "" for nothing.
 	Why string
 	// Best and Moved as in State.
 	Best  int
 	Moved time.Time
-	// Updated are those promised that are up to date and ready, Ready all that are ready.
+	// Updated counts promised instances that are updated and ready, Ready all that are ready.
 	Updated, Ready int
-	// Look says when something changes by time alone; 0: never.
+	// Look is when time alone changes something; 0: never.
 	Look time.Duration
-	// Step and Stepped as in State. Trial: the routers are to give the new revision Share of
-	// the requests, a part of 1; else it gets as many as its instances are.
+	// Step and Stepped as in State. Trial: routers give the new revision Share of the requests (0
+	// to 1); otherwise its share follows from its number of instances.
 	Step    int
 	Stepped time.Time
 	Trial   bool
 	Share   float64
-	// Ask is the wave that somebody is to agree to now, 0 for none, of Waves that there are as
-	// things are now.
+	// Ask is the wave that needs approval now, 0 for none; Waves is the present number of waves.
 	Ask, Waves int
 }
 
-// age of something by two clocks' readings, of which one may have been set back.
+// age is the time since an earlier reading of a clock that may have been set back.
 func age(now, since time.Time) time.Duration { return max(now.Sub(since), since.Sub(now)) }
 
-// counts says whether a unit is ready for long enough.
+// counts says whether a unit has been ready for long enough.
 func (r Rules) counts(u *Unit, now time.Time) bool {
 	return u.Ready && (!u.Updated || u.Since.IsZero() || age(now, u.Since) >= r.MinReady)
 }
 
-// Decide says what to do next. It is a function of its arguments; whoever calls it
-// again when the action is carried out gets the next one.
+// Decide returns the next action. The caller carries it out and calls again.
 func Decide(r Rules, s State, now time.Time) Action {
 	a := Action{Failed: s.Failed, Best: s.Best, Moved: s.Moved, Step: s.Step, Stepped: s.Stepped,
 		Waves: r.waves(s.Promised)}
@@ -143,7 +140,7 @@ func Decide(r Rules, s State, now time.Time) Action {
 		}
 		switch {
 		case !u.Updated && !u.Placed:
-			waiting++ // it begins as it was, when it has a place
+			waiting++ // it starts with its old program once it has a place
 		case !u.Updated:
 			behind = append(behind, u)
 			if !u.Extra && u.Ready {
@@ -203,7 +200,7 @@ func Decide(r Rules, s State, now time.Time) Action {
 	if r.Deadline > 0 {
 		since := a.Moved
 		if end := a.Stepped.Add(r.lasts(a.Step)); trial && !a.Stepped.IsZero() && end.After(since) {
-			since = end // a step is no delay
+			since = end // a step counts as progress
 		}
 		left := r.Deadline
 		if now.After(since) || !trial {
@@ -219,7 +216,7 @@ func Decide(r Rules, s State, now time.Time) Action {
 		a.look(left)
 	}
 	if trial {
-		// Only what stands in of a revision before that.
+		// Only surge instances of an older revision.
 		a.update(r, s, slices.DeleteFunc(behind, func(u *Unit) bool { return !u.Extra }), inFlight)
 		a.Why = cmp.Or(a.asks(&s), a.waits(r, &s, now), s.waitsFor(r, now))
 		return a
@@ -237,9 +234,8 @@ func (a *Action) look(d time.Duration) {
 	}
 }
 
-// surge is how many extra instances there are to be: as many as are to be updated of
-// those that would be missed. They stay until the end, unless there are too many of them
-// and enough others.
+// surge is the wanted number of extra instances: one for each instance to be updated that would be
+// missed. They stay until the end, unless there are too many and enough others.
 func (s *State) surge(r Rules, extras, missed int, now time.Time) int {
 	ready, seen, held := 0, 0, 0
 	for i := range s.Units {
@@ -271,8 +267,8 @@ func (s *State) surge(r Rules, extras, missed int, now time.Time) int {
 	return want
 }
 
-// update chooses who is updated now: those first that nobody misses, then the surge of
-// a revision before, then the others by their ordinals.
+// update chooses the instances to update now: first those that are not ready, then surge instances
+// of an older revision, then the others by ordinal.
 func (a *Action) update(r Rules, s State, behind []*Unit, inFlight int) {
 	spare := a.Ready - (s.Promised - r.Unavailable)
 	slots, left := r.wave()-inFlight, len(behind)
@@ -312,7 +308,7 @@ func (a *Action) update(r Rules, s State, behind []*Unit, inFlight int) {
 	}
 }
 
-// waitsFor says in words what is lacking, "" if nothing is known to be.
+// waitsFor says what the rollout waits for, "" if that is not known.
 func (s *State) waitsFor(r Rules, now time.Time) string {
 	var words []string
 	for i := range s.Units {

@@ -6,22 +6,21 @@ import (
 	"time"
 )
 
-// A trial comes before a rollout touches anything that was promised: instances of the new
-// revision stand beside the others, as many as its share of those promised, and get that
-// share of the requests. So each of them gets no more than one of those promised does, and
-// when it fails all of these are still there to take everything back.
+// A trial precedes any change of promised instances: extra instances of the new revision, their
+// share of the promised number, get that share of the requests. So none of them gets more than a
+// promised instance, and if the trial fails all promised instances are there to take over.
 
-// needs is how many instances of the new revision a step needs of n promised.
+// needs is how many instances of the new revision a step needs if n are promised.
 func (r Rules) needs(step, n int) int {
 	if step >= len(r.Steps) {
 		return r.Surge
 	}
-	// A share that is a whole number of instances is not to become one more by rounding.
+	// Rounding must not add one to a share that is a whole number of instances.
 	k := int(math.Ceil(r.Steps[step].Share*float64(n) - 1e-9))
 	return min(max(k, 1), max(r.Surge, 1))
 }
 
-// lasts is how long a step lasts at least.
+// lasts is the minimum duration of a step.
 func (r Rules) lasts(step int) time.Duration {
 	if step >= len(r.Steps) {
 		return 0
@@ -29,9 +28,9 @@ func (r Rules) lasts(step int) time.Duration {
 	return r.Steps[step].For
 }
 
-// try takes a trial as far as it may go now, and says whether it goes on. After it, where
-// the rollout has failed, the new revision keeps what the others cannot take: one instance
-// is given no more than one of those promised would be.
+// try advances a trial as far as possible, and says whether it goes on. If the rollout has failed,
+// the new revision keeps what the others cannot take: no instance gets more than a promised one
+// would.
 func (a *Action) try(r Rules, s *State, now time.Time) (on bool) {
 	if len(r.Steps) == 0 {
 		return false
@@ -53,7 +52,7 @@ func (a *Action) try(r Rules, s *State, now time.Time) (on bool) {
 		}
 	}
 	if extra+old == 0 {
-		return false // none of the others answers: nothing to compare with, and nothing to lose
+		return false // no old instance answers: there is nothing to compare with or to lose
 	}
 	n := float64(s.Promised)
 	stopped := a.Failed != "" || s.Held != ""
@@ -70,13 +69,13 @@ func (a *Action) try(r Rules, s *State, now time.Time) (on bool) {
 			break
 		}
 		if r.Asked && s.Agreed <= a.Step+1 {
-			a.Ask = a.Step + 2 // until then requests are shared as in this step
+			a.Ask = a.Step + 2 // until then this step's share applies
 			break
 		}
 		a.Step, a.Stepped, a.Moved, s.Asked = a.Step+1, time.Time{}, now, 0
 	}
 	if up == 0 && a.Failed == "" {
-		a.Stepped = time.Time{} // nothing of it is left: the step begins again
+		a.Stepped = time.Time{} // none of its instances is left: the step begins again
 	}
 	switch {
 	case a.Failed != "":
@@ -90,7 +89,7 @@ func (a *Action) try(r Rules, s *State, now time.Time) (on bool) {
 	return a.Step < len(r.Steps)
 }
 
-// waits says what a step of the trial waits for, "" where instances are what it lacks.
+// waits says what a step of the trial waits for, "" if it lacks instances.
 func (a *Action) waits(r Rules, s *State, now time.Time) string {
 	if a.Step >= len(r.Steps) || a.Stepped.IsZero() {
 		return ""

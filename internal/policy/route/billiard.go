@@ -5,18 +5,17 @@ import (
 	"slices"
 )
 
-// billiard sends requests in a billiard word: a ball that is reflected within a box
-// whose sides are as long as the endpoints are slow. Of all orders it is the one
-// that uses each endpoint most evenly (the edge-to-cloud study, section IV): next is
-// the endpoint with the least (X+Y)/P, where P is its share, Y how often it was used,
-// and X its phase: 1 for the one with the largest share, else 0.
+// billiard sends requests in the order of a billiard word: a ball reflected in a box whose sides
+// are as long as the endpoints are slow. No order uses the endpoints more evenly (the edge-to-cloud
+// study, section IV). The next endpoint has the least (X+Y)/P, where P is its share, Y the number
+// of its uses, and X its phase: 1 for the one with the largest share, else 0.
 type billiard struct {
 	set candidates
-	// balls are those of the best class; heap has the indices of those with a share,
-	// the next one first.
+	// balls are the endpoints of the best class; heap has the indices of those with a share, the
+	// next one first.
 	balls []ball
 	heap  []int
-	// now is the moment of the last use, in uses of all.
+	// now is the moment of the last use, counted in uses of all.
 	now float64
 }
 
@@ -28,17 +27,16 @@ type ball struct {
 	uses  int64   // Y
 }
 
-// next is the moment of its next use. The same sum and the same share give the same
-// moment to the last bit.
+// next is the moment of its next use. Equal sums and shares give exactly equal moments.
 func (b *ball) next() float64 { return (b.phase + float64(b.uses)) / b.share }
 
 var _ Policy = (*billiard)(nil)
 
-// rebaseAfter is how many uses are counted before all start again from low numbers:
-// far below what would lose bits.
+// rebaseAfter is how many uses are counted before all restart from low numbers: far below a loss of
+// precision.
 const rebaseAfter = 1 << 30
 
-// same is how far apart two moments may be to be the same but for rounding.
+// same is the relative difference up to which moments count as equal.
 const same = 1e-9
 
 // before says whether ball a is used before b.
@@ -51,8 +49,8 @@ func (p *billiard) before(a, b int) bool {
 	return cmp.Or(cmp.Compare(y.share, x.share), cmp.Compare(x.index, y.index)) < 0
 }
 
-// Pick implements Policy. It takes O(log n), and O(n) where the view has changed or
-// something was tried already.
+// Pick implements Policy. It takes O(log n), and O(n) if the view has changed or endpoints were
+// tried.
 func (p *billiard) Pick(v View, r Request) (int, bool) {
 	if len(v.Endpoints) == 0 {
 		return 0, false
@@ -70,7 +68,7 @@ func (p *billiard) Pick(v View, r Request) (int, bool) {
 	if len(index) == 0 {
 		return 0, false
 	}
-	// Some of them are not to be used now: the first in the order that may be.
+	// Some are excluded: take the first in the order that is not.
 	best := -1
 	for at, k := range p.heap {
 		b := &p.balls[k]
@@ -103,7 +101,7 @@ func (p *billiard) use(at int) {
 	}
 }
 
-// rebase moves all balls back by the same time, which changes nothing in their order.
+// rebase moves all balls back by the same time, which keeps their order.
 func (p *billiard) rebase() {
 	for k := range p.balls {
 		b := &p.balls[k]
@@ -114,8 +112,8 @@ func (p *billiard) rebase() {
 	p.order()
 }
 
-// update makes the balls of a view that has changed. Who was there stays as far from
-// his next use as he was; a newcomer waits for one gap, so that he gets no burst.
+// update makes the balls of a changed view. An existing endpoint stays as far from its next use as
+// it was; a newcomer waits for one gap, to avoid a burst.
 func (p *billiard) update(v View) {
 	index, changed := p.set.look(v, nil)
 	if !changed {
@@ -150,7 +148,7 @@ func (p *billiard) update(v View) {
 	p.order()
 }
 
-// shares of the endpoints at index: by weight, or where none is known, by capacity.
+// shares of the endpoints at index: by weight, or if none is known, by capacity.
 func (p *billiard) shares(v View, index []int) []float64 {
 	list, w := make([]*Endpoint, len(index)), make([]float64, len(index))
 	rule := capable
@@ -167,21 +165,21 @@ func (p *billiard) shares(v View, index []int) []float64 {
 			w[k] = 0
 		}
 	}
-	normalise(w) // what the others had goes to these
+	normalise(w) // the others get what these had
 	return w
 }
 
-// least is the smallest share that counts: one use in so many.
+// least is the smallest share that counts: one use in 1e9.
 const least = 1e-9
 
-// order makes a heap of heap.
+// order establishes the heap.
 func (p *billiard) order() {
 	for at := len(p.heap)/2 - 1; at >= 0; at-- {
 		p.down(at)
 	}
 }
 
-// down lets the ball at a place of the heap sink to where it belongs.
+// down sifts the ball at a place of the heap down.
 func (p *billiard) down(at int) {
 	for {
 		least := at

@@ -5,11 +5,11 @@ import (
 	"slices"
 )
 
-// asleepCosts is what makes any endpoint that is awake better than one that is not.
+// asleepCosts makes any endpoint that is awake better than one that sleeps.
 const asleepCosts = 1e30
 
-// leastConnections takes the endpoint with the fewest requests of this router in
-// flight, among equals the next in turn. One that is asleep comes after all others.
+// leastConnections takes the endpoint with the fewest requests of this router in flight; equal ones
+// take turns. Sleeping ones come last.
 type leastConnections struct {
 	set  candidates
 	turn rotation
@@ -45,8 +45,8 @@ func (p *leastConnections) Pick(v View, r Request) (int, bool) {
 // Weights implements Policy: equal shares, as connections say nothing of requests.
 func (p *leastConnections) Weights(v View) []float64 { return (&spread{rule: equal}).Weights(v) }
 
-// twoChoices takes two endpoints at random, and of these the one with fewer requests
-// of this router in flight. Where both are asleep, it draws again a few times.
+// twoChoices draws two endpoints and takes the one with fewer requests of this router in flight. If
+// both sleep it draws again, a few times.
 type twoChoices struct {
 	set  candidates
 	next uint64
@@ -93,10 +93,9 @@ func (p *twoChoices) Pick(v View, r Request) (int, bool) {
 // Weights implements Policy: equal shares.
 func (p *twoChoices) Weights(v View) []float64 { return (&spread{rule: equal}).Weights(v) }
 
-// leastResponse takes the endpoint with the least (Q+1)/Cap (Mu, section 3.4.1):
-// Q is the queue of its newest report and what this router has sent there since.
-// Where these are equal, the nearer one; then the next in turn. One that is asleep
-// comes after all others.
+// leastResponse takes the endpoint with the least (Q+1)/Cap (Mu, section 3.4.1): Q is the queue in
+// its newest report plus what this router has sent since. Among equals it takes the nearest; then
+// they take turns. Sleeping ones come last.
 type leastResponse struct {
 	set  candidates
 	turn rotation
@@ -110,7 +109,7 @@ func (p *leastResponse) Pick(v View, r Request) (int, bool) {
 	if len(index) == 0 {
 		return 0, false
 	}
-	// A replica of which nothing is known is taken for one of the best.
+	// A replica of unknown capacity counts as the best.
 	largest := 0.0
 	start := p.turn.start(v, index)
 	looked := min(len(index), most)
@@ -154,11 +153,11 @@ func (p *leastResponse) Pick(v View, r Request) (int, bool) {
 // Weights implements Policy: shares by capacity.
 func (p *leastResponse) Weights(v View) []float64 { return (&spread{rule: capable}).Weights(v) }
 
-// leastShare of what is usable, next to the largest: who is never used is never
+// leastShare of a usable endpoint, relative to the largest: one that is never used is never
 // measured again.
 const leastShare = 1e-9
 
-// capable shares by capacity; one that is not known counts as the largest that is.
+// capable shares by capacity; an unknown one counts as the largest known.
 func capable(c []*Endpoint, w []float64) {
 	for i, e := range c {
 		if positive(e.Load.Capacity) {
@@ -167,7 +166,7 @@ func capable(c []*Endpoint, w []float64) {
 	}
 	largest := slices.Max(append(w, 0))
 	for i := range w {
-		// By the largest, so that no sum is infinite.
+		// Relative to the largest, so that no sum is infinite.
 		if w[i] == 0 || largest == 0 {
 			w[i] = 1
 		} else {

@@ -5,21 +5,19 @@ import (
 	"slices"
 )
 
-// candidates are the endpoints that a choice by load is made from: the usable ones
-// of the best class. What does not change with every request is kept from one choice
-// to the next.
+// candidates are the endpoints for a choice by load: the usable ones of the best class. They are
+// cached until the view changes.
 type candidates struct {
 	of      *Endpoint
 	n       int
 	changes uint64
 	class   []int
-	left    []int // of those that were not tried
+	left    []int // those that were not tried
 }
 
-// look returns the indices of the candidates in v, ascending, valid until the next
-// call, and whether the view is another than before. It allocates nothing as long as
-// the view has not grown, and takes O(n) only where the view has changed or something
-// was tried.
+// look returns the indices of the candidates in v, ascending, valid until the next call, and
+// whether the view has changed. It allocates only if the view has grown, and takes O(n) only if the
+// view has changed or endpoints were tried.
 func (c *candidates) look(v View, tried []string) (index []int, changed bool) {
 	if len(v.Endpoints) == 0 {
 		return nil, false
@@ -35,9 +33,9 @@ func (c *candidates) look(v View, tried []string) (index []int, changed bool) {
 	return c.class, changed
 }
 
-// Usable appends the indices of the endpoints that a request may be sent to to index:
-// the usable ones of the best class, ascending; those of a revision that is only tried where
-// there are no others. What was in index is dropped.
+// Usable returns the indices of the endpoints that may get a request: the usable ones of the best
+// class, ascending, those of a revision on trial only if there are no others. It reuses the memory
+// of index.
 func (v View) Usable(index []int) []int {
 	if out := bestClass(v.of(oldOnes), nil, index[:0]); len(out) > 0 {
 		return out
@@ -45,7 +43,7 @@ func (v View) Usable(index []int) []int {
 	return bestClass(v, nil, index[:0])
 }
 
-// bestClass appends the usable endpoints of the best class that were not tried.
+// bestClass appends the untried usable endpoints of the best class.
 func bestClass(v View, tried []string, index []int) []int {
 	best := unusable
 	for i := range v.Endpoints {
@@ -61,20 +59,19 @@ func bestClass(v View, tried []string, index []int) []int {
 	return index
 }
 
-// most is how many candidates a choice by load looks at: as many as can be compared
-// in a few hundred nanoseconds. Of more it takes those that follow the one chosen
-// last; the least loaded of 32 is hardly worse than that of all.
+// most bounds the candidates that a choice by load compares, which takes a few hundred nanoseconds.
+// If there are more it compares those that follow the last choice; the least loaded of 32 is hardly
+// worse than that of all.
 const most = 32
 
-// rotation looks at candidates in turn, so that those that are equal are used in
-// turn too, and each comes first some time. It remembers where on the circle it is,
-// as RoundRobin does.
+// rotation starts each choice at another candidate, so that equal ones take turns. It remembers its
+// place on the ring, as RoundRobin does.
 type rotation struct {
 	at uint64
 	id string
 }
 
-// start is the place in the list of candidates where the next choice begins.
+// start is the index of the candidate at which the next choice begins.
 func (r *rotation) start(v View, index []int) int {
 	after := v.after(r.at, r.id)
 	k, _ := slices.BinarySearch(index, after)
@@ -87,5 +84,5 @@ func (r *rotation) start(v View, index []int) int {
 // use notes that endpoint i was chosen.
 func (r *rotation) use(v View, i int) { r.at, r.id = v.places[i], v.Endpoints[i].ID }
 
-// positive says whether a number is known: above zero and finite.
+// positive says whether a number is valid: above zero and finite.
 func positive(x float64) bool { return x > 0 && x <= math.MaxFloat64 }

@@ -100,7 +100,7 @@ func drawLoad(t *rapid.T) route.Load {
 		Asleep: rapid.Bool().Draw(t, "asleep"), Reported: when.Draw(t, "reported"), Joined: when.Draw(t, "joined"), Failed: when.Draw(t, "failed"),
 	}
 	for range rapid.IntRange(0, 5).Draw(t, "answers") {
-		l.Answered(l.Began(), span.Draw(t, "took"))
+		l.Answered(loadTime, l.Began(loadTime), span.Draw(t, "took"))
 	}
 	return l
 }

@@ -5,58 +5,88 @@ import (
 	"time"
 )
 
-// fastest sends a request where it costs least: its own expected time, and the time
-// that it costs those who come after it. DESIGN.md says why it is this sum, what else
-// was tried, and how it does against the policies of the papers.
+// fastest sends a request where it costs least: its own expected time, and the time that it costs
+// later requests. DESIGN.md gives the reasons for this sum, the alternatives tried, and a
+// comparison with the policies of the papers.
 type fastest struct {
 	set  candidates
 	turn rotation
-	// near are the nearest of the class, for when there are too many to look at all.
+	// near are the nearest of the class, for when there are too many to compare all.
 	near []int
-	// full is how many requests there are for each place, with the new one, usually.
+	// looked are those that are compared.
+	looked []int
+	// common is what the endpoints have in common, valid until the pick numbered renew and the time
+	// until; fits is what is known of each, by its index in the view.
+	common guess
+	renew  int
+	until  time.Time
+	fits   []fitted
+	// full is the smoothed number of requests per place, including the new one.
 	full float64
-	// picks since one was sent to see how things are there.
+	// picks so far.
 	picks int
 }
 
 var _ Policy = (*fastest)(nil)
 
-// The form of the cost; see DESIGN.md for the tables that these come from.
+// Weights of the cost; DESIGN.md has the tables that they come from.
 const (
-	// waiting is the weight of a second in the queue: one for the request itself, and
-	// half a one for those behind it.
+	// waiting is the weight of a second in the queue: 1 for the request itself, 0.5 for those
+	// behind it.
 	waiting = 1.5
-	// crowding is the part of the execution time that a replica costs whose places are
-	// all taken but for this one, falling with the square of their share.
+	// crowding is the part of the execution time that a replica costs in addition if all its places
+	// are taken; it falls with the square of the share taken.
 	crowding = 0.7
-	// slowing is the weight of what a request takes from the others there.
+	// slowing is the weight of the time that a request costs the others there.
 	slowing = 2
-	// backlog is what is added to waiting where there are as many requests as places:
-	// then work never ends, and an idle place, be it slow, is lost for ever. It begins at
-	// nearlyFull; what counts is the mean over so many choices, not a moment.
+	// backlog is added to waiting if there are as many requests as places: then work never ends,
+	// and an idle place, however slow, is lost for ever. It begins at nearlyFull, of the mean over
+	// fullMemory choices.
 	backlog, nearlyFull, fullMemory = 6, 0.95, 64
 )
 
+// What is assumed before there is evidence, and for how much of it that counts.
 const (
-	// staleAfter is when a report says nothing of others' requests any more: five
-	// epochs of the scaler.
-	staleAfter = 10 * time.Second
-	// blame is for how long a failed request speaks against an endpoint.
-	blame = 10 * time.Second
-	// startUp is what a start takes as long as nobody knows.
+	// apartPrior is the variance between the levels of endpoints, as if seen at one of them;
+	// apartTrust is from how many answers on the level of an endpoint half counts.
+	apartPrior, apartTrust, leastApart = 0.1, 10, 1e-3
+	// betaPrior is the weight, in reports, of the assumption that own requests tell nothing of
+	// others'; othersPrior that of the fewest of others' requests at any endpoint for those at one.
+	betaPrior, othersPrior = 10, 4
+	// Where others have more than fewOthers requests for each own one on average, at most mostBeta, own
+	// ones tell of at least betaShare of the rest: they are not only a sample; among many routers, who has
+	// sent to an endpoint leaves it to others. leastOwn of them at a time keeps that finite.
+	betaShare, fewOthers, mostBeta, leastOwn = 0.5, 5, 64, 0.02
+	// hangs is how likely it is that an endpoint hangs.
+	hangs = 0.01
+	// startUp is the assumed start-up time if none is known.
 	startUp = time.Second
-	// One in lookAgain requests goes to the endpoint that was not heard of for longest,
-	// if that is lookAfter: one that was slow once is not left out for ever.
-	lookAgain, lookAfter = 1000, time.Minute
-	// sampled is how many are looked at; of more, those that follow the one chosen last,
-	// and the nearest of all.
-	sampled = 24
-	// nearest is how many of those.
-	nearest = 4
+	// firstTook is the assumed time of a request in seconds while no time is known: as it is the same
+	// for all, any will do.
+	firstTook = 0.001
 )
 
-// Pick implements Policy. It takes O(1) of many endpoints, and O(n) where the view
-// has changed or something was tried already.
+const (
+	// toldAge is the age of a report from which the mean of reports counts half.
+	toldAge = 10 * time.Second
+	// blame is how long a failed request counts against an endpoint.
+	blame = 10 * time.Second
+	// One in explore choices takes each endpoint for as fast as it may be: boldness standard
+	// deviations below its level. Who was slow once, or was not heard of for long, is tried again, and
+	// the 99th percentile does not notice.
+	explore, boldness = 200, 2
+	// sampled is how many are compared; if there are more, those after the last choice, and in
+	// addition the nearest of all.
+	sampled = 24
+	// nearest is how many of the latter.
+	nearest = 4
+	// What is learnt changes by a part of it with each answer: it is looked up again after so many
+	// choices, with few answers after a sixteenth of them, and in any case after soon.
+	often, soon = 16, 20 * time.Millisecond
+)
+
+// Pick implements Policy. It takes O(log n), and O(n) if the view has changed or endpoints were
+// tried.
 func (p *fastest) Pick(v View, r Request) (int, bool) {
 	index, changed := p.set.look(v, r.Tried)
 	if len(index) == 0 {
@@ -64,109 +94,211 @@ func (p *fastest) Pick(v View, r Request) (int, bool) {
 	}
 	if changed {
 		p.near = nearestOf(v, p.set.class, p.near[:0])
+		p.fits = append(p.fits[:0], make([]fitted, len(v.Endpoints))...)
+		p.renew = p.picks
 	}
-	start := p.turn.start(v, index)
-	looked := min(len(index), sampled)
-	g := p.guess(v, &r, index, start, looked)
+	if len(index) == 1 {
+		p.turn.use(v, index[0])
+		return index[0], true
+	}
+	p.look(v, &r, index)
+	if p.picks++; p.picks > p.renew || r.Now.After(p.until) {
+		p.learn(v, r.Now)
+	}
+	g := p.common
+	g.waiting = p.crowded(v, r.Now)
+	if p.picks%explore == 0 && !r.Now.IsZero() {
+		g.bold = boldness
+	}
 	best, least := -1, math.Inf(1)
-	oldest, since := -1, r.Now.Add(-lookAfter)
-	for k, n := start, 0; n < looked; n++ {
-		e := &v.Endpoints[index[k]]
-		if c := e.cost(&r, g); best < 0 || c < least {
-			best, least = index[k], c
-		}
-		if e.Load.Reported.Before(since) && !e.Load.Asleep && e.Load.InFlight == 0 {
-			oldest, since = index[k], e.Load.Reported
-		}
-		if k++; k == len(index) {
-			k = 0
-		}
-	}
-	if len(index) > sampled && len(r.Tried) == 0 {
-		for _, i := range p.near {
-			if c := v.Endpoints[i].cost(&r, g); c < least {
-				best, least = i, c
-			}
-		}
-	}
-	if p.picks++; p.picks >= lookAgain && len(r.Tried) == 0 {
-		p.picks = 0
-		if oldest >= 0 && !r.Now.IsZero() {
-			best = oldest
+	for _, i := range p.looked {
+		if c := v.Endpoints[i].cost(&r, &g, &p.fits[i]); best < 0 || c < least {
+			best, least = i, c
 		}
 	}
 	p.turn.use(v, best)
 	return best, true
 }
 
-// guess is what is taken for what is not known.
-type guess struct {
-	// took is the execution time of the fastest that is known, in seconds: a request or
-	// two will tell.
-	took float64
-	// away is the mean distance of those that are known, in seconds.
-	away float64
-	// waiting is the weight of a second in a queue now.
-	waiting float64
-}
-
-func (p *fastest) guess(v View, r *Request, index []int, start, looked int) guess {
-	g := guess{took: math.Inf(1)}
-	known, there, places := 0, 0.0, 0.0
-	for k, n := start, 0; n < looked; n++ {
-		e := &v.Endpoints[index[k]]
-		if l := &e.Load; l.Concurrency > 0 && !l.Asleep {
-			there += l.There(r.Now)
-			places += float64(l.Concurrency)
-		}
-		if e.Load.Exec > 0 {
-			g.took = min(g.took, e.Load.Exec.Seconds())
-		}
-		if e.source() != Unknown {
-			g.away += e.RTT.Seconds()
-			known++
-		}
+// look sets which endpoints are compared.
+func (p *fastest) look(v View, r *Request, index []int) {
+	p.looked = p.looked[:0]
+	k := p.turn.start(v, index)
+	for range min(len(index), sampled) {
+		p.looked = append(p.looked, index[k])
 		if k++; k == len(index) {
 			k = 0
 		}
 	}
-	if math.IsInf(g.took, 1) {
-		g.took = 0.001 // all are the same: any number does
+	if len(index) > sampled && len(r.Tried) == 0 {
+		p.looked = append(p.looked, p.near...)
 	}
-	g.away /= float64(max(known, 1))
-	g.waiting = waiting
-	if places > 0 {
-		p.full += ((there+1)/places - p.full) / fullMemory
-		g.waiting += backlog * max(0, min(1, (p.full-nearlyFull)/(1-nearlyFull)))
-	}
-	return g
 }
 
-// There is how many requests are at an endpoint at now: the own ones for certain, those
-// of other routers as far as the newest report can be believed; at the zero time it is
-// as if it had just come.
-func (l *Load) There(now time.Time) float64 {
-	there := float64(max(0, l.InFlight))
-	if l.Others > 0 && l.Others < math.MaxInt32 {
-		fresh := 1.0
-		if !now.IsZero() {
-			fresh = 1 - now.Sub(l.Reported).Seconds()/staleAfter.Seconds()
+// guess has what the compared endpoints have in common, and the values assumed for unknown ones.
+type guess struct {
+	// level is the mean of the logarithms of times alone, apart the variance between endpoints, and
+	// noise that between requests; lowest is the lowest level of all.
+	level, apart, noise, lowest float64
+	// heavy is the mean time over the time at the mean logarithm: 1 if all take the same.
+	heavy float64
+	// unlike is what the endpoints together say against each curve.
+	unlike [len(curves)]float64
+	// beta is how many requests of others each own one tells of, others how many there are usually where
+	// they are fewest: an endpoint that little is known of must not seem as full as the fullest.
+	beta, others float64
+	// learnt: there have been answers.
+	learnt bool
+	// away is the distance in seconds: the mean of the known ones, for swift the longest.
+	away float64
+	// waiting is the weight of a second in a queue now, bold by how many standard deviations of its
+	// level an endpoint is taken for faster than it seems.
+	waiting, bold float64
+}
+
+// learn compares what is known of the endpoints looked at.
+func (p *fastest) learn(v View, now time.Time) {
+	g := guess{heavy: 1, level: math.Log(firstTook)}
+	distances, sum, answers, took, fewest := 0, 0.0, 0.0, math.Inf(1), math.Inf(1)
+	heavy, cov, variance, told, tellers, own := 0.0, 0.0, float64(betaPrior), 0.0, 0.0, 0.0
+	for _, i := range p.looked {
+		e := &v.Endpoints[i]
+		l := &e.Load
+		p.fits[i] = fitted{}
+		if l.Exec > 0 {
+			took = min(took, l.Exec.Seconds())
 		}
-		there += l.Others * max(0, min(1, fresh))
+		if e.source() != Unknown {
+			g.away += e.RTT.Seconds()
+			distances++
+		}
+		if f := &l.fit; f.n > 0 {
+			w := f.weight(now)
+			p.fits[i].weight = w
+			answers += f.n
+			sum += w
+			heavy += w * f.heavy
+			for k := range curves {
+				g.unlike[k] += pooled * f.unlike[k]
+			}
+		}
+		if x := &l.seen; x.n > 0 {
+			w := x.told(l.age(now))
+			told, tellers, own = told+w*x.others, tellers+w, own+w*x.own
+			fewest = min(fewest, x.others)
+			cov += x.n * x.cov
+			variance += x.n * x.variance
+		}
 	}
-	return there
+	g.beta = max(0, cov/variance)
+	g.away /= float64(max(distances, 1))
+	if tellers > 0 {
+		g.others = fewest
+		g.beta = max(g.beta, betaShare*(min(mostBeta, told/(own+leastOwn*tellers))-fewOthers))
+	}
+	if !math.IsInf(took, 1) {
+		g.level = math.Log(took)
+	}
+	for _, i := range p.looked {
+		p.fits[i] = v.Endpoints[i].Load.fitted(&g, p.fits[i].weight, p.picks)
+	}
+	if sum > 0 {
+		g.learnt, g.heavy = true, max(1, heavy/sum)
+		p.compare(sum, &g)
+	}
+	g.lowest = g.level
+	for _, i := range p.looked {
+		if x := &p.fits[i]; x.weight > 0 {
+			level, _ := g.shrunk(x)
+			g.lowest = min(g.lowest, level)
+		}
+	}
+	for _, i := range p.looked {
+		p.fits[i].alone = g.alone(&v.Endpoints[i].Load, &p.fits[i])
+	}
+	p.common, p.renew, p.until = g, p.picks+int(min(often, answers/often)), now.Add(soon)
+}
+
+// crowded counts the requests at the endpoints looked at, and returns the weight of a second in a
+// queue now. What was learnt too long ago of an endpoint, or from few answers, is looked up again.
+func (p *fastest) crowded(v View, now time.Time) (weight float64) {
+	there, places := 0.0, 0.0
+	for _, i := range p.looked {
+		l, x := &v.Endpoints[i].Load, &p.fits[i]
+		if x.pick == 0 || p.picks-x.pick > often || l.fit.n < often {
+			*x = l.fitted(&p.common, l.fit.weight(now), p.picks)
+			x.alone = p.common.alone(l, x)
+		}
+		x.there = l.there(now, &p.common)
+		if l.Concurrency > 0 && !l.Asleep {
+			there += x.there
+			places += float64(l.Concurrency)
+		}
+	}
+	weight = waiting
+	if places > 0 {
+		p.full += ((there+1)/places - p.full) / fullMemory
+		weight += backlog * max(0, min(1, (p.full-nearlyFull)/(1-nearlyFull)))
+	}
+	return weight
+}
+
+// fitted is what is known of an endpoint whose level counts as so many answers, in view of what all
+// have in common.
+func (l *Load) fitted(g *guess, weight float64, pick int) fitted {
+	x := l.fit.fitted(&g.unlike, 1-pooled, l.Concurrency)
+	x.weight, x.pick = weight, pick
+	return x
+}
+
+// compare sets what endpoints have in common and how far they are apart. Sum is how many answers
+// that comes from.
+func (p *fastest) compare(sum float64, g *guess) {
+	g.level, g.noise = 0, leastVariance
+	for _, i := range p.looked {
+		x := &p.fits[i]
+		g.level += x.weight / sum * x.level
+		g.noise += x.weight / sum * x.spread
+	}
+	apart, have := float64(apartPrior), 1.0
+	for _, i := range p.looked {
+		if x := &p.fits[i]; x.weight > 0 {
+			d := x.level - g.level
+			trust := x.weight / (x.weight + apartTrust)
+			apart += trust * (d*d - g.noise/x.weight)
+			have += trust
+		}
+	}
+	g.apart = max(leastApart, apart/have)
+}
+
+// shrunk is the level of an endpoint, drawn to that of all by as much as it is uncertain, and its
+// standard deviation then.
+func (g *guess) shrunk(x *fitted) (level, deviation float64) {
+	noise := g.noise / x.weight
+	part := g.apart / (g.apart + noise)
+	return g.level + part*(x.level-g.level), math.Sqrt(part * noise)
+}
+
+// alone is the expected time of a request alone in seconds: by what was learnt, of one that has not
+// answered as at the fastest, or while there are no answers at all as its reports say.
+func (g *guess) alone(l *Load, x *fitted) float64 {
+	level := g.lowest
+	if x.weight > 0 {
+		own, deviation := g.shrunk(x)
+		level = own - g.bold*deviation
+	} else if l.Exec > 0 && !g.learnt {
+		return l.Exec.Seconds()
+	}
+	return math.Exp(level) * g.heavy
 }
 
 // cost of a request in seconds, always finite.
-func (e *Endpoint) cost(r *Request, g guess) float64 {
+func (e *Endpoint) cost(r *Request, g *guess, x *fitted) float64 {
 	l := &e.Load
-	there := l.There(r.Now)
-	alone := g.took
-	if l.Exec > 0 {
-		alone = l.Exec.Seconds()
-	}
-	// As many places count as there are, but one that has answered little yet is sent
-	// little more: a newcomer must show first how fast it is.
+	there := x.there
+	// An endpoint that has answered little counts as having few places: a newcomer must first show
+	// how fast it is.
 	places := math.Inf(1)
 	if l.Concurrency > 0 {
 		places = float64(l.Concurrency)
@@ -175,22 +307,30 @@ func (e *Endpoint) cost(r *Request, g guess) float64 {
 		places = seen
 	}
 	others := min(there, places-1)
-	took, slope := l.fit.line(others, alone)
+	alone, kappa := x.alone, x.kappa
+	if g.bold > 0 {
+		alone = g.alone(l, x)
+	}
+	took := alone * slow(others, kappa)
+	slope := alone * kappa * max(0, min(1, 2*(others+1)*kappa-1))
 	wait := max(0, there+1-places) * took / places
-	used := min(there/places, 1e3)
+	used := min(there/min(places, 1/kappa), 1e3)
 	network := e.network(r.Bytes, r.Answer)
 	if !positive(l.Bandwidth) {
 		network += l.Trial.network(r.Bytes, r.Now)
+	} else if r.Bytes > 0 && !r.Now.IsZero() {
+		network += max(0, min(l.Clear.Sub(r.Now), mostAhead).Seconds())
 	}
 	if e.source() == Unknown {
 		switch {
 		case e.Local:
 			network += OwnRTT.Seconds()
-		case l.fit.n < 3: // else it is within what was seen
+		case l.fit.n < 3: // else the times seen include it
 			network += g.away
 		}
 	}
-	cost := network + took + slowing*slope*others + g.waiting*wait + crowding*took*used*used
+	hang := l.hangs(r.Now, network+took+wait, min(places, float64(l.waiting)), g.noise)
+	cost := network + took + slowing*slope*others + g.waiting*wait + crowding*took*used*used + hang
 	if l.Asleep {
 		start := startUp
 		if l.StartUp > 0 {
@@ -231,30 +371,32 @@ func nearestOf(v View, class, out []int) []int {
 	return out
 }
 
-// Weights implements Policy, for connections, of which no load is seen in time: each
-// by what it can do, less the longer a request takes there.
+// Weights implements Policy, for connections, whose load is not visible in time: by capacity, less
+// the longer a request takes there.
 func (p *fastest) Weights(v View) []float64 { return (&spread{rule: swift}).Weights(v) }
 
-// swift shares by capacity and by the inverse of the square of the time that a
-// request takes there alone.
+// swift shares by capacity divided by the square of the time that a request alone takes there.
 func swift(c []*Endpoint, w []float64) {
 	capable(c, w)
-	g := guess{took: math.Inf(1)}
+	g := guess{heavy: 1, waiting: waiting}
+	took := math.Inf(1)
 	for _, e := range c {
 		if x := e.Load.Exec; x > 0 {
-			g.took = min(g.took, x.Seconds())
+			took = min(took, x.Seconds())
 		}
 		g.away = max(g.away, e.network(0, 0))
 	}
-	if math.IsInf(g.took, 1) {
-		g.took = 0.001
+	if math.IsInf(took, 1) {
+		took = firstTook
 	}
+	g.level = math.Log(took)
+	g.lowest = g.level
 	least := math.Inf(1)
 	times := make([]float64, len(c))
 	for i, e := range c {
 		quiet := *e
 		quiet.Load = Load{Exec: e.Load.Exec, Asleep: e.Load.Asleep, StartUp: e.Load.StartUp}
-		times[i] = quiet.cost(&Request{}, g)
+		times[i] = quiet.cost(&Request{}, &g, &fitted{alone: g.alone(&quiet.Load, &fitted{})})
 		least = min(least, times[i])
 	}
 	for i := range w {

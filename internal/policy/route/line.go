@@ -2,23 +2,22 @@ package route
 
 import "time"
 
-// How wide the line to another place is, is learnt from the large bodies that cross it
-// anyway, for each direction. What shows it is the time that a body took to arrive, if it
-// was the line that held it up, and not a client, an instance or a queue: then it is a
-// sample. Else it is no more than a lower bound. A line of which nothing is known counts
-// as one that costs no time, so that it is tried.
+// The bandwidth of the line to another place is learnt, for each direction, from the large bodies
+// that cross it anyway. If only the line held a body up, and not a client, an instance or a queue,
+// the time until it arrived is a sample; otherwise it is a lower bound. An unknown line counts as
+// costing no time, so that it is tried.
 const (
-	// LargeBody is from how many bytes on a body is a sample: less fits into buffers.
+	// LargeBody is the smallest size of a sample in bytes: less fits into buffers.
 	LargeBody = 64 << 10
-	// BoundBody is from how many bytes on it is a lower bound, as a part of less may have
+	// BoundBody is the smallest size of a lower bound in bytes: part of a smaller body may have
 	// waited in buffers for its reader.
 	BoundBody = 256 << 10
-	// LineAge is when an estimate is forgotten that no body has confirmed: by then the
-	// line is to be tried again.
+	// LineAge is when an estimate that no body has confirmed is forgotten, so that the line is
+	// tried again.
 	LineAge = 5 * time.Minute
-	// Weights of a body that was faster than expected, and of one that was slower, if it
-	// has BoundBody; smaller ones count less, in proportion. What the line has carried it
-	// can carry, what it has not it may have shared.
+	// Weights of a body that was faster than expected, and of one that was slower, if it has
+	// BoundBody; smaller ones weigh proportionally less. The line can carry what it has carried; if
+	// it carried less, it may have been shared.
 	lineFaster, lineSlower = 0.5, 0.25
 )
 
@@ -28,7 +27,7 @@ type Rate struct {
 	at  time.Time // of the newest body
 }
 
-// Known is the estimate at now in bytes per second, 0 where there is none or it is too old.
+// Known is the estimate at now in bytes per second, 0 if there is none or it is too old.
 func (x Rate) Known(now time.Time) float64 {
 	if x.Open(now) {
 		return 0
@@ -36,18 +35,18 @@ func (x Rate) Known(now time.Time) float64 {
 	return x.bps
 }
 
-// Open says whether nothing is known of it at now: no body has crossed it lately that
-// could have shown something.
+// Open says whether the line is to be tried at now: no body that could show its rate has crossed it
+// lately.
 func (x Rate) Open(now time.Time) bool { return now.Sub(x.at) >= LineAge }
 
-// saw adds a body of so many bytes. Held: the line has held it up, and nothing else.
+// saw adds a body of this size. held: only the line has held it up.
 func (x Rate) saw(now time.Time, bytes int64, bps float64, held bool) Rate {
 	x.bps = x.Known(now)
 	counts := min(1, float64(bytes)/BoundBody)
 	switch {
 	case x.bps == 0 && held:
 		x.bps = bps
-	case x.bps == 0: // a lower bound of nothing, but something was tried
+	case x.bps == 0: // still unknown, but it was tried
 	case bps > x.bps:
 		x.bps += counts * lineFaster * (bps - x.bps)
 	case held:
@@ -62,11 +61,17 @@ func (x Rate) saw(now time.Time, bytes int64, bps float64, held bool) Rate {
 // Line is what is known of the line to another place. The zero value knows nothing.
 type Line struct {
 	There, Back Rate
-	// Trial is the body that is on its way there to show what is not known at all.
+	// Trial is the body on its way there whose time will show an unknown rate.
 	Trial Trial
+	// Clear is when the bodies that were sent there will have arrived, by the known rate; at most
+	// mostAhead from the newest of them.
+	Clear time.Time
 }
 
-// Newest is when something was learnt of it last; zero: never.
+// mostAhead bounds what bodies on the way hold up the next one: a client may break off a long one.
+const mostAhead = 10 * time.Second
+
+// Newest is when something was last learnt of it; zero: never.
 func (l *Line) Newest() time.Time {
 	if l.There.at.After(l.Back.at) {
 		return l.There.at
@@ -74,7 +79,7 @@ func (l *Line) Newest() time.Time {
 	return l.Back.at
 }
 
-// Until is when something of what is known at now is too old; zero: nothing is known.
+// Until is when the first of the estimates known at now expires; zero: none is known.
 func (l *Line) Until(now time.Time) (until time.Time) {
 	for _, x := range [...]Rate{l.There, l.Back} {
 		if old := x.at.Add(LineAge); x.Known(now) > 0 && (until.IsZero() || old.Before(until)) {
@@ -84,9 +89,8 @@ func (l *Line) Until(now time.Time) (until time.Time) {
 	return until
 }
 
-// Crossed adds a body of so many bytes that has crossed the line, there or back, at so
-// many bytes per second. Held: the line has held it up, and nothing else. News: that has
-// taught something.
+// Crossed adds a body that has crossed the line, there or back, at bps bytes per second. held: only
+// the line has held it up. news: something was learnt.
 func (l *Line) Crossed(now time.Time, back bool, bytes int64, bps float64, held bool) (news bool) {
 	if bytes < LargeBody || !held && bytes < BoundBody || !positive(bps) {
 		return false
@@ -99,11 +103,21 @@ func (l *Line) Crossed(now time.Time, back bool, bytes int64, bps float64, held 
 	return x.at.Equal(now)
 }
 
-// Try notes that a body of so many bytes is about to go there, and an answer of so many
-// is to be expected, where that shows what is not known. What was known once holds again
-// until they have shown something: who comes meanwhile shall not follow them over a thin
-// line. Mine: Tried is to be called. News: something has changed.
+// Try notes that a body is about to go there, and an answer is expected back, of these sizes, if
+// they can show an unknown rate. Meanwhile an expired estimate is valid again, so that later
+// requests do not follow them over a thin line. mine: call Tried afterwards. news: something has
+// changed.
 func (l *Line) Try(now time.Time, there, back int64) (mine, news bool) {
+	if bps := l.There.Known(now); bps > 0 && there >= LargeBody {
+		if l.Clear.Before(now) {
+			l.Clear = now
+		}
+		took := min(time.Duration(float64(there)/bps*float64(time.Second)), mostAhead)
+		if l.Clear = l.Clear.Add(took); l.Clear.Sub(now) > mostAhead {
+			l.Clear = now.Add(mostAhead)
+		}
+		news = true
+	}
 	if back >= LargeBody && l.Back.bps > 0 && l.Back.Open(now) {
 		l.Back.at, news = now, true
 	}
@@ -118,21 +132,21 @@ func (l *Line) Try(now time.Time, there, back int64) (mine, news bool) {
 	return mine, news
 }
 
-// Tried ends what Try has begun: the body has shown what it could.
+// Tried ends the trial that Try began: the body has shown what it could.
 func (l *Line) Tried() { l.Trial = Trial{} }
 
-// Trial is a body of which nobody knows yet how fast it goes.
+// Trial is a body whose rate is not known yet.
 type Trial struct {
 	Bytes int64 // 0: there is none
 	Since time.Time
 }
 
-// trialPatience is how long a trial may take before it says something: most are over by
-// then, and what the instance works is in it too.
+// trialPatience is how long a trial may take before it counts: most are over by then, and its time
+// includes the work of the instance.
 const trialPatience = time.Second
 
-// network is how long so many bytes take at now, going by the trial: what it has taken so
-// far is the least.
+// network estimates from the trial how long a body of this size takes at now: at least what the
+// trial has taken so far.
 func (t Trial) network(bytes int64, now time.Time) (seconds float64) {
 	if bytes <= 0 || t.Bytes <= 0 || now.IsZero() {
 		return 0

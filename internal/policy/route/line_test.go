@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/policy/route"
 )
 
@@ -81,5 +82,32 @@ func TestOneTriesALine(t *testing.T) {
 	try(route.LargeBody, route.LargeBody, false, true)
 	if l.Back.Known(now) != 2e6 {
 		t.Error("nor of the way back")
+	}
+}
+
+// Large bodies that are on their way to an endpoint are waited for by the next one.
+func TestBodiesWaitForTheLine(t *testing.T) {
+	now := time.Unix(1000, 0)
+	var l route.Line
+	if l.Crossed(now, false, 1<<20, 1<<20, true); l.There.Known(now) != 1<<20 {
+		t.Fatal("the rate is not known")
+	}
+	for range 3 {
+		if _, news := l.Try(now, 1<<20, 0); !news {
+			t.Error("a body more on the way is no news")
+		}
+	}
+	if got := l.Clear.Sub(now); got != 3*time.Second {
+		t.Errorf("three bodies of a second take %v", got)
+	}
+	endless := l
+	if endless.Try(now, 1<<40, 0); endless.Clear.Sub(now) != 10*time.Second {
+		t.Errorf("an endless body holds up the next one for %v", endless.Clear.Sub(now))
+	}
+	near, far := loaded("a", 1, route.Load{Bandwidth: 1 << 20, Clear: l.Clear}), loaded("b", 1, route.Load{Bandwidth: 1 << 19})
+	for later, want := range map[time.Duration]string{0: "b", 3 * time.Second: "a"} {
+		if got := picked(t, api.PolicyFastest, route.Request{Now: now.Add(later), Bytes: 1 << 20}, near, far); got != want {
+			t.Errorf("after %v: %s, want %s", later, got, want)
+		}
 	}
 }

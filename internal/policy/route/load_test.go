@@ -10,25 +10,25 @@ import (
 func TestLoadCounts(t *testing.T) {
 	now := time.Unix(100, 0)
 	var l route.Load
-	l.Ended() // never began
+	l.Ended(false) // never began
 	for range 3 {
-		l.Began()
+		l.Began(loadTime)
 	}
-	l.Ended()
+	l.Ended(false)
 	l.Report(now, 4, 2)
 	if l.InFlight != 2 || l.Since != 0 || l.Others != 4 || l.Queue != 4 || l.Running != 2 || !l.Reported.Equal(now) {
 		t.Errorf("after a report: %+v", l)
 	}
-	l.Began()
+	l.Began(loadTime)
 	if l.InFlight != 3 || l.Since != 1 {
 		t.Errorf("one more: %+v", l)
 	}
-	l.Ended()
+	l.Ended(false)
 	if l.InFlight != 2 || l.Since != 1 {
 		t.Errorf("an older one ended: %+v", l)
 	}
 	l.Report(now, -1, 2) // nobody else
-	if l.Others != 3 || l.Queue != 0 {
+	if l.Others != 0 || l.Queue != 0 {
 		t.Errorf("the others went: %+v", l)
 	}
 }
@@ -40,7 +40,7 @@ func TestSetLoadKeepsShares(t *testing.T) {
 	p.Pick(v, route.Request{})
 	allocs := testing.AllocsPerRun(100, func() {
 		l := v.Endpoints[1].Load
-		l.Began()
+		l.Began(loadTime)
 		v.SetLoad(1, l)
 		p.Pick(v, route.Request{Bytes: 100})
 	})

@@ -10,34 +10,29 @@ import (
 	"github.com/verge-edge/verge/api"
 )
 
-// OwnRTT is what a prediction takes for a replica on the worker that asks, where
-// nothing was measured.
-const OwnRTT = 100 * time.Microsecond
-
-// From is where requests come from.
+// From is a source of requests.
 type From struct {
 	// Name of the worker, for people.
 	Name string
-	// Share of all requests, in any unit; what is not above zero sends none.
+	// Share of all requests, in any unit; a value that is not positive and finite sends none.
 	Share float64
 	// View from there.
 	View View
 }
 
-// Prediction is what a policy would do to the requests of a service.
+// Prediction is the effect of a policy on the requests of a service.
 type Prediction struct {
-	// Mean is the round trip to the replica, averaged over all requests whose
-	// distance is known.
+	// Mean is the mean round trip to the replica of all requests whose distance is known.
 	Mean time.Duration
 	// Unknown is the share of the requests whose distance is not known.
 	Unknown float64
-	// Imbalance is the standard deviation over the replicas of their shares of all
-	// requests: 0 is even (proxy-mity, figure 11). Even is the share that each would
-	// have then, Most the largest that one has.
+	// Imbalance is the standard deviation over the replicas of their shares of all requests: 0 is
+	// even (proxy-mity, figure 11). Even is the share that each would have then, Most the largest
+	// share.
 	Imbalance, Even, Most float64
 	// Replicas by their share, the largest first.
 	Replicas []Share
-	// Means are the means of each From, in their order; 0 where nothing is known.
+	// Means are the means of each From, in order; 0 if nothing is known.
 	Means []time.Duration
 }
 
@@ -47,8 +42,8 @@ type Share struct {
 	Share float64
 }
 
-// Predict says what p would do. The shares of replicas that none of the views has
-// as usable are 0. An error means that p is not valid.
+// Predict says what p would do. Replicas that are usable in no view have a share of 0. An error
+// means that p is invalid.
 func Predict(p api.Policy, from []From) (Prediction, error) {
 	out := Prediction{Means: make([]time.Duration, len(from))}
 	policy, err := New(p, 0)
@@ -94,18 +89,7 @@ func Predict(p api.Policy, from []From) (Prediction, error) {
 	return out, nil
 }
 
-// distance in nanoseconds; false if it is not known.
-func (e *Endpoint) distance() (float64, bool) {
-	switch {
-	case e.source() != Unknown:
-		return float64(e.RTT), true
-	case e.Local:
-		return float64(OwnRTT), true
-	}
-	return 0, false
-}
-
-// spread fills in what there is to say of the shares.
+// spread computes the statistics of the shares.
 func (p *Prediction) spread(shares map[string]float64) {
 	n := float64(len(shares))
 	if n == 0 {

@@ -5,26 +5,24 @@ import (
 	"slices"
 )
 
-// Negligible is the weight below which Ranges may give nothing: what falls off
-// beyond all measure is less than one connection in a million.
+// Negligible is the weight below which Ranges may give nothing: less than one connection in a
+// million.
 const Negligible = 1e-6
 
-// Range is the numbers from First to Last, both of them included, that stand for
-// the replica at Index of the weights it was made of.
+// Range is the numbers from First to Last, inclusive, that stand for the replica at Index of the
+// weights.
 type Range struct {
 	Index       int
 	First, Last uint32
 }
 
-// Ranges divides the numbers 0 to n-1 by weights that are not negative, for a map
-// over a random or counted number below n. The ranges are ascending and without
-// gaps; their order is that of the weights; the result depends on the arguments
-// alone. None where all weights are 0 or n is 0.
+// Ranges divides the numbers 0 to n-1 by weights that are not negative, for a map keyed by a random
+// or counted number below n. The ranges are ascending, without gaps, in the order of the weights,
+// and depend only on the arguments. There are none if all weights are 0 or n is 0.
 //
-// Each replica has its share but for less than 1/n, and none that has a weight of
-// Negligible or more is left without a number, as long as there are enough of
-// them. Where the second takes more than rounding leaves over (many replicas with
-// less than 1/n each), the others give it, in proportion to what they have.
+// Each replica has its share to within 1/n, and every one with a weight of at least Negligible gets
+// a number, as long as there are enough. If that takes more than rounding leaves over (many
+// replicas with less than 1/n each), the others give it, in proportion to what they have.
 func Ranges(weights []float64, n uint32) []Range {
 	counts := divide(weights, n)
 	var out []Range
@@ -38,7 +36,7 @@ func Ranges(weights []float64, n uint32) []Range {
 	return out
 }
 
-// divide gives each weight its part of n.
+// divide returns how many of n numbers each weight gets.
 func divide(weights []float64, n uint32) []uint32 {
 	counts := make([]uint32, len(weights))
 	w := slices.Clone(weights)
@@ -74,8 +72,8 @@ func divide(weights []float64, n uint32) []uint32 {
 	return counts
 }
 
-// takeBack takes so many from those who have more than one, in proportion to what
-// is beyond it, and where all have one, from the last.
+// takeBack takes over numbers from the counts above one, in proportion to their excess, and if all
+// are one, from the last.
 func takeBack(counts []uint32, over int) {
 	spare := 0
 	for _, c := range counts {
@@ -100,10 +98,9 @@ func takeBack(counts []uint32, over int) {
 	}
 }
 
-// Sequential turns weights into the probabilities of rules that are asked one after
-// the other, each of which takes what reaches it with its probability (proxy-mity,
-// equation 8). The last that has a weight takes all; those behind it, and those
-// without a weight, take nothing.
+// Sequential turns weights into the probabilities of rules tried in order, each of which takes what
+// reaches it with its probability (proxy-mity, equation 8). The last with a weight takes all; those
+// after it, and those without a weight, take nothing.
 func Sequential(weights []float64) []float64 {
 	w := slices.Clone(weights)
 	p := make([]float64, len(w))
@@ -111,8 +108,8 @@ func Sequential(weights []float64) []float64 {
 		return p
 	}
 	normalise(w)
-	// From behind: the product of what the rules before let through is the sum of
-	// the weights from here on, without the errors of a product of thousands.
+	// Backwards: the product of what earlier rules let through is the sum of the weights from here
+	// on, without the errors of a product of thousands.
 	rest := 0.0
 	for i := len(w) - 1; i >= 0; i-- {
 		rest += w[i]

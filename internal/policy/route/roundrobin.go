@@ -2,10 +2,9 @@ package route
 
 import "slices"
 
-// RoundRobin uses the endpoints of the best class in turn. It remembers where on
-// the circle it is, not how far in a list: when endpoints come and go it goes on
-// from the same point, so neither the first of the list nor a newcomer gets a
-// burst. The zero value is ready for use.
+// RoundRobin uses the endpoints of the best class in turn. It remembers its place on the ring, not
+// its index in a list: when endpoints come and go it continues from there, so neither the first of
+// the list nor a newcomer gets a burst. The zero value is ready for use.
 type RoundRobin struct {
 	at uint64
 	id string
@@ -13,7 +12,7 @@ type RoundRobin struct {
 
 var _ Policy = (*RoundRobin)(nil)
 
-// Pick implements Policy. It takes O(log n) where the next endpoint is healthy.
+// Pick implements Policy. It takes O(log n) if the next endpoint is healthy.
 func (p *RoundRobin) Pick(v View, r Request) (int, bool) {
 	n := len(v.Endpoints)
 	start := v.after(p.at, p.id)

@@ -2,45 +2,40 @@ package route
 
 import (
 	"cmp"
-	"fmt"
 	"hash/fnv"
 	"slices"
 	"time"
-
-	"github.com/verge-edge/verge/api"
 )
 
 // Endpoint is one replica of a service as a policy sees it.
 type Endpoint struct {
 	// ID is unique among the endpoints of a service.
 	ID string
-	// Ready: it may be used at all. False for what is not ready, draining, or
-	// without a path to it.
+	// Ready: it may be used. False for endpoints that are not ready, draining, or unreachable.
 	Ready bool
-	// Suspect: its worker is not heard of.
+	// Suspect: its worker does not report.
 	Suspect bool
-	// Ejected: it failed and no probe has succeeded since (see Health).
+	// Ejected: it failed and no probe has succeeded since (see package eject).
 	Ejected bool
-	// Spare: it is used before what is ejected, and after all else.
+	// Spare: it is used after all others but ejected ones.
 	Spare bool
-	// Local: it is on the worker that asks.
+	// Local: it is on the router's own worker.
 	Local bool
-	// RTT is the round trip to its worker, where Source says that it is known.
-	// What is not above zero is taken for not known.
+	// RTT is the round trip to its worker, if Source says that it is known. Values of zero or less
+	// count as unknown.
 	RTT time.Duration
 	// Source says where RTT comes from.
 	Source Source
 	// Ordinal of the replica, for the policy instance.
 	Ordinal int
-	// Weight is the load that it can take next to the others, in any unit, for the
-	// policy weighted; what is not above zero and finite is taken for not known.
+	// Weight is its relative capacity in any unit, for the policy weighted; values that are not
+	// positive and finite count as unknown.
 	Weight float64
-	// Load is what is known of the requests there, for routing by request.
+	// Load is the state of its requests, for routing by request.
 	Load Load
-	// Group tells apart the clusters in which another revision is being tried on a share of
-	// the requests, from 1 on; 0: not in this one. New: it is of that revision, and Share
-	// is the part, from 0 to 1, of the requests of its group that all the new ones of it
-	// are to get. See Split.
+	// Group numbers, from 1 on, the clusters in which a new revision is tried on a share of the
+	// requests; 0: no trial in its cluster. New: it runs that revision, and Share (0 to 1) is the
+	// share of its group's requests that all new endpoints of the group get. See Split.
 	Group int
 	New   bool
 	Share float64
@@ -51,30 +46,52 @@ type Source uint8
 
 // Sources of a distance, the worst first.
 const (
-	Unknown   Source = iota // there is none
-	Estimated               // from coordinates: enough to say whom to measure
+	Unknown   Source = iota // unknown
+	Estimated               // from coordinates: good enough to decide whom to measure
 	Measured                // by probes of the path
 )
 
-// String is the word that people are shown.
+// String is the name for people.
 func (s Source) String() string {
 	return [...]string{"unknown", "estimated", "measured"}[min(s, Measured)]
 }
 
-// View is what a router knows about the endpoints of one service. NewView makes
-// it; Set changes an endpoint of it.
+// OwnRTT is the assumed round trip to a replica on the own worker, if none was measured.
+const OwnRTT = 100 * time.Microsecond
+
+// source is the source of the distance; Unknown if RTT is invalid.
+func (e *Endpoint) source() Source {
+	if e.RTT <= 0 || e.Source > Measured {
+		return Unknown
+	}
+	return e.Source
+}
+
+// distance in nanoseconds; false if unknown.
+func (e *Endpoint) distance() (float64, bool) {
+	switch {
+	case e.source() != Unknown:
+		return float64(e.RTT), true
+	case e.Local:
+		return float64(OwnRTT), true
+	}
+	return 0, false
+}
+
+// View is what a router knows about the endpoints of a service. NewView makes it; Set changes an
+// endpoint.
 type View struct {
 	Endpoints []Endpoint
-	// places of the endpoints on the circle of a rotation, ascending.
+	// places of the endpoints on the ring of a rotation, ascending.
 	places []uint64
 	// changes counts calls of Set.
 	changes uint64
-	// side is the part of the endpoints that may be chosen, see Split.
+	// side is the subset of endpoints that may be chosen, see Split.
 	side side
 }
 
-// Set replaces endpoint i, whose ID and Ordinal must be the same as before. Its
-// Load stays what it is; SetLoad changes that.
+// Set replaces endpoint i, whose ID and Ordinal must stay the same. It keeps its Load; SetLoad
+// changes that.
 func (v *View) Set(i int, e Endpoint) {
 	e.Load = v.Endpoints[i].Load
 	if v.Endpoints[i] == e {
@@ -84,11 +101,10 @@ func (v *View) Set(i int, e Endpoint) {
 	v.changes++
 }
 
-// NewView puts endpoints into the order in which a router with this seed uses
-// them. The order depends on seed and IDs alone. Routers with different seeds
-// have unrelated orders, so that many routers neither start at the same endpoint
-// nor send what a failed one leaves to the same neighbour. Of endpoints with the
-// same ID one is kept: the first in the class order of a choice.
+// NewView sorts endpoints into the order in which a router with this seed uses them, which depends
+// only on seed and IDs. Orders of different seeds are unrelated: routers neither start at the same
+// endpoint nor send the requests of a failed one to the same neighbour. Of endpoints with the same
+// ID, the one of the best class is kept.
 func NewView(seed uint64, endpoints []Endpoint) View {
 	type placed struct {
 		at uint64
@@ -113,7 +129,7 @@ func NewView(seed uint64, endpoints []Endpoint) View {
 // len(v.Endpoints).
 func (v View) after(at uint64, id string) int {
 	i, found := slices.BinarySearch(v.places, at)
-	// Two endpoints share a place only by a collision of 64 bits; the ID decides.
+	// Endpoints share a place only by a 64-bit collision; the ID decides.
 	for i < len(v.places) && v.places[i] == at && v.Endpoints[i].ID < id {
 		i++
 	}
@@ -123,7 +139,7 @@ func (v View) after(at uint64, id string) int {
 	return i
 }
 
-// class of endpoint i as far as it may be chosen; smaller is better.
+// class of endpoint i; unusable if it is not on the view's side. Smaller is better.
 func (v *View) class(i int) class {
 	e := &v.Endpoints[i]
 	if v.side != both && !v.side.has(e) {
@@ -157,77 +173,31 @@ func (e *Endpoint) class() class {
 	return healthy
 }
 
-// Request is what a choice is made for.
+// Request is the request for which an endpoint is chosen.
 type Request struct {
-	// Tried are the IDs of endpoints that were chosen for this request already
-	// and did not take it; they are not chosen again.
+	// Tried are the IDs of endpoints that have failed this request; they are not chosen again.
 	Tried []string
-	// Bytes of its body, and of the Answer that is to be expected; 0: not known. Who does
-	// not tell one direction from the other puts both into Bytes.
+	// Bytes of its body, and of the expected Answer; 0: unknown. A caller that does not distinguish
+	// the directions puts both into Bytes.
 	Bytes, Answer int64
-	// Now is the time of the request; the zero value makes no report stale.
+	// Now is the time of the request; with the zero value no report is stale.
 	Now time.Time
 }
 
-// Policy is a way to spread connections or requests over the endpoints of one
-// service. Its answers depend on its seed, its former calls and the arguments
-// alone. A value belongs to one service of one router and is not safe for
-// concurrent use.
+// Policy distributes connections or requests over the endpoints of a service. Its answers depend
+// only on its seed, earlier calls and the arguments. A value belongs to one service of one router
+// and is not safe for concurrent use.
 type Policy interface {
-	// Weights returns the share of new connections that each endpoint is to get,
-	// in the order of v.Endpoints: each in [0, 1], their sum 1, or all 0 where no
-	// endpoint is usable. For routing by connection in a data path that cannot
-	// ask each time.
+	// Weights returns each endpoint's share of new connections, in the order of v.Endpoints: each
+	// in [0, 1], their sum 1, or all 0 if no endpoint is usable. It is for data paths that cannot
+	// call Pick for each connection.
 	Weights(v View) []float64
-	// Pick chooses the endpoint for one request or connection and returns its
-	// index in v.Endpoints; false if there is none (left).
+	// Pick chooses the endpoint for a request or connection and returns its index in v.Endpoints;
+	// false if none is left.
 	Pick(v View, r Request) (int, bool)
 }
 
-// New returns the policy that p describes. The seed makes routers differ; with the
-// same seed and the same calls the answers are the same.
-func New(p api.Policy, seed uint64) (Policy, error) {
-	p = p.Filled()
-	if err := p.Validate(); err != nil {
-		return nil, fmt.Errorf("routing: %w", err)
-	}
-	switch p.Name {
-	case api.PolicyRoundRobin:
-		return &RoundRobin{}, nil
-	case api.PolicyBilliard:
-		return &billiard{}, nil
-	case api.PolicyLeastConnections:
-		return &leastConnections{}, nil
-	case api.PolicyTwoChoices:
-		return &twoChoices{next: mix(seed)}, nil
-	case api.PolicyLeastResponse:
-		return &leastResponse{}, nil
-	case api.PolicyFastest:
-		return &fastest{}, nil
-	}
-	s := &spread{rule: ruleOf(p), next: mix(seed), even: p.Name != api.PolicyRandom}
-	if p.Name == api.PolicyInstance {
-		s.only = func(e *Endpoint) bool { return e.Ordinal == p.Ordinal }
-	}
-	return s, nil
-}
-
-// NewForConnections is New for connections, of which nobody sees what they cost, nor
-// how many there are: policies by load give their shares. Round robin stays exact.
-func NewForConnections(p api.Policy, seed uint64) (Policy, error) {
-	policy, err := New(p, seed)
-	switch policy.(type) {
-	case *leastConnections, *twoChoices:
-		return &spread{rule: equal, next: mix(seed), even: true}, nil
-	case *leastResponse:
-		return &spread{rule: capable, next: mix(seed), even: true}, nil
-	case *fastest:
-		return &spread{rule: swift, next: mix(seed), even: true}, nil
-	}
-	return policy, err
-}
-
-// place of an ID on the circle of the router with this seed.
+// place of an ID on the ring of the router with this seed.
 func place(seed uint64, id string) uint64 {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(id)) // a hash never fails

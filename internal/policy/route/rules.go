@@ -8,30 +8,8 @@ import (
 	"github.com/verge-edge/verge/api"
 )
 
-// ruleOf is the rule of a valid policy. The policy instance also restricts the
-// candidates, see New.
-func ruleOf(p api.Policy) rule {
-	switch p.Name {
-	case api.PolicyWeighted:
-		return weighted
-	case api.PolicyClosest:
-		return closest
-	case api.PolicyProximity:
-		return proximity{p}.shares
-	case api.PolicyLocal:
-		other, _ := api.NamedPolicy(p.Fallback) // of a valid policy it is valid
-		fallback := ruleOf(other)
-		return func(c []*Endpoint, w []float64) {
-			if !local(c, w) {
-				fallback(c, w)
-			}
-		}
-	}
-	return equal
-}
-
-// equal is the rule of what has no preferences: round robin, random, and instance,
-// whose candidates are all the same replica.
+// equal is the rule of policies without preferences: round robin, random, and instance, whose
+// candidates are all the same replica.
 func equal(_ []*Endpoint, w []float64) {
 	for i := range w {
 		w[i] = 1
@@ -48,8 +26,8 @@ func local(c []*Endpoint, w []float64) (any bool) {
 	return any
 }
 
-// weighted shares by weight. One that is not known counts as the median of the
-// others: it is probably like them.
+// weighted shares by weight. An unknown weight counts as the median of the others: the endpoint is
+// probably like them.
 func weighted(c []*Endpoint, w []float64) {
 	var known []float64
 	for _, e := range c {
@@ -70,10 +48,10 @@ func weighted(c []*Endpoint, w []float64) {
 	}
 }
 
-// closest shares equally between those on the own worker; where there are none,
-// between the nearest of what was measured; where nothing was, of what is
-// estimated; where nothing is known, between all. A measured distance counts
-// before a shorter estimate: estimates name the right one in a third of the cases.
+// closest shares equally between those on the own worker; if there are none, between the nearest
+// measured ones; if none was measured, between the nearest estimated ones; else between all. A
+// measured distance comes before a shorter estimate: estimates name the right one in a third of the
+// cases.
 func closest(c []*Endpoint, w []float64) {
 	if local(c, w) {
 		return
@@ -98,18 +76,9 @@ func closest(c []*Endpoint, w []float64) {
 	}
 }
 
-// Tie is how much longer than the shortest a round trip may be to count as the
-// same: 2 %, at least 0.1 ms. Measuring does not tell them apart, and a service
-// would jump between them.
+// Tie is how much longer than the shortest a round trip may be to count as the same: 2 %, at least
+// 0.1 ms. Measurements do not distinguish them, and requests would jump between them.
 func Tie(shortest time.Duration) time.Duration { return max(shortest/50, 100*time.Microsecond) }
-
-// source is where the distance comes from: from nowhere if it is none.
-func (e *Endpoint) source() Source {
-	if e.RTT <= 0 || e.Source > Measured {
-		return Unknown
-	}
-	return e.Source
-}
 
 // proximity is (1-alpha)/N + alpha·P, where P falls with the distance as the decay
 // function says (proxy-mity, CCGrid 2019, equations 3 to 6).
@@ -120,8 +89,8 @@ func (p proximity) shares(c []*Endpoint, w []float64) {
 	nearest := slices.Min(append(l, math.Inf(1)))
 	total := 0.0
 	for i, x := range l {
-		// Each by that of the nearest, which is 1: the shares are the same, and
-		// nothing underflows but what is nothing next to it.
+		// Relative to the nearest, which is 1: the shares are the same, and only what is negligible
+		// next to it underflows.
 		switch p.Decay {
 		case api.DecayInverse: // the same without beta
 			w[i] = nearest / x
@@ -137,9 +106,8 @@ func (p proximity) shares(c []*Endpoint, w []float64) {
 	}
 }
 
-// distances of the candidates in milliseconds, all above 0. Those on the own worker
-// are given one that does not draw everything there; one that is not known counts
-// as the median of the known.
+// distances of the candidates in milliseconds, all above 0. Those on the own worker get one that
+// does not draw everything there; an unknown one counts as the median of the known.
 func (p proximity) distances(c []*Endpoint) []float64 {
 	const ms = float64(time.Millisecond)
 	var known []float64

@@ -2,8 +2,8 @@ package route
 
 import "slices"
 
-// side is a part of a view's endpoints: 0 all, oldOnes those that are not new, newOnes
-// those that are, and above 0 the new ones of that group.
+// side is a part of a view's endpoints: 0 is all, oldOnes those that are not new, newOnes the new
+// ones, and above 0 the new ones of that group.
 type side int
 
 const (
@@ -24,31 +24,31 @@ func (s side) has(e *Endpoint) bool {
 	return e.New && e.Group == int(s)
 }
 
-// of is v with what is on one side of it to be chosen.
+// of is v restricted to one side.
 func (v View) of(s side) View { v.side = s; return v }
 
-// Split gives a share of the requests to the new revision of a service, where one is being
-// tried. It is a policy made of others:
+// Split gives a share of the requests to the new revision of a service while it is tried. It
+// combines policies:
 //
-//  1. A policy chooses among all endpoints but the new ones, as if there were none of them:
-//     near ones stay near, and what a cluster is given does not change.
-//  2. Of the requests that would go to a cluster in which a new revision is tried, each is
-//     drawn by itself, and Share of them go to one of the new endpoints there, which another
-//     value of the same policy chooses. The draws are a sequence of low discrepancy: of n
-//     requests the new ones get Share·n, give or take a few.
-//  3. A new endpoint of which all places are taken is given no more as long as the one that
-//     was chosen at first has some: a share is no reason to queue.
-//  4. A request that is asked again goes to an endpoint that is not new, if there is one.
-//  5. Where there are none but new ones, or these are of a better class (they can be reached,
-//     and the others cannot), they get the requests: an answer is better than none.
+//  1. A policy chooses among the endpoints that are not new, as if there were no others: near ones
+//     stay near, and the share of each cluster does not change.
+//  2. Of the requests that would go to a cluster in which a new revision is tried, Share go to its
+//     new endpoints, chosen by another value of the same policy. Each request is drawn separately;
+//     the draws are a low-discrepancy sequence: of n requests the new ones get Share·n, give or
+//     take a few.
+//  3. A new endpoint with all places taken gets no request while the one chosen first has a free
+//     place: a share is no reason to queue.
+//  4. A retry goes to an endpoint that is not new, if there is one.
+//  5. If there are only new ones, or these are of a better class (reachable while the others are
+//     not), they get the requests: an answer is better than none.
 //
-// The share is by request and not by client: a client meets both.
+// The share is by request, not by client: a client meets both.
 type Split struct {
-	old, lone Policy // among those that are not new; among new ones, where there are no others
+	old, lone Policy // among those not new; among new ones, if there are no others
 	make      func() Policy
 	tries     map[int]*try // by group
 
-	// of the view that they were made from, as candidates are
+	// identify the view of shares, as in candidates
 	of      *Endpoint
 	n       int
 	changes uint64
@@ -61,13 +61,13 @@ type try struct {
 	next   uint64
 }
 
-// silver is 2^64 times the root of 2, less 1. The draws of spread go by the golden ratio:
-// by the same steps, the same endpoint would give all of a share.
+// silver is 2^64 times (√2 - 1). spread steps by the golden ratio: with the same steps, the same
+// endpoint would give all of a share.
 const silver = 0x6a09e667f3bcc908
 
 var _ Policy = (*Split)(nil)
 
-// NewSplit is a Split of policies that are made by newPolicy.
+// NewSplit returns a Split of policies made by newPolicy.
 func NewSplit(newPolicy func() Policy) *Split {
 	return &Split{old: newPolicy(), lone: newPolicy(), make: newPolicy, tries: map[int]*try{}}
 }
@@ -77,16 +77,16 @@ func Tries(list []Endpoint) bool {
 	return slices.ContainsFunc(list, func(e Endpoint) bool { return e.New })
 }
 
-// Try is what a route says of an endpoint for Group.
+// Try is what a route says of an endpoint, for Group.
 type Try struct {
-	// Cluster that it is in. New and Share as in Endpoint.
+	// Cluster of the endpoint; New and Share as in Endpoint.
 	Cluster string
 	New     bool
 	Share   float64
 }
 
-// Group sets what Split goes by. Where endpoints of a cluster disagree about the share, the
-// least is taken; what is not from 0 to 1 is 0.
+// Group sets the fields that Split uses. If endpoints of a cluster disagree about the share, the
+// smallest counts; a value outside 0 to 1 is 0.
 func Group(list []Endpoint, of func(i int) Try) {
 	var groups map[string]int
 	var shares map[string]float64
@@ -116,7 +116,7 @@ func Group(list []Endpoint, of func(i int) Try) {
 	}
 }
 
-// look brings the shares up to date.
+// look updates the shares if the view has changed.
 func (p *Split) look(v View) {
 	if len(v.Endpoints) == 0 || p.of == &v.Endpoints[0] && p.n == len(v.Endpoints) && p.changes == v.changes {
 		return

@@ -6,24 +6,22 @@ import (
 	"sort"
 )
 
-// rule turns candidates, which are the usable endpoints of one class, into shares.
-// w has a zero for each of them. What it leaves there may have any sum; where that
-// is not above zero and finite, all candidates share equally.
+// rule computes the shares w of candidates, the usable endpoints of one class. w is zero at first
+// and may have any sum; if that is not positive and finite, all candidates share equally.
 type rule func(candidates []*Endpoint, w []float64)
 
 // spread gives requests in the shares of a rule.
 //
-// Even, the points at which it looks into the shares are the multiples of the
-// golden ratio: after any number of requests each endpoint has had its share but
-// for a few, which independent draws reach only after thousands.
+// With even, its points are the multiples of the golden ratio: after any number of requests each
+// endpoint has had its share to within a few, which independent draws reach only after thousands.
 type spread struct {
 	rule rule
-	only func(*Endpoint) bool // nil: every endpoint may be chosen
+	only func(*Endpoint) bool // nil: any endpoint may be chosen
 	next uint64
 	even bool
 
-	// The shares of a view, summed up, as of the first Pick with it.
-	of      *Endpoint // the first of its endpoints: a view of its own has another
+	// The cumulated shares of a view, as of the first Pick with it.
+	of      *Endpoint // the first of its endpoints, which identifies the view
 	changes uint64
 	index   []int
 	sums    []float64
@@ -34,7 +32,7 @@ var _ Policy = (*spread)(nil)
 // golden is 2^64 divided by the golden ratio.
 const golden = 0x9e3779b97f4a7c15
 
-// point is the next one in [0, 1).
+// point is the next point in [0, 1).
 func (p *spread) point() float64 {
 	p.next += golden
 	x := p.next
@@ -54,8 +52,8 @@ func (p *spread) Weights(v View) []float64 {
 	return w
 }
 
-// Pick implements Policy. It takes O(log n), and O(n) where the view has changed
-// or something was tried already.
+// Pick implements Policy. It takes O(log n), and O(n) if the view has changed or endpoints were
+// tried.
 func (p *spread) Pick(v View, r Request) (int, bool) {
 	if len(v.Endpoints) == 0 {
 		return 0, false
@@ -71,8 +69,8 @@ func (p *spread) Pick(v View, r Request) (int, bool) {
 	return choose(p.index, p.sums, p.point())
 }
 
-// shares are those of the candidates, which stand at index in v.Endpoints: what is
-// usable, not tried, and in the best class. They are at least 0 and add up to 1.
+// shares returns the candidates' indices in v.Endpoints and their shares: usable, untried endpoints
+// of the best class. Shares are at least 0 and add up to 1.
 func (p *spread) shares(v View, tried []string) (index []int, w []float64) {
 	best := unusable
 	for i := range v.Endpoints {
@@ -96,7 +94,7 @@ func (p *spread) shares(v View, tried []string) (index []int, w []float64) {
 	return index, w
 }
 
-// normalise makes w add up to 1: equal shares where it has nothing usable.
+// normalise makes w add up to 1, with equal shares if it has no valid one.
 func normalise(w []float64) {
 	total := 0.0
 	for i, x := range w {
@@ -115,7 +113,7 @@ func normalise(w []float64) {
 	}
 }
 
-// sum adds w up from the left.
+// sum returns the prefix sums of w.
 func sum(w []float64) []float64 {
 	sums, total := make([]float64, len(w)), 0.0
 	for i, x := range w {
@@ -125,8 +123,8 @@ func sum(w []float64) []float64 {
 	return sums
 }
 
-// choose is the candidate at a point in [0, 1) of the summed shares. One whose
-// share is 0 is never chosen.
+// choose returns the candidate at a point in [0, 1) of the prefix sums. A share of 0 is never
+// chosen.
 func choose(index []int, sums []float64, point float64) (int, bool) {
 	if len(index) == 0 {
 		return 0, false

@@ -38,23 +38,6 @@ func TestWeighByProfile(t *testing.T) {
 	}
 }
 
-func TestEstimates(t *testing.T) {
-	nodes := []route.Profiled{
-		{"4/amd64", 400, 4000}, {"4/amd64", 600, 4000}, {"2/arm64", 100, 2000},
-		{"4/amd64", 0, 4000}, {"2/arm64", 0, 2000}, {"8/amd64", 0, 8000}, {"", 0, 1000}, {"odd", 0, 0},
-	}
-	want := []route.Estimate{
-		{400, route.ByProfile}, {600, route.ByProfile}, {100, route.ByProfile},
-		{500, route.ByKind}, {100, route.ByKind}, {880, route.ByProcessors}, {110, route.ByProcessors}, {0, route.ByNothing},
-	}
-	got := route.Estimates(nodes)
-	for i := range want {
-		if got[i].From != want[i].From || math.Abs(got[i].Serves-want[i].Serves) > 1e-9 {
-			t.Errorf("%d: %+v, want %+v", i, got[i], want[i])
-		}
-	}
-}
-
 // Whatever was measured: weights are numbers from 0 to 256, the best node without a
 // neighbour has 256, and what is known of nobody changes nothing.
 func TestWeightsOfAnyProfile(t *testing.T) {

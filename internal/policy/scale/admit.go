@@ -7,24 +7,23 @@ import (
 
 // Load is what a router knows of one replica when it admits a request.
 type Load struct {
-	// Ahead are the requests that are served before a new one would be, those that
-	// run among them.
+	// Ahead is how many requests are served before a new one, including running ones.
 	Ahead int
-	// RPS is what the replica can do, 0 where it is not known.
+	// RPS is the capacity of the replica, 0 if unknown.
 	RPS float64
-	// Concurrency is how many it executes at once, 0 for any number; Exec how long
-	// that takes, 0 where it is not known.
+	// Concurrency is how many requests it executes at once, 0 for any number; Exec how long one
+	// takes, 0 if unknown.
 	Concurrency int
 	Exec        time.Duration
-	// Start is what it takes until it executes anything: 0 for one that runs.
+	// Start is the time until it can execute a request: 0 if it runs.
 	Start time.Duration
 }
 
-// Wait is how long a request would wait at this replica before it is executed; 0
-// where nothing is known, which is no reason to turn anybody away.
+// Wait is how long a request would wait at this replica before it is executed; 0 if nothing is
+// known, so that no request is rejected for that.
 func (l Load) Wait() time.Duration { return l.Start + l.queued() }
 
-// queued is the part of Wait that those ahead are the reason for.
+// queued is the part of Wait due to requests ahead.
 func (l Load) queued() time.Duration {
 	if l.Concurrency == 0 || l.Ahead < l.Concurrency || !(l.RPS > 0) {
 		return 0
@@ -33,11 +32,10 @@ func (l Load) queued() time.Duration {
 	return time.Duration(min(s, 1e6) * float64(time.Second))
 }
 
-// Admit says whether a request that has left of its objective can still be answered
-// in time by one of the n replicas. If not, retry is when one could, at least a second:
-// what Retry-After says, rounded up to its whole seconds. Without an objective, left
-// 0, everything is admitted; so is everything where there is no replica, because
-// whoever holds requests until there is one has his own bounds.
+// Admit says whether one of the n replicas can answer a request in the time left of its objective.
+// If not, retry is when one could, at least a second, rounded up to whole seconds for Retry-After.
+// Without an objective (left 0) or replicas everything is admitted: the holder of requests that
+// wait for a replica has its own bounds.
 func Admit(left time.Duration, n int, replica func(i int) Load) (ok bool, retry time.Duration) {
 	if left <= 0 {
 		return true, 0
@@ -50,8 +48,8 @@ func Admit(left time.Duration, n int, replica func(i int) Load) (ok bool, retry 
 			return true, 0
 		}
 		if l.Start+l.Exec > left && l.queued() == 0 {
-			// It has a place and is slower than the objective: that is the objective's
-			// mistake. Nobody would ever start one that sleeps otherwise.
+			// It has a place and is slower than the objective: the objective is wrong. Otherwise no
+			// sleeping replica would ever be started.
 			return true, 0
 		}
 		over = min(over, w-left)

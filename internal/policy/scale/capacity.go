@@ -6,10 +6,10 @@ import (
 )
 
 const (
-	// sure is the confidence from which a rate is taken for all that a replica can do.
+	// sure is the confidence from which a rate counts as the capacity of a replica.
 	sure = 0.99
-	// slowAfter are the intervals after which a replica that is always full, and does
-	// less than it could, is believed to have become slower.
+	// slowAfter is the number of intervals after which a replica that is full and slower than
+	// learnt is believed to have become slower.
 	slowAfter = 10
 	// recovery is by how much of itself a capacity grows per interval in which nothing
 	// waits and the execution time says that it is too small: a replica that was slow
@@ -17,25 +17,23 @@ const (
 	recovery = 0.002
 )
 
-// Capacity is what one replica can do, as its reports say. The zero value knows
-// nothing. It is the estimate of Mu (section 3.4) with three corrections: it is never
-// more than its places allow, it goes down as well as up, and it stays finite.
+// Capacity estimates the capacity of one replica from its reports. The zero value knows nothing. It
+// is the estimate of Mu (section 3.4) with three corrections: it never exceeds what its places
+// allow, it can fall as well as rise, and it stays finite.
 type Capacity struct {
-	// learnt is the paper's estimate, 0 for none; bound is concurrency/exec, 0 for
-	// none.
+	// learnt is the paper's estimate, 0 for none; bound is concurrency/exec, 0 for none.
 	learnt, bound         float64
 	savedRatio, savedRate float64
-	// full are the intervals in a row that were full and slower than learnt, best the
-	// most that was done in one of them.
+	// full counts consecutive intervals that were full and slower than learnt, best is the highest
+	// rate of them.
 	full int
 	best float64
-	// counted is when the last interval was counted.
+	// counted is the time of the last counted interval.
 	counted time.Time
 }
 
-// Observe takes a report. Concurrency is how many requests the replica takes at a
-// time, 0 for any number. It reports whether the report was one: what is not finite
-// or below zero is ignored.
+// Observe takes a report. Concurrency is how many requests the replica takes at a time, 0 for any
+// number. It returns whether the report is valid; others are ignored.
 func (c *Capacity) Observe(r Report, concurrency int, now time.Time) bool {
 	if !r.valid() {
 		return false
@@ -45,13 +43,13 @@ func (c *Capacity) Observe(r Report, concurrency int, now time.Time) bool {
 		c.bound = float64(concurrency) / r.Exec.Seconds()
 	}
 	if r.Rate == 0 {
-		return true // before its first interval, or idle: only the bound is news
+		return true // before its first interval, or idle: only the bound is new
 	}
 	switch {
 	case r.Confidence > 0 && (r.Confidence >= c.savedRatio || r.Rate >= c.savedRate):
 		c.learn(r.Rate/r.Confidence, r)
 	case r.Confidence == 0 && r.Rate >= c.savedRate:
-		// It was never full: all that is known is that it can do at least this.
+		// It was never full: this rate is only a lower bound.
 		c.learn(max(r.Rate, c.bound), r)
 	}
 	if interval := min(max(10*r.Exec, minInterval), maxInterval); now.Sub(c.counted) >= interval {
@@ -63,18 +61,18 @@ func (c *Capacity) Observe(r Report, concurrency int, now time.Time) bool {
 
 func (c *Capacity) learn(value float64, r Report) {
 	if math.IsInf(value, 0) {
-		return // a rate over a ratio next to nothing
+		return // division by a ratio near zero
 	}
 	if c.bound > 0 {
 		value = min(value, c.bound)
 	}
 	if r.Confidence >= sure && value < c.learnt {
-		return // that it is slower must be seen more than once: age
+		return // slowness must be seen more than once: see age
 	}
 	c.learnt, c.savedRatio, c.savedRate = value, r.Confidence, r.Rate
 }
 
-// age is called once per interval: it lets what is learnt go down, and come back.
+// age is called once per interval: it lets the learnt capacity fall, and recover.
 func (c *Capacity) age(r Report) {
 	switch {
 	case r.Confidence >= sure && r.Rate < c.learnt:
@@ -91,9 +89,8 @@ func (c *Capacity) age(r Report) {
 	c.full, c.best = 0, 0
 }
 
-// RPS are the requests per second that the replica can do; false as long as nothing
-// is known. A replica without a bound that was never full is not known either: what
-// it did, it could, and nothing is said about more.
+// RPS is the capacity in requests per second; false if it is unknown. The capacity of a replica
+// without a bound that was never full is unknown too: it may be higher than any rate seen.
 func (c *Capacity) RPS() (float64, bool) {
 	switch {
 	case c.learnt == 0:

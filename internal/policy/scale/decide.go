@@ -13,115 +13,120 @@ const (
 	DefaultEpoch = 2 * time.Second
 	DefaultGrace = 16
 	DefaultIdle  = time.Minute
-	// Utilisation is how full replicas are to be where no objective says how long a
-	// request may wait.
+	// DefaultGrowth and DefaultBurst limit how many replicas one epoch may add.
+	DefaultGrowth = 2.0
+	DefaultBurst  = 64
+	// Utilisation is the target for replicas of a service without an objective, or with one that
+	// cannot be met.
 	Utilisation = 0.7
-	// little is the part of a replica that is not worth one more: with an objective, the
-	// queue takes it up, and if it does not, what waits asks for the replica.
-	little = 0.25
-	// patience is the part of the objective that requests may wait before more replicas
-	// are asked for.
-	patience = 0.4
-	// unlimitedPlaces stands for concurrency 0 where a replica has never been full.
+	// little is the part of a replica that does not justify another one: with an objective the
+	// queue absorbs it, and if it does not, the waiting requests ask for the replica.
+	little = 0.1
+	// assumedExec is the part of its objective that a request is assumed to take until the first one
+	// is answered.
+	assumedExec = 0.2
+	// waitShare is the part of the objective that requests may wait before more replicas are asked
+	// for.
+	waitShare = 0.4
+	// unlimitedPlaces stands for concurrency 0 if a replica has never been full.
 	unlimitedPlaces = 100
 )
 
 // Rules of one service.
 type Rules struct {
-	// Min and Max replicas. Max 0 is none at all.
+	// Min and Max replicas. Max 0 is none at all; Max below Min counts as Min.
 	Min, Max int
 	// Concurrency is how many requests a replica executes at once, 0 for any number.
 	Concurrency int
-	// SLO is the time within which a request is to be answered, 0 for no objective.
+	// SLO is the time within which a request should be answered, 0 for no objective.
 	SLO time.Duration
-	// Idle is the time without a request after which Min 0 is gone to; 0 is
-	// DefaultIdle.
+	// Idle is the time without a request before a service with Min 0 scales to 0; 0 is DefaultIdle.
 	Idle time.Duration
 	// Epoch is the time between decisions; 0 is DefaultEpoch.
 	Epoch time.Duration
-	// Grace is how many epochs in a row fewer replicas must be enough before there are
-	// fewer; 0 is DefaultGrace.
+	// Grace is for how many epochs a need is remembered. The replicas of a peak are removed one after
+	// the other over that many epochs; 0 is DefaultGrace. A shorter one costs less and serves fewer
+	// requests in time, also because less is then added for the error of the prediction.
 	Grace int
-	// Current makes the rate of now do for that of when a replica has started: no
-	// prediction.
+	// Growth is the factor by which one epoch may multiply the replicas, at least 1; 0 is
+	// DefaultGrowth. It does not bind up to Burst replicas, 0 for DefaultBurst: a burst that meets a
+	// single replica must not wait for several rounds of starts.
+	Growth float64
+	Burst  int
+	// Current plans for the current rate, without prediction.
 	Current bool
 }
 
 // Replica as the routers know it.
 type Replica struct {
 	ID string
-	// RPS is what it can do, in requests per second, 0 where it is not known. Exec is
-	// how long it works on a request, 0 where it is not known.
+	// RPS is its capacity in requests per second, Exec its execution time per request; both are 0
+	// if unknown.
 	RPS  float64
 	Exec time.Duration
-	// Waiting are the requests in its queue.
+	// Waiting counts the requests in its queue.
 	Waiting int
-	// Ready: it takes requests. Those that are not have been ordered and start.
+	// Ready: it takes requests. The others have been ordered and are starting.
 	Ready bool
 }
 
-// Demand for a service in the epoch that has just ended. Replicas that end or sleep
-// are not in it.
+// Demand for a service in the epoch that has just ended, without replicas that stop or sleep.
 type Demand struct {
-	// Rate and Refused are requests per second: all that came, and those of them that
-	// were turned away.
+	// Rate and Refused are requests per second: all that arrived, and those of them that were
+	// rejected.
 	Rate, Refused float64
-	// Waiting are the requests that are in no queue of a replica: held until there is
-	// one.
+	// Waiting counts the requests that are held until there is a replica.
 	Waiting  int
 	Replicas []Replica
 }
 
-// Scaler is what is remembered of a service between decisions. Make one with
-// NewScaler.
+// Scaler is the state of a service between decisions. Make one with NewScaler.
 type Scaler struct {
 	predictor *Predictor
-	// Starts is told how long starts take.
+	// Starts takes the observed start-up times.
 	Starts StartUp
 
-	rps  float64 // newest capacity of one replica that was known
+	rps  float64 // latest known capacity of one replica
 	exec time.Duration
-	// asked is when there was demand last; zero before the first.
+	// asked is when there was demand last; zero before the first decision.
 	asked time.Time
-	// enough are the numbers that would have done, of the epochs in a row in which
-	// fewer than there are would have.
-	enough []int
+	// needs are those of the newest epochs, at most the grace of them, the newest last; less counts
+	// those in a row in which fewer replicas than existed sufficed.
+	needs  []int
+	less   int
 	warned bool
 }
 
-// NewScaler of a service that nothing is known of.
+// NewScaler returns a scaler without history.
 func NewScaler() *Scaler { return &Scaler{predictor: NewPredictor()} }
 
-// Decision of one epoch, and what it was made of.
+// Decision is the result of one epoch, with its inputs.
 type Decision struct {
 	At time.Time
-	// Want is how many there should be, Have how many there are or start, Ready how
-	// many answer.
+	// Want is the target number of replicas, Have how many exist or start, Ready how many take
+	// requests.
 	Want, Have, Ready int
 	// Why in one sentence, for people.
 	Why string
-	// Warning is for the operator, and given once; "" for none.
+	// Warning is for the operator, given once; "" for none.
 	Warning string
 
 	Rules Rules
-	// Rate and Refused now; Predicted is for Horizon epochs from now; Model is what
-	// predicted it.
+	// Rate and Refused are those of the epoch; Predicted is for Horizon epochs from now.
 	Rate, Refused float64
 	Predicted     Prediction
 	Horizon       int
 	StartUp       time.Duration
-	// RPS is what one replica can do, 0 for not known, Exec how long it works on a
-	// request.
+	// RPS is the capacity of one replica, Exec its execution time per request; 0 if unknown.
 	RPS     float64
 	Exec    time.Duration
 	Waiting int
-	// ForRate and ForQueue are the replicas for the rate and to empty the queues in
-	// time. Their sum is Asked, before bounds.
+	// ForRate and ForQueue are the replicas needed for the rate and to empty the queues in time;
+	// Asked is their sum, before bounds.
 	ForRate, ForQueue, Asked int
-	// Less is in how many epochs in a row fewer would have been enough.
+	// Less counts the epochs in a row in which fewer would have sufficed.
 	Less int
-	// Stay are the replicas by how much they are worth, the best first: if some have
-	// to go, it is the last of these.
+	// Stay ranks the replicas, the best first: if some have to go, the last ones do.
 	Stay []string
 }
 
@@ -130,6 +135,7 @@ type Decision struct {
 func (s *Scaler) Decide(r Rules, d Demand, now time.Time) Decision {
 	r.Epoch, r.Idle = cmp.Or(r.Epoch, DefaultEpoch), cmp.Or(r.Idle, DefaultIdle)
 	r.Grace = cmp.Or(max(r.Grace, 0), DefaultGrace)
+	r.Growth, r.Burst = max(cmp.Or(finite(r.Growth), DefaultGrowth), 1), cmp.Or(max(r.Burst, 0), DefaultBurst)
 	r.Min, r.Max = max(r.Min, 0), max(r.Max, r.Min, 0)
 	out := Decision{
 		At: now, Rules: r, Have: len(d.Replicas), Rate: finite(d.Rate), Refused: finite(d.Refused),
@@ -157,7 +163,7 @@ func finite(v float64) float64 {
 	return v
 }
 
-// learn what replicas can do, and rank them.
+// learn updates the capacity and execution time, and ranks the replicas.
 func (s *Scaler) learn(r Rules, d Demand, out *Decision) []Replica {
 	replicas := slices.Clone(d.Replicas)
 	sum, known := 0.0, 0
@@ -197,8 +203,8 @@ func (s *Scaler) learn(r Rules, d Demand, out *Decision) []Replica {
 	return replicas
 }
 
-// better ranks replicas: who can do more, then who has more to do already. What is
-// within a fifth is the same: it is measured.
+// better ranks replicas: ready ones, then by capacity, then those with most waiting. Capacities
+// within a fifth are equal: they are measured.
 func better(a, b Replica) int {
 	if a.Ready != b.Ready {
 		if a.Ready {
@@ -216,14 +222,16 @@ func step(rps float64) float64 {
 	return math.Round(math.Log(rps) / math.Log(1.2))
 }
 
-// forRate is how many it takes to keep up.
+// forRate is the number of replicas needed for the rate.
 func (s *Scaler) forRate(r Rules, replicas []Replica, out *Decision) int {
 	rate := s.rate(r, out)
 	if rate == 0 {
 		return 0
 	}
 	if s.rps == 0 {
-		return max(out.Have, 1) // nothing is known yet: what is there will tell
+		// Nothing is known yet: the replicas will tell.
+		per := float64(cmp.Or(r.Concurrency, unlimitedPlaces)) / (assumedExec * r.SLO.Seconds())
+		return max(out.Have, 1, min(int(min(math.Ceil(rate/per), 1e6)), r.Burst))
 	}
 	if r.SLO == 0 || r.SLO <= s.exec {
 		rate /= Utilisation
@@ -233,21 +241,25 @@ func (s *Scaler) forRate(r Rules, replicas []Replica, out *Decision) int {
 	return s.enoughFor(rate, replicas)
 }
 
-// rate to be ready for: the predicted one, where a model is trusted and not far off
-// already. The larger of now and predicted would be the upper edge of all noise.
+// rate to plan for: the predicted one and its usual error, if the models are trusted and not yet far
+// off. The larger of current and predicted would be the upper edge of all noise. A short grace says
+// that replicas cost more than late requests: it takes less of the error.
 func (s *Scaler) rate(r Rules, out *Decision) float64 {
-	switch p := out.Predicted; {
+	p := out.Predicted
+	switch {
 	case r.Current:
 		return out.Rate
-	case p.Window > 0 && out.Rate <= p.Rate+3*p.Error:
-		return p.Rate
+	case out.Rate == 0 && out.Waiting == 0 && (p.Rate*r.Epoch.Seconds() < 1 || out.Have == 0 && p.Rate < p.Error):
+		return 0 // what the models remember of a busy time keeps and starts nothing; a sure prediction does
+	case p.Weight > 0 && out.Rate <= p.Rate+3*p.Error:
+		return p.Rate + min(p.Error, p.Rate)*min(1, float64(r.Grace)/DefaultGrace)
 	default:
 		return max(out.Rate, p.Rate)
 	}
 }
 
-// enoughFor a rate above 0, the best replicas first; what is beyond those that there
-// are is like their mean.
+// enoughFor is how many replicas handle a rate above 0, the best first; those beyond the existing
+// ones have the mean capacity.
 func (s *Scaler) enoughFor(rate float64, replicas []Replica) int {
 	n := 0
 	for _, x := range replicas {
@@ -263,8 +275,8 @@ func (s *Scaler) enoughFor(rate float64, replicas []Replica) int {
 	return n + int(math.Ceil(min(rate/s.rps, 1e6)))
 }
 
-// forQueue is how many more it takes to answer in time what waits already. What the
-// replicas there are get done in a part of the objective is no reason for more.
+// forQueue is how many more replicas it takes to answer the waiting requests in time. Those that
+// the ready ones finish within waitShare of the objective need no more.
 func (s *Scaler) forQueue(r Rules, replicas []Replica, out *Decision) int {
 	if r.SLO == 0 || s.rps == 0 {
 		return 0
@@ -278,7 +290,7 @@ func (s *Scaler) forQueue(r Rules, replicas []Replica, out *Decision) int {
 		}
 		return 0
 	}
-	over := float64(out.Waiting) - s.rps*float64(out.Ready)*patience*r.SLO.Seconds()
+	over := float64(out.Waiting) - s.rps*float64(out.Ready)*waitShare*r.SLO.Seconds()
 	if over <= 0 {
 		return 0
 	}
@@ -286,8 +298,8 @@ func (s *Scaler) forQueue(r Rules, replicas []Replica, out *Decision) int {
 	return max(0, s.enoughFor(rate, replicas)-out.ForRate)
 }
 
-// bound makes of what is asked for what is wanted: not twice as many at once, fewer
-// only after a while, none only after a longer one, and within the rules.
+// bound limits the number asked for: by growth, fewer only one after the other, none only after a
+// while, and within the rules.
 func (s *Scaler) bound(r Rules, out *Decision) {
 	want := out.Asked
 	switch {
@@ -295,15 +307,16 @@ func (s *Scaler) bound(r Rules, out *Decision) {
 		want = max(out.ForRate, 1)
 		out.Why = "the first request came"
 	case want > out.Have:
-		if limit := 2 * out.Have; want > limit {
+		if limit := max(int(r.Growth*float64(out.Have)), r.Burst); want > limit {
 			want = limit
-			out.Why = fmt.Sprintf("%d asked for, at most twice as many at once", out.Asked)
+			out.Why = fmt.Sprintf("%d asked for, at most %d at once", out.Asked, limit)
 		} else {
 			out.Why = fmt.Sprintf("%d for the rate, %d for what waits", out.ForRate, out.ForQueue)
 		}
 	}
+	s.remember(r, min(want, r.Max), out.Have)
 	if want >= out.Have {
-		s.enough = s.enough[:0]
+		s.less = 0
 		if out.Why == "" {
 			out.Why = "as many as are needed"
 		}
@@ -327,18 +340,36 @@ func (s *Scaler) bound(r Rules, out *Decision) {
 	out.Want = want
 }
 
-// fewer than there are would be enough: so many stay.
+// remember the need of this epoch.
+func (s *Scaler) remember(r Rules, need, have int) {
+	if len(s.needs) == 0 {
+		// It has just been made: the existing replicas were needed, as far as it knows.
+		s.needs = append(s.needs, max(need, have))
+		return
+	}
+	if over := len(s.needs) - r.Grace + 1; over > 0 {
+		s.needs = append(s.needs[:0], s.needs[over:]...)
+	}
+	s.needs = append(s.needs, need)
+}
+
+// fewer handles an epoch in which fewer would suffice, and returns how many stay. Of what a past
+// epoch needed beyond the current need, a part stays that falls to nothing over the grace: a peak
+// that comes back soon is met, and one that does not costs half of what keeping it would.
 func (s *Scaler) fewer(r Rules, want int, out *Decision) int {
-	if len(s.enough) >= r.Grace {
-		s.enough = append(s.enough[:0], s.enough[len(s.enough)-r.Grace+1:]...)
+	s.less++
+	out.Less = s.less
+	stay := want
+	for i, need := range s.needs {
+		age := len(s.needs) - 1 - i
+		if need > want {
+			stay = max(stay, want+((need-want)*(r.Grace-age)+r.Grace-1)/r.Grace)
+		}
 	}
-	s.enough = append(s.enough, want)
-	out.Less = len(s.enough)
-	if out.Less < r.Grace {
-		out.Why = fmt.Sprintf("%d would be enough, for %d of %d epochs", want, out.Less, r.Grace)
-		return out.Have
+	if stay = min(stay, out.Have); stay > want {
+		out.Why = fmt.Sprintf("%d would be enough; of those needed in the last %d epochs %d stay", want, len(s.needs), stay)
+	} else {
+		out.Why = fmt.Sprintf("%d are enough", want)
 	}
-	most := slices.Max(s.enough)
-	out.Why = fmt.Sprintf("%d were enough for %d epochs", most, r.Grace)
-	return min(most, out.Have)
+	return stay
 }

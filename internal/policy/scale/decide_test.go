@@ -3,6 +3,7 @@ package scale
 import (
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -38,12 +39,22 @@ func TestDecide(t *testing.T) {
 		{"the rate", rules, Demand{Rate: 380, Replicas: replicas(3, 100)}, 4, 4, 0, "4 for the rate"},
 		{"the queue", rules, Demand{Rate: 180, Replicas: replicas(2, 100, 190, 50)}, 4, 2, 2, "2 for what waits"},
 		{"a short queue", rules, Demand{Rate: 180, Replicas: replicas(2, 100, 40, 30)}, 2, 2, 0, "as many"},
-		{"not more than twice", rules, Demand{Rate: 1000, Replicas: replicas(2, 100)}, 4, 10, 0, "at most twice"},
+		{"a burst that meets few", rules, Demand{Rate: 1000, Replicas: replicas(2, 100)}, 10, 10, 0, "10 for the rate"},
+		{"a burst beyond the floor of growth", rules, Demand{Rate: 9000, Replicas: replicas(2, 100)}, 64, 90, 0, "at most 64"},
+		{"not more than twice", Rules{Max: 100, SLO: time.Second, Burst: 3}, Demand{Rate: 1000, Replicas: replicas(2, 100)}, 4, 10, 0,
+			"at most 4"},
+		{"not more than its own growth", Rules{Max: 100, SLO: time.Second, Burst: 3, Growth: 3},
+			Demand{Rate: 1000, Replicas: replicas(2, 100)}, 6, 10, 0, "at most 6"},
+		{"growth below 1", Rules{Max: 100, SLO: time.Second, Burst: 1, Growth: 0.1}, Demand{Rate: 1000, Replicas: replicas(2, 100)},
+			2, 10, 0, "at most 2"},
 		{"most", Rules{Max: 5, SLO: time.Second}, Demand{Rate: 1000, Replicas: replicas(4, 100)}, 5, 10, 0, "5 are the most"},
 		{"fewest", Rules{Min: 3, Max: 5}, Demand{}, 3, 0, 0, "3 are the fewest"},
 		{"none at all", Rules{}, Demand{Rate: 5}, 0, 1, 0, "most there may be"},
 		{"without objective", Rules{Max: 9}, Demand{Rate: 150, Replicas: replicas(2, 100)}, 3, 3, 0, "3 for the rate"},
-		{"no capacity known", rules, Demand{Rate: 1000, Replicas: []Replica{{ID: "a"}}}, 1, 1, 0, "as many"},
+		// Ten at a time, each assumed to take a fifth of the objective: 50/s.
+		{"no capacity known", rules, Demand{Rate: 1000, Replicas: []Replica{{ID: "a"}}}, 20, 20, 0, "20 for the rate"},
+		{"from zero, no capacity known", rules, Demand{Rate: 1e6, Waiting: 100}, 64, 64, 0, "first request"},
+		{"no capacity known, nor an objective", Rules{Max: 9}, Demand{Rate: 1000, Replicas: []Replica{{ID: "a"}}}, 1, 1, 0, "as many"},
 		{"nonsense", rules, Demand{Rate: math.NaN(), Refused: math.Inf(1), Waiting: -4, Replicas: []Replica{{ID: "a", RPS: math.NaN(), Waiting: -9}}}, 1, 0, 0, ""},
 		// 300/s: the two fast ones do 200, the rest takes two of 50.
 		{"fast ones first", rules, Demand{Rate: 300, Replicas: append(replicas(2, 100), Replica{ID: "s0", RPS: 50, Ready: true}, Replica{ID: "s1", RPS: 50, Ready: true})}, 4, 4, 0, ""},
@@ -57,44 +68,75 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// Fewer only after grace, and then to the most that was needed meanwhile; the slow
-// ones go, and of those that are alike the one with the least to do.
+// The replicas of a peak go one after the other over the grace, the slow ones first, and of those
+// that are alike the one with the least to do.
 func TestDecideFewer(t *testing.T) {
 	s, now := NewScaler(), t0
 	have := replicas(6, 100, 3, 1, 2)
 	have[4].RPS = 50
 	r := rules
 	r.Current = true
-	for i := range 40 {
-		rate := 150.0
-		if i == 10 {
-			rate = 350
-		}
-		d := s.Decide(r, Demand{Rate: rate, Replicas: have}, now)
+	for i := range 24 {
+		d := s.Decide(r, Demand{Rate: 150, Replicas: have}, now)
 		now = now.Add(2 * time.Second)
-		switch {
-		case i < DefaultGrace-1 && d.Want != 6:
-			t.Fatalf("epoch %d: %d: %s", i, d.Want, d.Why)
-		case i == DefaultGrace-1:
-			if d.Want != 4 {
-				t.Fatalf("epoch %d: %d (%s), want the most of the time before: 4 without what would wait a moment", i, d.Want, d.Why)
-			}
-			if want := []string{"r0", "r2", "r1", "r3", "r5", "r4"}; !slices.Equal(d.Stay, want) {
-				t.Errorf("they stay in the order %v, want %v", d.Stay, want)
-			}
+		// Two are enough. Of the four beyond, a quarter of the grace takes one.
+		want := max(2, 6-i/4)
+		if d.Want != want || d.Less != i+1 {
+			t.Fatalf("epoch %d: %d (%s), less for %d; want %d", i, d.Want, d.Why, d.Less, want)
+		}
+		if stay := []string{"r0", "r2", "r1", "r3", "r5", "r4"}; i == 0 && !slices.Equal(d.Stay, stay) {
+			t.Errorf("they stay in the order %v, want %v", d.Stay, stay)
 		}
 	}
-	// One epoch in which all are needed starts it anew.
+	// A peak that comes back meets what its part of the grace has left, and starts it anew.
 	s = NewScaler()
+	least := 6
 	for i := range 64 {
 		rate := 150.0
-		if i%15 == 14 {
+		if i%8 == 7 {
 			rate = 560
 		}
-		if d := s.Decide(r, Demand{Rate: rate, Replicas: replicas(6, 100)}, now); d.Want != 6 {
+		d := s.Decide(r, Demand{Rate: rate, Replicas: replicas(6, 100)}, now)
+		if least = min(least, d.Want); rate > 500 && (d.Want != 6 || d.Less != 0) {
 			t.Fatalf("epoch %d: %d: %s", i, d.Want, d.Why)
 		}
 		now = now.Add(2 * time.Second)
+	}
+	if least != 5 {
+		t.Errorf("between two peaks %d stay", least)
+	}
+}
+
+// Whatever comes, growth has its limit, fewer never means fewer than the epoch itself needs, and
+// after the grace only what is needed is left.
+func TestDecideFewerProperties(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 3))
+	for range 300 {
+		s, now := NewScaler(), t0
+		x := Rules{Max: 1 + r.IntN(60), Concurrency: 10, SLO: time.Second, Grace: 1 + r.IntN(20), Burst: 1 + r.IntN(20),
+			Growth: 1 + 2*r.Float64(), Current: true}
+		have := 1 + r.IntN(x.Max)
+		for i := range 200 {
+			rate := 0.0
+			if i < 150 && r.IntN(3) == 0 {
+				rate = 6000 * math.Pow(r.Float64(), 3)
+			} else if i >= 150 {
+				rate = 60
+			}
+			d := s.Decide(x, Demand{Rate: rate, Replicas: replicas(have, 100)}, now)
+			now = now.Add(2 * time.Second)
+			need := min(d.Asked, x.Max)
+			switch limit := max(x.Burst, int(x.Growth*float64(have))); {
+			case d.Want > max(have, min(limit, x.Max)):
+				t.Fatalf("epoch %d: from %d to %d of %+v", i, have, d.Want, x)
+			case d.Want < min(need, have):
+				t.Fatalf("epoch %d: %d, which needs %d", i, d.Want, need)
+			}
+			have = max(d.Want, 1)
+		}
+		if have != 1 {
+			t.Fatalf("after 50 epochs that need 1: %d of %+v", have, x)
+		}
 	}
 }
 
@@ -120,6 +162,24 @@ func TestDecideToZero(t *testing.T) {
 	}
 	if d := s.Decide(rules, Demand{Replicas: replicas(1, 100)}, t0); d.Want != 1 {
 		t.Errorf("in the past: %d", d.Want)
+	}
+}
+
+// What the predictor remembers of a busy time neither keeps replicas nor starts one.
+func TestDecideStaysAtZero(t *testing.T) {
+	s, now := NewScaler(), t0
+	r := rand.New(rand.NewPCG(8, 8))
+	have := 0
+	for i := range 900 {
+		rate := 0.0
+		if i < 300 {
+			rate = 800 * r.Float64()
+		}
+		d := s.Decide(rules, Demand{Rate: rate, Replicas: replicas(have, 100)}, now)
+		now = now.Add(2 * time.Second)
+		if have = d.Want; i > 335 && have != 0 {
+			t.Fatalf("%d epochs after the last request: %d because %s", i-300, have, d.Why)
+		}
 	}
 }
 

@@ -5,46 +5,43 @@ import (
 	"time"
 )
 
-// What a Meter measures in: intervals of a length that follows the execution time.
+// A Meter measures in intervals whose length follows the execution time.
 const (
 	minInterval  = 100 * time.Millisecond
 	maxInterval  = 10 * time.Second
 	restInterval = time.Second
 	// keepRate is the share of the old departure rate in the smoothed one.
 	keepRate = 0.5
-	// execMemory is how many responses the mean execution time reaches back to, at
-	// most. Short enough for a replica that got slower to be noticed within an
-	// interval under load, long enough that exponential times do not shake it by
-	// more than a tenth.
+	// execMemory is the maximum number of responses in the mean execution time: few enough to
+	// notice a slower replica within an interval under load, enough that exponential times do not
+	// shake the mean by more than a tenth.
 	execMemory = 50
-	// execHalf is the time after which an old mean counts little, whatever few
-	// responses there were since.
+	// execHalf is the time after which an old mean counts little, however few responses there were
+	// since.
 	execHalf = 30 * time.Second
 )
 
-// Report is what the queue of an instance says about it. The zero value says
-// nothing.
+// Report is the load report of an instance's queue. The zero value says nothing.
 type Report struct {
-	// Queue are the requests that wait for a place, InFlight those that have one.
+	// Queue counts the requests that wait for a place, InFlight those that have one.
 	Queue, InFlight int
-	// Rate are the departures per second, smoothed, in the intervals before.
+	// Rate is the smoothed number of departures per second in the intervals before.
 	Rate float64
-	// Confidence is the share of the last interval's responses during which the
-	// instance was never short of work, 0 to 1. At 1, Rate is what it can do.
+	// Confidence is the share of the last interval's responses during which the instance was never
+	// short of work, 0 to 1. At 1, Rate is its capacity.
 	Confidence float64
-	// Exec is the mean time from forwarding a request to the end of its response; 0
-	// where none has ended yet.
+	// Exec is the mean time from forwarding a request to the end of its response; 0 if none has
+	// ended yet.
 	Exec time.Duration
-	// Work is the mean of what of Exec the instance worked, as far as one can see: without
-	// the time for which a body was waited for that was still coming, and for whoever took
-	// the answer slowly. 0 where Exec is.
+	// Work is the part of Exec that the instance worked, as far as visible: without the time spent
+	// waiting for a body still arriving, or for a client that took the answer slowly. 0 if Exec is.
 	Work time.Duration
-	// CPU and Memory are utilisations, 1 for all there is; 0 for not known. The
-	// Meter does not know them.
+	// CPU and Memory are utilisations, 1 for all there is, 0 for unknown. The Meter does not set
+	// them.
 	CPU, Memory float64
 }
 
-// valid: no number of it is one that cannot be measured.
+// valid says whether all numbers can have been measured.
 func (r Report) valid() bool {
 	for _, v := range [...]float64{r.Rate, r.Confidence, r.CPU, r.Memory} {
 		if math.IsNaN(v) || math.IsInf(v, 0) || v < 0 {
@@ -54,7 +51,7 @@ func (r Report) valid() bool {
 	return r.Confidence <= 1 && r.Queue >= 0 && r.InFlight >= 0 && r.Exec >= 0 && r.Work >= 0
 }
 
-// Token belongs to one request. Its fields are the Meter's.
+// Token is the state of one request, for the Meter only.
 type Token struct {
 	started time.Time
 	waited  time.Duration
@@ -63,24 +60,22 @@ type Token struct {
 	running bool
 }
 
-// Waited says that so much of the time since Started was spent with waiting for those who
-// ask: for a body on its way, for an answer that is not taken. It is called before
-// Finished.
+// Waited says that d of the time since Started was spent waiting for the client: for a body on its
+// way, or for an answer to be taken. Call it before Finished.
 func (t *Token) Waited(d time.Duration) { t.waited += max(d, 0) }
 
-// Meter measures what leaves one queue (Mu, algorithm 1). Make one with NewMeter;
-// whoever has the queue's lock may call it.
+// Meter measures the departures of one queue (Mu, algorithm 1). Make one with NewMeter; the queue's
+// lock guards it.
 type Meter struct {
 	now, start time.Time
 	interval   time.Duration
 
 	waiting, running int
-	// drains counts how often a place became free with nobody to take it. Whoever
-	// arrived before the last of these is no witness of full load any more: this is
-	// what resets the flags of all that run, at the cost of one addition.
+	// drains counts how often a place became free with no request waiting. A request that arrived
+	// before the last of these no longer witnesses full load: one addition resets the flags of all
+	// running requests.
 	drains uint64
-	// done and witnesses are the responses of this interval, and those of them whose
-	// flag was set.
+	// done counts the responses of this interval, witnesses those whose flag was set.
 	done, witnesses int
 
 	rate, confidence float64
@@ -89,7 +84,7 @@ type Meter struct {
 	execAt           time.Time
 }
 
-// NewMeter of a queue that is empty.
+// NewMeter returns the meter of an empty queue.
 func NewMeter(now time.Time) Meter {
 	return Meter{now: now, start: now, interval: restInterval}
 }
@@ -129,7 +124,7 @@ func (m *Meter) Finished(t *Token, now time.Time) {
 		m.drains++
 	}
 	m.learnExec(m.now.Sub(t.started), t.waited)
-	// Shorter intervals notice sooner, longer ones hold enough responses to tell.
+	// Shorter intervals react sooner, longer ones have enough responses for a rate.
 	if want := 10 * m.exec; want > 2*m.interval || want < m.interval/2 {
 		m.interval = min(max(want, minInterval), maxInterval)
 	}
@@ -146,8 +141,8 @@ func (m *Meter) Left(t *Token, now time.Time) {
 	m.waiting = max(0, m.waiting-1)
 }
 
-// Failed says that a request that was forwarded ended without a response: what it
-// took says nothing about the instance's speed.
+// Failed says that a forwarded request ended without a response: its duration says nothing about
+// the instance's speed.
 func (m *Meter) Failed(t *Token, now time.Time) {
 	if !t.running {
 		return
@@ -160,7 +155,7 @@ func (m *Meter) Failed(t *Token, now time.Time) {
 	}
 }
 
-// Report of now.
+// Report returns the report at now.
 func (m *Meter) Report(now time.Time) Report {
 	m.advance(now)
 	return Report{Queue: m.waiting, InFlight: m.running, Rate: m.rate, Confidence: m.confidence, Exec: m.exec,
@@ -179,15 +174,15 @@ func (m *Meter) learnExec(took, waited time.Duration) {
 	m.execAt = m.now
 }
 
-// advance closes the intervals that have ended. Between two calls nothing happens,
-// so that each of them can be closed afterwards.
+// advance closes the intervals that have ended. Nothing happens between two calls, so they can be
+// closed afterwards.
 func (m *Meter) advance(now time.Time) {
 	if now.Before(m.now) {
 		return
 	}
 	last := m.now
 	m.now = now
-	// After so many intervals without an event nothing changes any more.
+	// After so many intervals without an event nothing changes.
 	for range 64 {
 		end := m.start.Add(m.interval)
 		if end.Before(last) {

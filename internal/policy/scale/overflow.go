@@ -5,15 +5,13 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 	"time"
 
-	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
-// Hold is the largest of a number that varies, over a while: it rises at once, and
-// falls only when less was enough for that long, to the most of that time. The zero
-// value holds 0.
+// Hold smooths a number that varies: it rises at once, and falls only after the number was lower
+// throughout the grace period, to the maximum of that period. The zero value holds 0.
 type Hold struct {
 	N    int
 	at   time.Time // since when less is enough
@@ -21,7 +19,7 @@ type Hold struct {
 	low  bool
 }
 
-// See takes the number of now, and reports whether N has changed.
+// See takes the current number, and reports whether N has changed.
 func (h *Hold) See(n int, now time.Time, grace time.Duration) bool {
 	n = max(n, 0)
 	if n >= h.N {
@@ -40,7 +38,7 @@ func (h *Hold) See(n int, now time.Time, grace time.Duration) bool {
 	return true
 }
 
-// Less takes n off what is held: they are not asked for any more for another reason.
+// Less subtracts n that are no longer needed for another reason.
 func (h *Hold) Less(n int) {
 	n = max(n, 0)
 	h.N, h.most = max(0, h.N-n), max(0, h.most-n)
@@ -52,44 +50,42 @@ func (h *Hold) Waits() bool { return h.low }
 // Site is a cluster as its root sees it, for one service.
 type Site struct {
 	Name string
-	// Heard: what it says of its demand is known. Of one that is not heard everything
-	// stays as it was decided; one that is Gone counts as having nothing.
+	// Heard: its demand is known; otherwise all previous decisions about it stay. Gone: it counts
+	// as having nothing.
 	Heard, Gone bool
-	// Short is how many more its requests ask for than have a place there, as a Hold
-	// has it, and Full why there is no room for them, "" where it only has no right to
-	// run more. Unmet are those that run for others and have no place.
+	// Short is how many more instances its requests need than have a place there, smoothed by a
+	// Hold. Full says why there is no room for them, "" if it only lacks rights. Unmet counts the
+	// instances for others that have no place.
 	Short, Unmet int
 	Full         string
-	// Max and Extra are the rights and the number for others that it counted with.
+	// Max and Extra are the rights and the instances for others that its report is based on.
 	Max, Extra int
-	// Rights it has to run instances, Used those that it uses or was promised.
+	// Rights to run instances, and Used: those that it uses or was promised.
 	Rights, Used int
-	// Room is how many more it is expected to have room for; Barred why it may run none
-	// for others, also of those that it has: "" where it may. Resting: it had no room
-	// lately for what it was asked, and is not asked for more.
+	// Room is how many more it is expected to have room for; Barred why it may run none for others,
+	// existing ones included: "" if it may. Resting: it recently had no room for what it was asked,
+	// and is not asked for more.
 	Room    int
-	Tight   string // why Room is 0: it "is full: …"
+	Tight   string // why Room is 0, such as "is full: …"
 	Barred  string
 	Resting bool
-	// Km to other clusters, where that is known.
+	// Km is the distance to other clusters, if known.
 	Km map[string]float64
 }
 
-// Overflow is what is given to other clusters than those where the requests enter,
-// and the rights that are moved for that.
+// Overflow is what clusters run for others, and the rights moved for that.
 type Overflow struct {
-	Gives []wire.Give
-	// Assign are rights that nobody has, for those that are to have them; Take are
-	// rights that are not used, from those that are to give them up.
+	Gives []rpc.Give
+	// Assign gives free rights to clusters, Take takes unused ones from them.
 	Assign, Take map[string]int
-	// Refused had no room for what it was asked for, with the reason.
+	// Refused are the clusters without room for what they were asked, with the reason.
 	Refused map[string]string
 	// Unserved says why some of a cluster's demand runs nowhere.
 	Unserved map[string]string
 }
 
 // Extra is how many instances a cluster is to run for others.
-func Extra(gives []wire.Give, name string) (n int) {
+func Extra(gives []rpc.Give, name string) (n int) {
 	for _, g := range gives {
 		if g.To == name {
 			n += g.N
@@ -98,19 +94,18 @@ func Extra(gives []wire.Give, name string) (n int) {
 	return n
 }
 
-// Spill decides where the instances run that demand asks for in clusters that have
-// no room for them. gives are those of the decision before, free the rights that no
-// cluster has, coming those that clusters are giving up. The same arguments have the
-// same result; the order of sites does not matter.
+// Spill decides where instances run for which their own cluster has no room. gives is the decision
+// before, free the rights that no cluster has, coming those that clusters are giving up. The result
+// depends only on the arguments, not on the order of sites.
 //
-//  1. What runs for others goes on as long as it is wanted: it is moved only if its
-//     cluster may not run it any more, has no room for it, or is gone.
-//  2. A cluster that only lacks rights is given rights, as far as it has room.
-//  3. What has no room is given to the nearest cluster that has some, where no
-//     distance is known to the one with most room.
-//  4. Rights are assigned only of those that are free, and taken only if they are not
-//     used: nobody's sum rises above what there are.
-func Spill(gives []wire.Give, sites []Site, free, coming int) Overflow {
+//  1. Instances for others stay as long as they are wanted: they move only if their cluster may not
+//     run them any more, has no room for them, or is gone.
+//  2. A cluster that only lacks rights gets rights, as far as it has room.
+//  3. Demand without room goes to the nearest cluster that has some, or to the one with most room
+//     if no distance is known.
+//  4. Only free rights are assigned, and only unused ones are taken: their sum never rises above
+//     the total.
+func Spill(gives []rpc.Give, sites []Site, free, coming int) Overflow {
 	s := newSpill(gives, sites, free, coming)
 	s.settle()
 	for i := range s.sites {
@@ -121,24 +116,24 @@ func Spill(gives []wire.Give, sites []Site, free, coming int) Overflow {
 		s.grow(&s.sites[i])
 	}
 	s.move()
-	s.out.Gives = slices.DeleteFunc(s.out.Gives, func(g wire.Give) bool { return g.N <= 0 })
+	s.out.Gives = slices.DeleteFunc(s.out.Gives, func(g rpc.Give) bool { return g.N <= 0 })
 	return s.out
 }
 
-// spill is a decision that is being made.
+// spill is a decision in progress.
 type spill struct {
 	sites []Site
 	at    map[string]int
-	free  int // rights that are neither assigned nor spoken for
-	want  int // coming rights that are not spoken for
+	free  int // rights that are neither assigned nor reserved
+	want  int // coming rights that are not reserved
 	lack  []int
-	spare []int // rights of each that it does not need
+	spare []int // rights that each does not need
 	room  []int
-	home  []int // of Short, those that are to run there
+	home  []int // the part of Short that is to run there
 	out   Overflow
 }
 
-func newSpill(gives []wire.Give, sites []Site, free, coming int) *spill {
+func newSpill(gives []rpc.Give, sites []Site, free, coming int) *spill {
 	s := &spill{sites: slices.Clone(sites), at: map[string]int{}, free: max(free, 0), want: max(coming, 0)}
 	slices.SortFunc(s.sites, func(a, b Site) int { return cmp.Compare(a.Name, b.Name) })
 	for i := range s.sites {
@@ -153,11 +148,11 @@ func newSpill(gives []wire.Give, sites []Site, free, coming int) *spill {
 	s.out = Overflow{Gives: slices.Clone(gives), Assign: map[string]int{}, Take: map[string]int{},
 		Refused: map[string]string{}, Unserved: map[string]string{}}
 	slices.SortFunc(s.out.Gives,
-		func(a, b wire.Give) int { return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To)) })
+		func(a, b rpc.Give) int { return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To)) })
 	return s
 }
 
-// settle ends what cannot go on.
+// settle ends the gives that cannot continue.
 func (s *spill) settle() {
 	for i := range s.out.Gives {
 		g := &s.out.Gives[i]
@@ -172,14 +167,14 @@ func (s *spill) settle() {
 		if !x.Heard || x.Unmet == 0 || x.Full == "" {
 			continue
 		}
-		// It tried: what it has no room for is not asked of it any more.
+		// It tried, and is no longer asked for what it has no room for.
 		s.out.Refused[x.Name] = x.Full
-		s.cut(func(g *wire.Give) bool { return g.To == x.Name }, max(0, x.Extra-x.Unmet))
+		s.cut(func(g *rpc.Give) bool { return g.To == x.Name }, max(0, x.Extra-x.Unmet))
 	}
 }
 
 // cut lowers the gives that match to a sum of most, the last ones first.
-func (s *spill) cut(match func(*wire.Give) bool, most int) {
+func (s *spill) cut(match func(*rpc.Give) bool, most int) {
 	for i := range s.out.Gives {
 		if g := &s.out.Gives[i]; match(g) {
 			g.N = min(g.N, most)
@@ -188,7 +183,7 @@ func (s *spill) cut(match func(*wire.Give) bool, most int) {
 	}
 }
 
-// elsewhere is how many run for a cluster in others.
+// elsewhere is how many instances run for a cluster in others.
 func (s *spill) elsewhere(name string) (n int) {
 	for _, g := range s.out.Gives {
 		if g.From == name {
@@ -198,19 +193,19 @@ func (s *spill) elsewhere(name string) (n int) {
 	return n
 }
 
-// shrink ends what a cluster's demand does not ask for any more, the farthest first.
+// shrink ends what a cluster's demand no longer needs, the farthest first.
 func (s *spill) shrink(x *Site) {
 	if !x.Heard {
 		return
 	}
 	for i := range s.out.Gives {
-		if g := &s.out.Gives[i]; g.From == x.Name && strings.HasSuffix(g.Why, vague) {
-			g.Why = x.why()
+		if g := &s.out.Gives[i]; g.From == x.Name && (g.Expected || g.Why == x.roomless(vague)) {
+			g.Why, g.Expected = x.why()
 		}
 	}
 	if x.Full == "" {
-		// Only rights are missing: as many as there may be room for it is to have.
-		have := x.Rights - x.Max // since it counted
+		// Only rights are missing: it gets as many as it may have room for.
+		have := x.Rights - x.Max // since its report
 		s.home[s.at[x.Name]] = min(x.Short, max(x.Room, have))
 	}
 	over := s.elsewhere(x.Name) - (x.Short - s.home[s.at[x.Name]])
@@ -228,7 +223,7 @@ func (s *spill) shrink(x *Site) {
 	}
 }
 
-// nearer: a is to be preferred to b for demand of x.
+// nearer says whether a is preferred to b for demand of x.
 func (s *spill) nearer(x *Site, a, b string) bool {
 	km := func(name string) float64 {
 		if d, ok := x.Km[name]; ok && d >= 0 {
@@ -244,15 +239,15 @@ func (s *spill) nearer(x *Site, a, b string) bool {
 	return cmp.Or(cmp.Compare(rb, ra), cmp.Compare(a, b)) < 0
 }
 
-// lacks works out which rights are missing where, and which nobody needs.
+// lacks computes which rights each cluster lacks, and which it does not need.
 func (s *spill) lacks() {
 	for i := range s.sites {
 		x := &s.sites[i]
-		// What it was given for others and has not counted yet will use rights.
+		// Instances given to it that its report does not count yet will use rights.
 		left := x.Rights - x.Used - max(0, Extra(s.out.Gives, x.Name)-max(0, x.Extra-x.Unmet))
 		said := 0
 		if x.Heard && !x.Gone {
-			// What it said that it lacks, without what it was given since.
+			// What it reported as lacking, less what it was given since.
 			said = s.home[i]
 			if x.Full == "" {
 				said += x.Unmet
@@ -268,7 +263,7 @@ func (s *spill) lacks() {
 	}
 }
 
-// rights that can still be had for a cluster.
+// rights is how many a cluster can still get.
 func (s *spill) rights(to int) int {
 	n := s.free + s.want + s.spare[to]
 	for i := range s.sites {
@@ -280,7 +275,7 @@ func (s *spill) rights(to int) int {
 	return max(0, n)
 }
 
-// grow gives what a cluster has no room for to others.
+// grow gives other clusters what a cluster has no room for.
 func (s *spill) grow(x *Site) {
 	if !x.Heard {
 		return
@@ -338,35 +333,40 @@ func (s *spill) grow(x *Site) {
 	}
 }
 
-// vague is what is said until a cluster has tried and says why it has no room.
+// vague is the reason until a cluster has tried and says why it has no room. Records of the
+// previous version have it without Expected.
 const vague = "as many run there as it is expected to have room for"
 
-// why not where the requests enter.
-func (x *Site) why() string {
-	if x.Full == "" && x.Barred != "" {
-		return x.Name + " may not run it: it " + x.Barred
+// why demand does not run where its requests enter, and whether that is only expected.
+func (x *Site) why() (why string, expected bool) {
+	switch {
+	case x.Full != "":
+		return x.roomless(x.Full), false
+	case x.Barred != "":
+		return x.Name + " may not run it: it " + x.Barred, false
+	case x.Tight != "":
+		return x.Name + " " + x.Tight, false
 	}
-	if x.Full == "" && x.Tight != "" {
-		return x.Name + " " + x.Tight
-	}
-	return x.Name + " has no room: " + cmp.Or(x.Full, vague)
+	return x.roomless(vague), true
 }
 
+func (x *Site) roomless(why string) string { return x.Name + " has no room: " + why }
+
 func (s *spill) give(x *Site, to string, n int) {
-	why := x.why()
+	why, expected := x.why()
 	for i := range s.out.Gives {
 		if g := &s.out.Gives[i]; g.From == x.Name && g.To == to {
-			g.N, g.Why = g.N+n, why
+			g.N, g.Why, g.Expected = g.N+n, why, expected
 			return
 		}
 	}
-	s.out.Gives = append(s.out.Gives, wire.Give{From: x.Name, To: to, N: n, Why: why})
+	s.out.Gives = append(s.out.Gives, rpc.Give{From: x.Name, To: to, N: n, Why: why, Expected: expected})
 	slices.SortFunc(s.out.Gives,
-		func(a, b wire.Give) int { return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To)) })
+		func(a, b rpc.Give) int { return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To)) })
 }
 
-// move says which rights go where: those that are free at once, and for the rest some
-// are taken that nobody uses, from who has most of them.
+// move decides which rights go where: free ones at once; the rest are taken from the clusters with
+// most unused ones.
 func (s *spill) move() {
 	for i := range s.sites {
 		if n := min(s.lack[i], s.free); n > 0 {

@@ -10,10 +10,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
-func gave(gives []wire.Give) string {
+func gave(gives []rpc.Give) string {
 	var b strings.Builder
 	for _, g := range gives {
 		fmt.Fprintf(&b, "%s→%s=%d ", g.From, g.To, g.N)
@@ -50,7 +50,7 @@ func TestSpill(t *testing.T) {
 		return s
 	}
 	for name, x := range map[string]struct {
-		before       []wire.Give
+		before       []rpc.Give
 		sites        []Site
 		free         int
 		gives, moved string
@@ -66,13 +66,13 @@ func TestSpill(t *testing.T) {
 		"not to who is full":          {sites: []Site{a, with(b, func(s *Site) { s.Room = 0 })}, unserved: "for 3: no other cluster has room either"},
 		"not to who rests":            {sites: []Site{a, with(b, func(s *Site) { s.Resting = true })}, unserved: "for 3: no other cluster has room either"},
 		"alone":                       {sites: []Site{a}, unserved: "for 3: there is no other cluster"},
-		"what is enough goes on":      {before: []wire.Give{{From: "a", To: "c", N: 3}}, sites: []Site{near(a, "b"), b, with(c, func(s *Site) { s.Rights, s.Used, s.Extra = 3, 3, 3 })}, gives: "a→c=3"},
-		"fewer: the farthest":         {before: []wire.Give{{From: "a", To: "b", N: 2}, {From: "a", To: "c", N: 3}}, sites: []Site{near(a, "b"), b, with(c, func(s *Site) { s.Rights, s.Used, s.Extra = 3, 3, 3 })}, gives: "a→b=2 a→c=1"},
-		"over":                        {before: []wire.Give{{From: "a", To: "b", N: 2}}, sites: []Site{with(a, func(s *Site) { s.Short = 0 }), b}, gives: ""},
-		"not heard stays":             {before: []wire.Give{{From: "a", To: "b", N: 2}}, sites: []Site{with(a, func(s *Site) { s.Short, s.Heard = 0, false }), b}, gives: "a→b=2"},
-		"removed":                     {before: []wire.Give{{From: "x", To: "b", N: 2}, {From: "a", To: "x", N: 3}}, sites: []Site{a, b}, gives: "a→b=3"},
-		"a target that is lost":       {before: []wire.Give{{From: "a", To: "b", N: 3}}, sites: []Site{a, with(b, func(s *Site) { s.Heard, s.Gone = false, true }), with(c, func(s *Site) { s.Rights = 7 })}, gives: "a→c=3"},
-		"it tried and had no room":    {before: []wire.Give{{From: "a", To: "b", N: 3}}, sites: []Site{a, with(b, func(s *Site) { s.Extra, s.Unmet, s.Full, s.Used = 3, 2, "full", 1 }), c}, gives: "a→b=1 a→c=2", moved: "take b 2"},
+		"what is enough goes on":      {before: []rpc.Give{{From: "a", To: "c", N: 3}}, sites: []Site{near(a, "b"), b, with(c, func(s *Site) { s.Rights, s.Used, s.Extra = 3, 3, 3 })}, gives: "a→c=3"},
+		"fewer: the farthest":         {before: []rpc.Give{{From: "a", To: "b", N: 2}, {From: "a", To: "c", N: 3}}, sites: []Site{near(a, "b"), b, with(c, func(s *Site) { s.Rights, s.Used, s.Extra = 3, 3, 3 })}, gives: "a→b=2 a→c=1"},
+		"over":                        {before: []rpc.Give{{From: "a", To: "b", N: 2}}, sites: []Site{with(a, func(s *Site) { s.Short = 0 }), b}, gives: ""},
+		"not heard stays":             {before: []rpc.Give{{From: "a", To: "b", N: 2}}, sites: []Site{with(a, func(s *Site) { s.Short, s.Heard = 0, false }), b}, gives: "a→b=2"},
+		"removed":                     {before: []rpc.Give{{From: "x", To: "b", N: 2}, {From: "a", To: "x", N: 3}}, sites: []Site{a, b}, gives: "a→b=3"},
+		"a target that is lost":       {before: []rpc.Give{{From: "a", To: "b", N: 3}}, sites: []Site{a, with(b, func(s *Site) { s.Heard, s.Gone = false, true }), with(c, func(s *Site) { s.Rights = 7 })}, gives: "a→c=3"},
+		"it tried and had no room":    {before: []rpc.Give{{From: "a", To: "b", N: 3}}, sites: []Site{a, with(b, func(s *Site) { s.Extra, s.Unmet, s.Full, s.Used = 3, 2, "full", 1 }), c}, gives: "a→b=1 a→c=2", moved: "take b 2"},
 		"rights where the demand is":  {sites: []Site{with(a, func(s *Site) { s.Full, s.Room = "", 5 }), b}, gives: "", moved: "take b 3"},
 		"home as far as there's room": {sites: []Site{with(a, func(s *Site) { s.Full, s.Room = "", 1 }), b}, gives: "a→b=2", moved: "take b 1"},
 		"given since it counted":      {sites: []Site{with(a, func(s *Site) { s.Full, s.Room, s.Rights = "", 5, 4 }), with(b, func(s *Site) { s.Rights = 4 })}, gives: ""},
@@ -104,7 +104,7 @@ type fleet struct {
 
 	room  []int // what each has room for at most
 	want  []int
-	gives []wire.Give
+	gives []rpc.Give
 	going []int // rights that a cluster is giving up
 }
 
@@ -255,4 +255,25 @@ func (f *fleet) elsewhere(name string) (n int) {
 		}
 	}
 	return n
+}
+
+// An expected reason gives way to the real one, also where the version before has stored it
+// without Expected; a real one stays.
+func TestSpillExpectedReason(t *testing.T) {
+	a := Site{Name: "a", Heard: true, Short: 3, Full: "no worker has 1Gi", Max: 1, Rights: 1, Used: 1}
+	b := Site{Name: "b", Heard: true, Rights: 7, Room: 9}
+	for name, x := range map[string]struct {
+		before rpc.Give
+		want   string
+	}{
+		"expected":           {rpc.Give{Why: "because", Expected: true}, "a has no room: no worker has 1Gi"},
+		"the version before": {rpc.Give{Why: "a has no room: " + vague}, "a has no room: no worker has 1Gi"},
+		"known":              {rpc.Give{Why: "because"}, "because"},
+	} {
+		x.before.From, x.before.To, x.before.N = "a", "b", 3
+		got := Spill([]rpc.Give{x.before}, []Site{a, b}, 0, 0).Gives
+		if len(got) != 1 || got[0].Why != x.want || got[0].Expected {
+			t.Errorf("%s: %+v, want %q", name, got, x.want)
+		}
+	}
 }

@@ -2,11 +2,11 @@ package scale
 
 import "time"
 
-// StartUp learns how long a replica of a service takes from being ordered to its
-// first request. The zero value knows nothing.
+// StartUp learns the time from ordering a replica of a service to its first request. The zero value
+// knows nothing.
 type StartUp struct{ mean, deviation time.Duration }
 
-// Observe takes the time that one start took; what is not above zero says nothing.
+// Observe takes the duration of one start; it ignores values of zero or less.
 func (s *StartUp) Observe(took time.Duration) {
 	switch {
 	case took <= 0:
@@ -19,11 +19,11 @@ func (s *StartUp) Observe(took time.Duration) {
 	}
 }
 
-// Time that a start takes, to be reckoned with: the mean and a deviation; 0 as long
-// as nothing is known.
+// Time is the start-up time to plan with: the mean plus a deviation; 0 if unknown.
 func (s *StartUp) Time() time.Duration { return s.mean + s.deviation }
 
-// horizon in epochs: what is ordered now answers from the epoch after its start on.
+// horizon in epochs: a replica ordered now answers from the epoch after its start. A quarter of an
+// epoch is not worth looking further.
 func (s *StartUp) horizon(epoch time.Duration) int {
-	return min(1+int((s.Time()+epoch-1)/epoch), MaxHorizon)
+	return min(1+int((s.Time()+epoch-epoch/4)/epoch), MaxHorizon)
 }

@@ -1,15 +1,15 @@
-// Package sla decides when an instance is to be moved since its agreement is violated
-// where it is. It is a decider: functions of state and time.
+// Package sla decides when an instance moves because its agreement is violated where it
+// runs. It is a decider: functions of state and time.
 //
-// The agreement is measured again and again; the last Size samples are a Window. The
-// rigidness of a service says which share of them may violate it: 1 - rigidness. With 1
-// the first violation moves the instance, with 0 none does.
+// The agreement is measured repeatedly; the last Size samples are a Window. A share of
+// 1 - rigidness of them may violate it: with a rigidness of 1 the first violation moves
+// the instance, with 0 none does.
 //
 // Promises:
 //
-//  1. A window says the same whatever its samples before the last Size were.
+//  1. Only the last Size samples influence a decision.
 //
-//  2. What is more rigid moves no later than what is less, on the same samples.
+//  2. On the same samples, a more rigid service moves no later than a less rigid one.
 //
 //  3. A service is moved at most once in Rest, unless the agreement is hard-violated:
 //     all samples of a whole window violate it.

@@ -11,17 +11,17 @@ const (
 	Size = 30
 	// Rest is the least time between two moves of a service.
 	Rest = 5 * time.Minute
-	// Default rigidness, of services that say none.
+	// Default rigidness of services that specify none.
 	Default = 0.5
 )
 
-// Window is the last samples of an agreement. The zero value has none. It is a value.
+// Window has the last samples of an agreement. The zero value is empty. It is a value.
 type Window struct {
 	violated uint32 // the newest is the lowest bit
 	n        int
 }
 
-// Add is the window after another sample.
+// Add returns the window after another sample.
 func (w Window) Add(violated bool) Window {
 	w.violated = w.violated << 1 & (1<<Size - 1)
 	if violated {
@@ -31,7 +31,7 @@ func (w Window) Add(violated bool) Window {
 	return w
 }
 
-// Samples are how many there are, Violated how many of them violate the agreement.
+// Samples counts the samples.
 func (w Window) Samples() int { return w.n }
 
 // Violated counts the samples that violate the agreement.
@@ -44,8 +44,8 @@ func (w Window) Broken(rigidness float64) bool {
 	return rigidness > 0 && float64(w.Violated()) > (1-min(rigidness, 1))*Size+rounding
 }
 
-// Least is the window that an agreement of some rigidness is broken by with the fewest
-// samples. Nothing breaks one of 0.
+// Least is the shortest window that breaks an agreement of a rigidness. Nothing breaks
+// one of 0.
 func Least(rigidness float64) (w Window) {
 	for w.n < Size && !w.Broken(rigidness) {
 		w = w.Add(true)
@@ -53,11 +53,11 @@ func Least(rigidness float64) (w Window) {
 	return w
 }
 
-// Hard says whether the agreement is hard-violated: by all samples of a whole window.
+// Hard says whether all samples of a whole window violate the agreement.
 func (w Window) Hard() bool { return w.Violated() == Size }
 
-// Decide says in words why an instance is to be moved now, "" if it is not. last is when
-// its service was moved last, zero for never.
+// Decide returns the reason to move an instance now, "" if it stays. last is when its
+// service was last moved, zero for never.
 func Decide(w Window, rigidness float64, last, now time.Time) string {
 	if !w.Broken(rigidness) || !last.IsZero() && now.Sub(last) < Rest && !w.Hard() {
 		return ""
@@ -66,7 +66,7 @@ func Decide(w Window, rigidness float64, last, now time.Time) string {
 		w.Violated(), w.Samples(), rigidness, allowed(rigidness), Size)
 }
 
-// allowed is how many samples may violate an agreement.
+// allowed counts the samples that may violate an agreement.
 func allowed(rigidness float64) int {
 	if w := Least(rigidness); w.Broken(rigidness) {
 		return w.n - 1

@@ -1,15 +1,14 @@
-// Package wave decides how the workers of a cluster are brought to another program: who
-// begins when, when one counts as sound, and when all of it stops. It is pure: time is an
-// argument.
+// Package wave decides how the workers of a cluster are upgraded: which begins when, when
+// one counts as healthy, and when the upgrade stops. It is a decider: time is an argument.
 //
 // Promises:
 //
-//  1. No more workers are under way at a time than a wave has, and the next wave begins
-//     only when each of the one before has proved itself.
-//  2. Nothing begins while the upgrade is held, or after any worker has failed.
-//  3. A worker counts as sound only when it was so for as long as it is watched: it is
-//     heard, what ran there before runs there again, and it is not certain that more requests
-//     fail there than before.
-//  4. A worker that is away holds nobody up before it has begun, and counts as failed
-//     when it goes away for too long afterwards.
+//  1. At most one wave of workers is being upgraded at a time. The next wave begins when
+//     each worker of the previous one has passed.
+//  2. Nothing begins while the upgrade is paused, or after a worker has failed.
+//  3. A worker passes when it has been healthy for as long as it is watched: it reports, the
+//     instances that ran there run again, and no more requests fail than before, as far as
+//     statistics tell.
+//  4. A worker that is away before its turn delays no other. One that stays away too long
+//     after its upgrade began has failed.
 package wave

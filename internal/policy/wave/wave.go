@@ -10,25 +10,25 @@ import (
 // Phase of a worker in an upgrade.
 type Phase string
 
-// Phases, in their order; the last three are ends.
+// Phases in their order; the last three are final.
 const (
-	Waits   Phase = "waiting"   // its turn has not come
-	Begun   Phase = "upgrading" // it was told, and has not said how that ended
-	Soaks   Phase = "watched"   // it says that it works
+	Waits   Phase = "waiting"   // for its turn
+	Begun   Phase = "upgrading" // it was ordered to, and has not reported the outcome
+	Soaks   Phase = "watched"   // it reports that it works
 	Passed  Phase = "done"
-	Skipped Phase = "skipped" // it cannot, or its operator does not want it
+	Skipped Phase = "skipped" // it cannot be upgraded, or its operator does not want it
 	Failed  Phase = "failed"
 )
 
 // Rules of an upgrade.
 type Rules struct {
-	// Wave is how many workers are under way at a time, at least 1.
+	// Wave is how many workers are upgraded at a time, at least 1.
 	Wave int
-	// Soak is how long a worker is watched that says it works.
+	// Soak is how long a worker is watched after it reports that it works.
 	Soak time.Duration
-	// Patience bounds how long a worker may take, and how long it may be away meanwhile.
-	Patience time.Duration
-	// Recover bounds how long after its Soak a worker may still lack what ran there.
+	// Timeout bounds how long a worker may take, and how long it may be away meanwhile.
+	Timeout time.Duration
+	// Recover bounds how long after its Soak a worker may still lack instances that ran there.
 	Recover time.Duration
 }
 
@@ -38,33 +38,33 @@ type Worker struct {
 	Phase Phase
 	// Since is when the phase began.
 	Since time.Time
-	// Away: it is not heard.
+	// Away: it does not report.
 	Away bool
-	// Lacks is what is not as it was before on a worker that is watched, "" if all is.
+	// Lacks says what does not yet run on a watched worker as it did before, "" if everything does.
 	Lacks string
-	// Worse says what certainly goes worse on a worker that is watched than before it was
-	// upgraded, "" for nothing.
+	// Worse says what has become worse on a watched worker since its upgrade, beyond doubt; "" for
+	// nothing.
 	Worse string
 }
 
-// Action is what is to be done now.
+// Action is what to do now.
 type Action struct {
-	// Begin and Pass are workers whose phase is to be Begun or Passed.
+	// Begin and Pass are the workers whose phase becomes Begun or Passed.
 	Begin, Pass []string
-	// Fail are those that have failed now, by name, with the reason.
+	// Fail has the workers that have just failed, by name, with the reason.
 	Fail map[string]string
-	// Halt is why nothing more begins, "" if it goes on.
+	// Halt is why no further worker begins, "" if the upgrade goes on.
 	Halt string
-	// Done: no worker is left for which something is to be done.
+	// Done: every worker has reached a final phase.
 	Done bool
-	// Why is what it waits for, "" for nothing.
+	// Why says what the upgrade waits for, "" for nothing.
 	Why string
 }
 
-// age by two readings of a clock of which one may have been set back.
+// age is the time since an earlier reading of a clock that may have been set back.
 func age(now, since time.Time) time.Duration { return max(now.Sub(since), since.Sub(now)) }
 
-// Decide says what to do next. held is why nothing may begin for now, "" if it may.
+// Decide says what to do next. held is why no worker may begin now, "" if one may.
 func Decide(r Rules, held string, workers []Worker, now time.Time) Action {
 	a := Action{Fail: map[string]string{}}
 	var waits []string
@@ -114,14 +114,14 @@ func Decide(r Rules, held string, workers []Worker, now time.Time) Action {
 	return a
 }
 
-// fails says why a worker that is under way has failed, "" if it has not.
+// fails says why a worker that is being upgraded has failed, "" if it has not.
 func (r Rules) fails(w *Worker, now time.Time) string {
 	d := age(now, w.Since)
 	switch {
-	case d >= r.Patience && w.Away:
-		return fmt.Sprintf("it has not been heard for %s since it was told", r.Patience)
-	case d >= r.Patience && w.Phase == Begun:
-		return fmt.Sprintf("it does not say within %s that it works", r.Patience)
+	case d >= r.Timeout && w.Away:
+		return fmt.Sprintf("it has not been heard for %s since it was told", r.Timeout)
+	case d >= r.Timeout && w.Phase == Begun:
+		return fmt.Sprintf("it does not say within %s that it works", r.Timeout)
 	case w.Phase == Soaks && w.Worse != "":
 		return "it works, and more requests fail: " + w.Worse
 	case w.Phase == Soaks && !w.Away && w.Lacks != "" && d >= r.Soak+r.Recover:
@@ -130,7 +130,7 @@ func (r Rules) fails(w *Worker, now time.Time) string {
 	return ""
 }
 
-// watches says what a worker that is watched is watched for.
+// watches says what a watched worker still has to show.
 func (r Rules) watches(w *Worker, now time.Time) string {
 	switch {
 	case w.Away:

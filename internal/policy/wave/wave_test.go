@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-var rules = Rules{Wave: 2, Soak: 10 * time.Second, Patience: time.Minute, Recover: 20 * time.Second}
+var rules = Rules{Wave: 2, Soak: 10 * time.Second, Timeout: time.Minute, Recover: 20 * time.Second}
 
 func at(s int) time.Time { return time.Date(2026, 1, 1, 0, 0, s, 0, time.UTC) }
 

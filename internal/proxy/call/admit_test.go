@@ -17,7 +17,8 @@ func routed(t *testing.T, rules wire.RequestRules, endpoints ...wire.Endpoint) (
 	r := router.New(router.Options{Worker: "a", Cluster: "edge", Log: slog.New(slog.DiscardHandler)})
 	ports := []api.Port{{Name: "http", Protocol: "http"}}
 	rules.Needed = true
-	r.Set([]wire.Route{{V: 1, App: "app", Service: "web", Ports: ports, Requests: rules, Endpoints: endpoints}}, func([]router.PublishedPort) {})
+	r.Set([]wire.Route{{V: 1, App: "app", Service: "web", Ports: ports, Requests: rules, Endpoints: endpoints}},
+		func([]router.PublishedPort) {})
 	return r, r.Find("app.web")
 }
 

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/internal/orca"
-	"github.com/verge-edge/verge/internal/policy/route"
+	"github.com/verge-edge/verge/internal/policy/eject"
 	"github.com/verge-edge/verge/internal/proxy/counters"
 	"github.com/verge-edge/verge/internal/proxy/failure"
 	"github.com/verge-edge/verge/internal/proxy/httpmsg"
@@ -57,6 +57,7 @@ type Call struct {
 	asked    time.Time        // when the endpoint was chosen
 	endpoint *router.Endpoint // that was asked last; its load counts this call while held
 	held     bool
+	heard    bool // an answer of the endpoint has begun
 	retried  bool
 	broken   bool          // something is, or the routes are only behind
 	taken    bool          // a connection broke that may have taken the request
@@ -92,8 +93,8 @@ func (c *Call) Begin(ctx context.Context, r *router.Services, s *router.Service,
 	return r.Arrive(ctx, s, now)
 }
 
-// Next is the endpoint to ask; nil where there is none left. more: there are others.
-// Before the first one the request is admitted, or not.
+// Next is the endpoint to try; nil if none is left. more: there are others. Before the first one
+// the request is admitted, or refused.
 func (c *Call) Next() (e *router.Endpoint, more bool) {
 	c.Release()
 	c.Waited, c.Picker.Body = 0, c.Body
@@ -126,7 +127,8 @@ const catchUpStep = 50 * time.Millisecond
 // be on its way; but who refuses for longer has to be answered soon, so that counts as a request
 // that is sent once more.
 func (c *Call) catchUp() bool {
-	if len(c.Picker.Tried) == 0 && !c.service.JustLost(time.Now()) || c.taken || c.full || c.unstarted != nil || c.hopeless > 0 || c.caughtUp >= router.CatchUpFor {
+	if len(c.Picker.Tried) == 0 && !c.service.JustLost(time.Now()) || c.taken || c.full || c.unstarted != nil ||
+		c.hopeless > 0 || c.caughtUp >= router.CatchUpFor {
 		return false
 	}
 	if c.broken && (time.Since(c.began) >= router.CatchUpFor || c.caughtUp == 0 && !c.service.MayRetry()) {
@@ -152,6 +154,7 @@ func (c *Call) catchUp() bool {
 func (c *Call) tooLate() {
 	if c.endpoint != nil && !c.Whole {
 		c.service.AnsweredBy(c.endpoint, time.Now(), true, &orca.Report{})
+		c.heard = true
 	}
 }
 
@@ -159,7 +162,8 @@ func (c *Call) tooLate() {
 func (c *Call) Release() {
 	if c.held {
 		c.held = false
-		c.service.Ended(c.endpoint)
+		c.service.Ended(c.endpoint, c.heard)
+		c.heard = false
 	}
 	c.endTrial()
 }
@@ -233,13 +237,15 @@ func (c *Call) again() bool {
 // request is better asked elsewhere instead.
 func (c *Call) Answered(status int, report *orca.Report, unread bool) (again bool) {
 	e, now := c.endpoint, time.Now()
+	c.heard = true
 	failed := httpmsg.IsFailure(status)
 	if out := c.service.AnsweredBy(e, now, failed, report); out {
-		c.r.Opts.Log.Info("endpoint out of rotation", "service", c.service.Key, "instance", e.Instance, "worker", e.Worker,
-			"why", fmt.Sprintf("%d answers in a row were errors, the last %d", route.OutlierAfter, status))
+		c.r.Opts.Log.Info("endpoint out of rotation", "service", c.service.Key, "instance", e.Instance, "worker",
+			e.Worker,
+			"why", fmt.Sprintf("%d answers in a row were errors, the last %d", eject.OutlierAfter, status))
 	}
 	if !failed {
-		c.service.Took(e, c.Picker.Sent, now.Sub(c.asked)-c.Waited)
+		c.service.Took(e, c.Picker.Sent, now, now.Sub(c.asked)-c.Waited)
 	}
 	if httpmsg.Retriable(status) && unread && c.again() {
 		e.Requests.Add(1)

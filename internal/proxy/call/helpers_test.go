@@ -27,10 +27,10 @@ func busy(s *router.Service, i, n int) {
 	s.Reported(e, &r)
 	at := slices.IndexFunc(s.Stats().Endpoints, func(st router.EndpointStats) bool { return st.Instance == e.Instance })
 	for have := s.Stats().Endpoints[at].InFlight; have < n; have++ {
-		s.Began(e)
+		s.Began(e, time.Now())
 	}
 	for have := s.Stats().Endpoints[at].InFlight; have > n; have-- {
-		s.Ended(e)
+		s.Ended(e, false)
 	}
 }
 

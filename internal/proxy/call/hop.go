@@ -9,8 +9,8 @@ import (
 	"github.com/verge-edge/verge/internal/proxy/http1"
 )
 
-// What one router tells the other in a load report of this request or the one before
-// alone; nobody else is told.
+// What one router sends the other in a load report, about this request or the previous one;
+// nobody else gets it.
 const (
 	hopPrefix = "hop_"
 	// How long the body of this request was waited for there, in ms.

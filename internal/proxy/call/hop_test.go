@@ -18,11 +18,13 @@ func TestWhoseTheWaitIs(t *testing.T) {
 		by, want time.Duration
 	}{
 		{route.LargeBody, 0, time.Second}, {route.LargeBody, time.Hour, time.Second},
-		{route.LargeBody - 1, 0, 0}, {route.LargeBody - 1, time.Second / 2, time.Second / 2}, {1, time.Hour, time.Second},
+		{route.LargeBody - 1, 0, 0}, {route.LargeBody - 1, time.Second / 2, time.Second / 2},
+		{1, time.Hour, time.Second},
 	} {
 		var c Call
 		if c.Uploaded(hop{Waited: time.Second}, x.bytes, x.by); c.Waited != x.want {
-			t.Errorf("%d bytes, of which the client was waited for %v: %v is not work, want %v", x.bytes, x.by, c.Waited, x.want)
+			t.Errorf("%d bytes, of which the client was waited for %v: %v is not work, want %v", x.bytes, x.by,
+				c.Waited, x.want)
 		}
 	}
 }

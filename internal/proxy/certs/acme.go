@@ -124,8 +124,7 @@ func (a *account) happened(ctx context.Context, event string, data map[string]an
 	return nil
 }
 
-// manage has certificates for these hosts, and for no others any more. It returns at
-// once.
+// manage keeps certificates for exactly these hosts. It returns at once.
 func (a *account) manage(hosts []string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -177,8 +176,8 @@ func (a *account) keep() {
 	}
 }
 
-// look does it once, and reports whether nothing is left to do. asked are the hosts for
-// which there was none: certmagic goes on with those by itself.
+// look does it once, and reports whether nothing is left to do. asked are the hosts without a
+// certificate: certmagic keeps trying those by itself.
 func (a *account) look(asked map[string]bool) (done bool) {
 	a.mu.Lock()
 	hosts := slices.Clone(a.hosts)

@@ -54,7 +54,8 @@ func openIssuer(dir string, now time.Time) (*issuer, error) {
 	}
 	pair, err := tls.X509KeyPair(chain, key)
 	if err != nil {
-		return nil, fmt.Errorf("authority of self-signed certificates: %s is damaged: remove it, a new one is made then", filepath.Join(dir, AuthorityFile))
+		return nil, fmt.Errorf("authority of self-signed certificates: %s is damaged: remove it, a new one is made "+
+			"then", filepath.Join(dir, AuthorityFile))
 	}
 	signer, ok := pair.PrivateKey.(crypto.Signer)
 	if !ok || !now.Add(soon).Before(pair.Leaf.NotAfter) {
@@ -93,7 +94,8 @@ func makeIssuer(dir string, now time.Time) (*issuer, error) {
 		name, block string
 		der         []byte
 	}{{authorityKey, "PRIVATE KEY", keyDER}, {AuthorityFile, "CERTIFICATE", der}} {
-		if err := atomicfile.Write(filepath.Join(dir, f.name), pem.EncodeToMemory(&pem.Block{Type: f.block, Bytes: f.der}), 0o600); err != nil {
+		if err := atomicfile.Write(filepath.Join(dir, f.name),
+			pem.EncodeToMemory(&pem.Block{Type: f.block, Bytes: f.der}), 0o600); err != nil {
 			return nil, fmt.Errorf("authority of self-signed certificates: %w", err)
 		}
 	}

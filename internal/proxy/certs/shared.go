@@ -19,13 +19,14 @@ import (
 	"github.com/caddyserver/certmagic"
 
 	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 // Above is where the gateways of a cluster share what they have of ACME servers. An
 // error that is a *wire.Problem with a status is an answer; any other says that nobody
 // answered.
 type Above interface {
-	ACME(ctx context.Context, q wire.ACMERequest) (wire.ACMEReply, error)
+	ACME(ctx context.Context, q rpc.ACMERequest) (rpc.ACMEReply, error)
 }
 
 const (
@@ -41,9 +42,8 @@ const (
 	maxTokenLoads = 8
 )
 
-// shared is the storage of an account whose gateways share it. What was there is kept
-// on disk as well, and goes on to be used while the cluster is away: that is what a
-// gateway without a cluster that shares has alone.
+// shared is the storage of an account whose gateways share it. A copy on disk is used while the
+// cluster is away; a gateway whose cluster does not share has only that.
 type shared struct {
 	above  Above
 	local  *certmagic.FileStorage
@@ -91,12 +91,12 @@ func (s *shared) close() {
 	s.leases.Wait()
 }
 
-func (s *shared) ask(ctx context.Context, q wire.ACMERequest) (wire.ACMEReply, error) {
+func (s *shared) ask(ctx context.Context, q rpc.ACMERequest) (rpc.ACMEReply, error) {
 	s.mu.Lock()
 	silent, since := s.silent, s.since
 	s.mu.Unlock()
 	if silent != nil && time.Since(since) < awayFor {
-		return wire.ACMEReply{}, silent
+		return rpc.ACMEReply{}, silent
 	}
 	bounded, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
@@ -135,7 +135,7 @@ func last(key string) bool {
 // Store implements certmagic.Storage.
 func (s *shared) Store(ctx context.Context, key string, value []byte) error {
 	if isToken(key) {
-		_, err := s.ask(ctx, wire.ACMERequest{Op: wire.ACMEStore, Values: map[string][]byte{key: value}})
+		_, err := s.ask(ctx, rpc.ACMERequest{Op: rpc.ACMEStore, Values: map[string][]byte{key: value}})
 		if alone(err) {
 			err = s.local.Store(ctx, key, value)
 		}
@@ -155,7 +155,7 @@ func (s *shared) Store(ctx context.Context, key string, value []byte) error {
 	}
 	delete(s.staged, folder)
 	s.mu.Unlock()
-	_, err := s.ask(ctx, wire.ACMERequest{Op: wire.ACMEStore, Values: values})
+	_, err := s.ask(ctx, rpc.ACMERequest{Op: rpc.ACMEStore, Values: values})
 	if err != nil && !alone(err) && !away(err) {
 		return said(err)
 	}
@@ -191,7 +191,7 @@ func (s *shared) Load(ctx context.Context, key string) ([]byte, error) {
 			return s.local.Load(ctx, key)
 		}
 	}
-	reply, err := s.ask(ctx, wire.ACMERequest{Op: wire.ACMELoad, Key: key})
+	reply, err := s.ask(ctx, rpc.ACMERequest{Op: rpc.ACMELoad, Key: key})
 	switch {
 	case alone(err):
 		return s.local.Load(ctx, key)
@@ -227,7 +227,8 @@ func (s *shared) keep(ctx context.Context, key string, value []byte) {
 		return
 	}
 	if err := s.local.Store(ctx, key, value); err != nil {
-		s.log.Warn("a certificate by ACME is not kept on disk, the gateway has none after a start without its cluster", "error", err)
+		s.log.Warn("a certificate by ACME is not kept on disk, the gateway has none after a start without its cluster",
+			"error", err)
 	}
 }
 
@@ -252,14 +253,15 @@ func (s *shared) takeOver(ctx context.Context, folder string, absent bool) error
 		if err != nil {
 			return unread(err)
 		}
-		if len(values) < wire.MaxACMEValues {
+		if len(values) < rpc.MaxACMEValues {
 			values[k] = v
 		}
 	}
 	if len(values) == 0 {
 		return nil
 	}
-	if _, err = s.ask(ctx, wire.ACMERequest{Op: wire.ACMEStore, Values: values, Absent: absent}); err != nil && away(err) {
+	if _, err = s.ask(ctx, rpc.ACMERequest{Op: rpc.ACMEStore, Values: values, Absent: absent}); err != nil &&
+		away(err) {
 		return fmt.Errorf("%w: %w", errLater, err)
 	}
 	if err == nil {
@@ -283,7 +285,7 @@ func (s *shared) catchUp(ctx context.Context) bool {
 	}
 	s.mu.Unlock()
 	for _, f := range folders {
-		if _, err := s.ask(ctx, wire.ACMERequest{Op: wire.ACMEList, Key: f}); err != nil && away(err) {
+		if _, err := s.ask(ctx, rpc.ACMERequest{Op: rpc.ACMEList, Key: f}); err != nil && away(err) {
 			return false
 		}
 		if err := s.takeOver(ctx, f, false); errors.Is(err, errLater) {
@@ -303,7 +305,7 @@ func (s *shared) Delete(ctx context.Context, key string) error {
 	s.mu.Lock()
 	delete(s.staged, path.Dir(key))
 	s.mu.Unlock()
-	_, err := s.ask(ctx, wire.ACMERequest{Op: wire.ACMEDelete, Key: key})
+	_, err := s.ask(ctx, rpc.ACMERequest{Op: rpc.ACMEDelete, Key: key})
 	if alone(err) {
 		err = nil
 	}
@@ -311,8 +313,8 @@ func (s *shared) Delete(ctx context.Context, key string) error {
 }
 
 // entries are what is kept of a key and below it.
-func (s *shared) entries(ctx context.Context, key string) (list []wire.ACMEEntry, local bool, err error) {
-	reply, err := s.ask(ctx, wire.ACMERequest{Op: wire.ACMEList, Key: key})
+func (s *shared) entries(ctx context.Context, key string) (list []rpc.ACMEEntry, local bool, err error) {
+	reply, err := s.ask(ctx, rpc.ACMERequest{Op: rpc.ACMEList, Key: key})
 	if err != nil && (alone(err) || away(err)) {
 		return nil, true, nil
 	}
@@ -398,7 +400,7 @@ func (s *shared) try(ctx context.Context, name string) (bool, error) {
 	var id [16]byte
 	_, _ = rand.Read(id[:]) // it ends the program rather than fail
 	l := &lease{owner: hex.EncodeToString(id[:])}
-	q := wire.ACMERequest{Op: wire.ACMELock, Key: name, Owner: l.owner}
+	q := rpc.ACMERequest{Op: rpc.ACMELock, Key: name, Owner: l.owner}
 	reply, err := s.ask(ctx, q)
 	switch {
 	case alone(err):
@@ -418,8 +420,8 @@ func (s *shared) try(ctx context.Context, name string) (bool, error) {
 	return true, nil
 }
 
-// renew has a lease go on until ctx ends.
-func (s *shared) renew(ctx context.Context, q wire.ACMERequest, every time.Duration) {
+// renew extends a lease until ctx ends.
+func (s *shared) renew(ctx context.Context, q rpc.ACMERequest, every time.Duration) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
@@ -429,7 +431,8 @@ func (s *shared) renew(ctx context.Context, q wire.ACMERequest, every time.Durat
 		case <-tick.C:
 		}
 		if reply, err := s.ask(ctx, q); ctx.Err() == nil && (err != nil || !reply.Held) {
-			s.log.Warn("a lock of the gateways was not renewed, another may do the same work", "lock", q.Key, "error", err)
+			s.log.Warn("a lock of the gateways was not renewed, another may do the same work", "lock", q.Key, "error",
+				err)
 		}
 	}
 }
@@ -448,7 +451,7 @@ func (s *shared) Unlock(ctx context.Context, name string) error {
 		return s.local.Unlock(ctx, name)
 	}
 	l.end()
-	_, err := s.ask(ctx, wire.ACMERequest{Op: wire.ACMEUnlock, Key: name, Owner: l.owner})
+	_, err := s.ask(ctx, rpc.ACMERequest{Op: rpc.ACMEUnlock, Key: name, Owner: l.owner})
 	if err != nil && away(err) {
 		return nil // see above
 	}

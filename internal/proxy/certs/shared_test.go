@@ -16,6 +16,7 @@ import (
 	"github.com/caddyserver/certmagic"
 
 	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 const folder = "certificates/authority/shop.example"
@@ -26,11 +27,11 @@ type cluster struct {
 	err    error
 	only   string // err is for this operation alone; "": for all
 	values map[string][]byte
-	asked  []wire.ACMERequest
+	asked  []rpc.ACMERequest
 }
 
 // ACME implements Above.
-func (c *cluster) ACME(_ context.Context, q wire.ACMERequest) (r wire.ACMEReply, err error) {
+func (c *cluster) ACME(_ context.Context, q rpc.ACMERequest) (r rpc.ACMEReply, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.asked = append(c.asked, q)
@@ -38,17 +39,17 @@ func (c *cluster) ACME(_ context.Context, q wire.ACMERequest) (r wire.ACMEReply,
 		return r, c.err
 	}
 	switch q.Op {
-	case wire.ACMELoad:
+	case rpc.ACMELoad:
 		r.Value, r.Found = c.values[q.Key], c.values[q.Key] != nil
-	case wire.ACMEStore:
+	case rpc.ACMEStore:
 		maps.Copy(c.values, q.Values)
-	case wire.ACMEList:
+	case rpc.ACMEList:
 		for _, k := range slices.Sorted(maps.Keys(c.values)) {
 			if k == q.Key || strings.HasPrefix(k, q.Key+"/") {
-				r.Entries = append(r.Entries, wire.ACMEEntry{Key: k, Size: len(c.values[k])})
+				r.Entries = append(r.Entries, rpc.ACMEEntry{Key: k, Size: len(c.values[k])})
 			}
 		}
-	case wire.ACMELock:
+	case rpc.ACMELock:
 		r.Held, r.Lease = true, 30*time.Second
 	}
 	return r, nil
@@ -107,7 +108,7 @@ func TestSharedWhileTheClusterIsAway(t *testing.T) {
 	if err := store(t, s, "first"); err != nil {
 		t.Fatal(err)
 	}
-	if n := c.count(wire.ACMEStore); n != 1 || len(c.values) != 3 {
+	if n := c.count(rpc.ACMEStore); n != 1 || len(c.values) != 3 {
 		t.Errorf("%d questions for %d values", n, len(c.values))
 	}
 	c.fails(errors.New("nobody answers"))
@@ -136,7 +137,8 @@ func TestSharedWhileTheClusterIsAway(t *testing.T) {
 	if err != nil || len(keys) != 1 || keys[0] != folder {
 		t.Errorf("%v, %v", keys, err)
 	}
-	if info, err := s.Stat(t.Context(), folder+"/shop.example.crt"); err != nil || !info.IsTerminal || info.Size != int64(len("second.crt")) {
+	if info, err := s.Stat(t.Context(), folder+"/shop.example.crt"); err != nil || !info.IsTerminal ||
+		info.Size != int64(len("second.crt")) {
 		t.Errorf("%+v, %v", info, err)
 	}
 }
@@ -152,7 +154,7 @@ func TestSharedWhenTheClusterGoesAway(t *testing.T) {
 	if err := store(t, s, "second"); err != nil {
 		t.Fatal(err)
 	}
-	c.only = wire.ACMEStore
+	c.only = rpc.ACMEStore
 	s.silent = nil
 	if s.catchUp(t.Context()) {
 		t.Error("it was shared with nobody")
@@ -179,7 +181,8 @@ func TestSharedWhenTheClusterRefuses(t *testing.T) {
 	if err := s.Lock(t.Context(), "issue_cert_shop.example"); err == nil {
 		t.Error("a lock was given to who may be no gateway")
 	}
-	for _, err := range []error{wire.Problemf(403, "not-a-gateway", "", "it is not allowed", "w1"), wire.Problemf(503, "busy", "", "busy", "busy"), errors.New("nobody")} {
+	for _, err := range []error{wire.Problemf(403, "not-a-gateway", "", "it is not allowed", "w1"),
+		wire.Problemf(503, "busy", "", "busy", "busy"), errors.New("nobody")} {
 		c.fails(err)
 		s.silent = nil
 		if _, got := s.Load(t.Context(), folder+"/shop.example.crt"); got == nil || errors.Is(got, fs.ErrNotExist) {
@@ -208,15 +211,15 @@ func TestSharedLease(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute + time.Second)
-		if n := c.count(wire.ACMELock); n != 7 {
+		if n := c.count(rpc.ACMELock); n != 7 {
 			t.Errorf("asked %d times in a minute for a lease of 30 s", n)
 		}
-		if err := s.Unlock(t.Context(), "issue_cert_shop.example"); err != nil || c.count(wire.ACMEUnlock) != 1 {
+		if err := s.Unlock(t.Context(), "issue_cert_shop.example"); err != nil || c.count(rpc.ACMEUnlock) != 1 {
 			t.Errorf("%v", err)
 		}
-		before := c.count(wire.ACMELock)
+		before := c.count(rpc.ACMELock)
 		time.Sleep(time.Minute)
-		if n := c.count(wire.ACMELock); n != before {
+		if n := c.count(rpc.ACMELock); n != before {
 			t.Errorf("it is renewed after its end")
 		}
 	})

@@ -22,7 +22,7 @@ type Source string
 
 // Sources of certificates.
 const (
-	Given      Source = "secret"
+	FromSecret Source = "secret"
 	ACME       Source = "acme"
 	SelfSigned Source = "self-signed"
 )
@@ -32,7 +32,7 @@ type Want struct {
 	// Host in lower case; "*.example.org" is every name with one label more.
 	Host   string
 	Source Source
-	// Namespace and Secret of a Given one.
+	// Namespace and Secret of a FromSecret one.
 	Namespace, Secret string
 }
 
@@ -112,7 +112,7 @@ type entry struct {
 	want    Want
 	version string           // of the secret, as it was taken over
 	again   bool             // that which there is could not be opened, and is tried again
-	cert    *tls.Certificate // Given, SelfSigned; nil where there is none
+	cert    *tls.Certificate // FromSecret, SelfSigned; nil where there is none
 	// problem of getting one.
 	problem string
 	// notAfter of one that is the account's.
@@ -141,7 +141,7 @@ func (s *Store) Set(wants []Want) {
 	old.stop() // what it is about to tell takes the mutex
 }
 
-// setLocked returns an account that is not needed any more.
+// setLocked returns an account that is no longer needed.
 func (s *Store) setLocked(wants []Want) (old *account) {
 	if s.closed {
 		return nil
@@ -158,7 +158,7 @@ func (s *Store) setLocked(wants []Want) (old *account) {
 		}
 		next[w.Host] = e
 		switch w.Source {
-		case Given:
+		case FromSecret:
 			s.takeLocked(e)
 		case ACME:
 			acmes = append(acmes, w.Host)
@@ -183,7 +183,7 @@ func (s *Store) Refresh() {
 		return
 	}
 	for _, e := range s.hosts {
-		if e.want.Source == Given {
+		if e.want.Source == FromSecret {
 			s.takeLocked(e)
 		}
 	}
@@ -199,7 +199,8 @@ func (s *Store) takeLocked(e *entry) {
 		version = s.opts.Secrets.Version(e.want.Namespace, e.want.Secret)
 	}
 	if version == "" {
-		if e.problem = fmt.Sprintf("secret %s of namespace %s is not here", e.want.Secret, e.want.Namespace); e.cert != nil {
+		if e.problem = fmt.Sprintf("secret %s of namespace %s is not here", e.want.Secret,
+			e.want.Namespace); e.cert != nil {
 			e.problem += ": the certificate that it had is shown still"
 		}
 		e.version, e.again = "", false
@@ -224,7 +225,8 @@ func (s *Store) takeLocked(e *entry) {
 	// That of a name may be published for a wildcard, and is good for one of them.
 	probe := strings.Replace(e.want.Host, "*", "any", 1)
 	if err := cert.Leaf.VerifyHostname(probe); err != nil {
-		e.problem = fmt.Sprintf("the certificate in secret %s of namespace %s is for %s, not for %s", e.want.Secret, e.want.Namespace, names(cert.Leaf), e.want.Host)
+		e.problem = fmt.Sprintf("the certificate in secret %s of namespace %s is for %s, not for %s", e.want.Secret,
+			e.want.Namespace, names(cert.Leaf), e.want.Host)
 	}
 }
 
@@ -241,8 +243,8 @@ func names(c *x509.Certificate) string {
 	return list
 }
 
-// Get is tls.Config.GetCertificate. It returns nil for a host that has none, which
-// is told to the client as a name that is not known.
+// Get is tls.Config.GetCertificate. It returns nil for a host without a certificate, which the
+// client sees as an unknown name.
 func (s *Store) Get(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	name := strings.ToLower(strings.TrimSuffix(hello.ServerName, "."))
 	s.mu.Lock()
@@ -328,8 +330,8 @@ func (s *Store) Listen(plain, withTLS string) {
 	old.stop()
 }
 
-// manageLocked begins or ends the work with the ACME server, and returns an account
-// that is not needed any more.
+// manageLocked begins or ends the work with the ACME server, and returns an account that is no
+// longer needed.
 func (s *Store) manageLocked() (old *account) {
 	if len(s.acmes) == 0 || s.opts.ACME.Directory == "" || s.opts.ACME.TLSPort == 0 {
 		old, s.acme = s.acme, nil
@@ -379,7 +381,8 @@ func (s *Store) reportLocked(e *entry, now time.Time) Report {
 		r.Problem = "this gateway has no port for TLS: start it with --gateway-tls :8443"
 	case r.NotAfter.IsZero() || e.want.Source == SelfSigned:
 	case !now.Before(r.NotAfter):
-		r.Problem = both("its certificate has expired at "+r.NotAfter.UTC().Format(time.RFC3339)+" and is shown all the same", r.Problem)
+		r.Problem = both("its certificate has expired at "+r.NotAfter.UTC().Format(time.RFC3339)+
+			" and is shown all the same", r.Problem)
 	case !now.Add(soon).Before(r.NotAfter):
 		r.Problem = both("its certificate expires at "+r.NotAfter.UTC().Format(time.RFC3339), r.Problem)
 	}

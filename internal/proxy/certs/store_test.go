@@ -53,7 +53,7 @@ func TestASecretIsOpenedAgain(t *testing.T) {
 		}
 		s := New(Options{Dir: t.TempDir(), Secrets: v})
 		defer s.Close()
-		s.Set([]Want{{Host: host, Source: Given, Namespace: "default", Secret: "cert"}})
+		s.Set([]Want{{Host: host, Source: FromSecret, Namespace: "default", Secret: "cert"}})
 		shown := func() *tls.Certificate {
 			c, err := s.Get(&tls.ClientHelloInfo{ServerName: host})
 			if err != nil {

@@ -14,7 +14,8 @@ func TestHistogram(t *testing.T) {
 		h.Observe(d)
 	}
 	got := h.Read()
-	if got.Counts[0] != 2 || got.Counts[1] != 1 || got.Counts[len(Bounds)-1] != 1 || got.Counts[len(Bounds)] != 1 || got.Sum != time.Minute+10*time.Second+11*time.Millisecond {
+	if got.Counts[0] != 2 || got.Counts[1] != 1 || got.Counts[len(Bounds)-1] != 1 || got.Counts[len(Bounds)] != 1 ||
+		got.Sum != time.Minute+10*time.Second+11*time.Millisecond {
 		t.Errorf("%+v", got)
 	}
 	if buckets != len(Bounds)+1 {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/verge-edge/verge/internal/proxy/failure"
 	"github.com/verge-edge/verge/internal/proxy/netconn"
+	"github.com/verge-edge/verge/internal/proxy/sockets"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -27,7 +28,7 @@ const (
 type Dialer struct {
 	cluster  string // the own one
 	identity *Identity
-	dialer   netconn.Dialer
+	dialer   sockets.Dialer
 	peerName func(cluster, worker string) string
 	Paths    *Paths
 	measures echoConns
@@ -35,7 +36,8 @@ type Dialer struct {
 
 // NewDialer makes one for a worker of a cluster, which shows identity to others.
 // peerName is the TLS server name of a worker.
-func NewDialer(cluster string, id *Identity, d netconn.Dialer, peerName func(cluster, worker string) string, p *Paths) *Dialer {
+func NewDialer(cluster string, id *Identity, d sockets.Dialer, peerName func(cluster, worker string) string,
+	p *Paths) *Dialer {
 	return &Dialer{cluster: cluster, identity: id, dialer: d, peerName: peerName, Paths: p}
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/internal/proxy/http1"
+	"github.com/verge-edge/verge/internal/tlsconf"
 )
 
 const (
@@ -53,7 +54,7 @@ func (d *Identity) base(source func() (*tls.Config, error)) (*tls.Config, error)
 	if err != nil {
 		return nil, fmt.Errorf("own TLS identity: %w", err)
 	}
-	c := given.Clone()
+	c := tlsconf.Harden(given)
 	if c.RootCAs == nil {
 		c.RootCAs = c.ClientCAs
 	}
@@ -64,7 +65,6 @@ func (d *Identity) base(source func() (*tls.Config, error)) (*tls.Config, error)
 		// Without a pool crypto/tls would trust the authorities of the system.
 		return nil, errors.New("own TLS identity: no pool of authorities for peers")
 	}
-	c.MinVersion = tls.VersionTLS13
 	c.NextProtos = []string{ALPN}
 	c.InsecureSkipVerify = false
 	c.DynamicRecordSizingDisabled = true // nobody waits for the first bytes of a page here

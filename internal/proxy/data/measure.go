@@ -21,8 +21,8 @@ import (
 const (
 	// MaxEcho bounds what two workers say to each other in a frame.
 	MaxEcho = 1 << 10
-	// echoRounds are exchanged in one measurement, of which the least counts: the others waited for a
-	// processor somewhere.
+	// echoRounds are exchanged in one measurement; the shortest counts, since the others waited
+	// for a processor somewhere.
 	echoRounds = 3
 	// echoKept is how long a connection is kept after a measurement, echoIdle how long
 	// the other side waits for the next.
@@ -122,7 +122,8 @@ func (d *Dialer) Measure(ctx context.Context, w Worker, say []byte) (rtt time.Du
 	conn, err := d.Open(ctx, e, Preamble{Instance: echoInstance, Port: echoPort, measure: true})
 	if err != nil {
 		if failure.NotNow(err) {
-			return 0, nil, fmt.Errorf("measure: worker %s is too old to be measured (its answer took %v with everything)", w.Name, time.Since(begin).Round(time.Millisecond))
+			return 0, nil, fmt.Errorf("measure: worker %s is too old to be measured (its answer took %v with "+
+				"everything)", w.Name, time.Since(begin).Round(time.Millisecond))
 		}
 		return 0, nil, fmt.Errorf("measure: %w", err)
 	}
@@ -136,7 +137,8 @@ func (d *Dialer) Measure(ctx context.Context, w Worker, say []byte) (rtt time.Du
 }
 
 // measureOn exchanges some frames and takes the least time.
-func (d *Dialer) measureOn(ctx context.Context, conn *tls.Conn, say []byte) (rtt time.Duration, answer []byte, err error) {
+func (d *Dialer) measureOn(ctx context.Context, conn *tls.Conn, say []byte) (rtt time.Duration, answer []byte,
+	err error) {
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
 	if err := conn.SetDeadline(time.Now().Add(PathTimeout)); err != nil {

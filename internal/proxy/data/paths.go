@@ -68,8 +68,8 @@ func (p *Paths) All() (out []*tls.Conn) {
 	return out
 }
 
-// Begin returns a channel if there are connections to an address that nobody looks
-// after yet; end is to be called then. Who does already is told if it is gone.
+// Begin returns a channel if an address has connections that are not yet watched; call End then.
+// An existing watcher is notified if the peer is gone.
 func (p *Paths) Begin(addr string, gone bool) <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -90,8 +90,8 @@ func (p *Paths) Begin(addr string, gone bool) <-chan struct{} {
 	return c
 }
 
-// End is called by who has looked after an address, with what begin has returned. False:
-// just now it was said that it is gone, which is to be looked at before.
+// End is called by the watcher of an address, with what Begin has returned. False: the peer was
+// just reported as gone, which is to be handled first.
 func (p *Paths) End(addr string, left <-chan struct{}) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

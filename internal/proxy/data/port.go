@@ -15,6 +15,8 @@ import (
 	"github.com/verge-edge/verge/internal/proxy/failure"
 	"github.com/verge-edge/verge/internal/proxy/local"
 	"github.com/verge-edge/verge/internal/proxy/netconn"
+	"github.com/verge-edge/verge/internal/proxy/relay"
+	"github.com/verge-edge/verge/internal/proxy/sockets"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -26,7 +28,7 @@ const maxHandshakes = 64
 type Port struct {
 	opts       Options
 	handshakes chan struct{} // a slot per handshake
-	Conns      netconn.Limiter
+	Conns      sockets.Limiter
 
 	accepted atomic.Uint64
 	served   atomic.Uint64
@@ -48,7 +50,7 @@ type Options struct {
 	Requests func(conn *tls.Conn, id wire.InstanceID, port string, release func(), t *counters.Bytes)
 	// Echo answers a worker that measures this one; nil says nothing.
 	Echo func(peer tls.ConnectionState, said []byte) []byte
-	// Draining says whether nothing new is accepted any more.
+	// Draining says whether new connections are refused.
 	Draining func() bool
 	// MaxConns bounds the connections that are open at a time.
 	MaxConns int
@@ -66,13 +68,14 @@ func (d *Port) Serve(ctx context.Context, ln net.Listener) {
 	defer context.AfterFunc(ctx, func() { _ = ln.Close() })()
 	var conns sync.WaitGroup
 	defer conns.Wait()
-	wait := netconn.WaitOrDone(ctx)
-	netconn.AcceptAll(ln, func(t time.Duration) bool { return !d.opts.Draining() && wait(t) }, d.opts.Log, func(c *net.TCPConn) {
-		conns.Go(func() {
-			defer context.AfterFunc(ctx, func() { netconn.Cut(c) })()
-			d.serveConn(ctx, c)
+	wait := sockets.WaitOrDone(ctx)
+	sockets.AcceptAll(ln, func(t time.Duration) bool { return !d.opts.Draining() && wait(t) }, d.opts.Log,
+		func(c *net.TCPConn) {
+			conns.Go(func() {
+				defer context.AfterFunc(ctx, func() { netconn.Cut(c) })()
+				d.serveConn(ctx, c)
+			})
 		})
-	})
 }
 
 // serveConn handles one connection.
@@ -123,8 +126,8 @@ func (d *Port) serveConn(ctx context.Context, raw *net.TCPConn) {
 	target, release, err := d.opts.Local.Connect(ctx, p.Instance, p.Port, p.Datagrams, p.Probe)
 	if err != nil {
 		d.refused.Add(1)
-		// The peer may belong to another operator: it is told what is wrong, not
-		// how things are arranged here.
+		// The peer may belong to another operator: it learns what is wrong, but nothing about
+		// this site.
 		st, why := StatusRefused, "the instance accepts no connection"
 		if failure.NotNow(err) {
 			st, why = statusOf(err), err.Error()
@@ -141,10 +144,10 @@ func (d *Port) serveConn(ctx context.Context, raw *net.TCPConn) {
 	}
 	d.served.Add(1)
 	if p.Datagrams {
-		netconn.RelayDatagrams(ctx, conn, target, &d.traffic)
+		relay.Datagrams(ctx, conn, target, &d.traffic)
 		return
 	}
-	netconn.RelayUntil(ctx, conn, target, &d.traffic)
+	relay.Streams(ctx, conn, target, &d.traffic)
 }
 
 // serveStream gives a stream of requests to the HTTP server, which closes and releases
@@ -171,7 +174,8 @@ func (d *Port) serveStream(conn *tls.Conn, p Preamble) bool {
 
 // admit does the handshake and reads the preamble, each within its time. other
 // is who serves the connection instead, where the peer asked for another protocol.
-func (d *Port) admit(ctx context.Context, raw *net.TCPConn) (conn *tls.Conn, p Preamble, other func(context.Context, *tls.Conn), err error) {
+func (d *Port) admit(ctx context.Context, raw *net.TCPConn) (conn *tls.Conn, p Preamble,
+	other func(context.Context, *tls.Conn), err error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*PathTimeout) // over a bad line it takes long
 	defer cancel()
 	cfg, err := d.opts.Identity.server(time.Now())

@@ -37,7 +37,7 @@ type Report struct {
 	Span             time.Duration
 	// Mean, P50 and P99 of the time of those that were answered.
 	Mean, P50, P99 time.Duration
-	// Over: nothing is asked any more. Why it failed; "" if it did not.
+	// Over: no more requests are sent. Why it failed; "" if it did not.
 	Over bool
 	Why  string
 }

@@ -43,11 +43,13 @@ func TestThroughput(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				l := drive.New(drive.Plan{Clients: tc.clients, Warm: time.Second, For: 10 * time.Second, Ask: waiting(tc.places, tc.takes)})
+				l := drive.New(drive.Plan{Clients: tc.clients, Warm: time.Second, For: 10 * time.Second,
+					Ask: waiting(tc.places, tc.takes)})
 				began := time.Now()
 				l.Run(t.Context())
 				r := l.Report()
-				if rate := float64(r.Requests) / r.Span.Seconds(); !r.Over || r.Why != "" || r.Span != 10*time.Second || rate < 0.98*tc.rate || rate > 1.02*tc.rate {
+				if rate := float64(r.Requests) / r.Span.Seconds(); !r.Over || r.Why != "" || r.Span != 10*time.Second ||
+					rate < 0.98*tc.rate || rate > 1.02*tc.rate {
 					t.Errorf("%+v: %v/s, want %v", r, rate, tc.rate)
 				}
 				if r.Mean < tc.mean*98/100 || r.Mean > tc.mean*102/100 || r.P50 < tc.mean*9/10 || r.P99 < r.P50 {
@@ -85,7 +87,8 @@ func TestErrors(t *testing.T) {
 			return errors.New("status 404")
 		}})
 		l.Run(t.Context())
-		if r := l.Report(); !r.Over || !strings.Contains(r.Why, "20 of 20 requests failed, the last: status 404") || asked != 20 {
+		if r := l.Report(); !r.Over || !strings.Contains(r.Why, "20 of 20 requests failed, the last: status 404") ||
+			asked != 20 {
 			t.Errorf("%+v after %d", r, asked)
 		}
 		if took := time.Since(began); took > time.Second {
@@ -107,7 +110,8 @@ func TestEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(5*time.Second, cancel)
-		l := drive.New(drive.Plan{Clients: 3, Warm: time.Second, For: time.Minute, Ask: waiting(3, 10*time.Millisecond)})
+		l := drive.New(drive.Plan{Clients: 3, Warm: time.Second, For: time.Minute,
+			Ask: waiting(3, 10*time.Millisecond)})
 		began := time.Now()
 		l.Run(ctx)
 		if r := l.Report(); time.Since(began) != 5*time.Second || !r.Over || r.Why == "" || r.Span != 4*time.Second {
@@ -134,7 +138,8 @@ func TestPercentiles(t *testing.T) {
 		}})
 		l.Run(t.Context())
 		r := l.Report()
-		if r.P50 < 4700*time.Microsecond || r.P50 > 5300*time.Microsecond || r.P99 < 9800*time.Microsecond || r.P99 > 10*time.Millisecond {
+		if r.P50 < 4700*time.Microsecond || r.P50 > 5300*time.Microsecond || r.P99 < 9800*time.Microsecond ||
+			r.P99 > 10*time.Millisecond {
 			t.Errorf("%+v", r)
 		}
 	})

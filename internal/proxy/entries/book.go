@@ -82,7 +82,8 @@ func decodePorts(data []byte) ([]record, error) {
 // the oldest entry that is not in use is forgotten.
 func (b *Ports) allocate(k Key, inUse func(Key) bool, try func(number int) error) error {
 	if len(b.Records()) >= b.count && !b.DropOldest(inUse) {
-		return fmt.Errorf("all %d loopback ports from %d on are in use: delete applications that this worker no longer needs", b.count, b.first)
+		return fmt.Errorf("all %d loopback ports from %d on are in use: delete applications that this worker no "+
+			"longer needs", b.count, b.first)
 	}
 	start := int(hashOf(k) % uint64(b.count))
 	var last error

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/internal/proxy/failure"
-	"github.com/verge-edge/verge/internal/proxy/netconn"
+	"github.com/verge-edge/verge/internal/proxy/sockets"
 )
 
 // Waiting before an address that something else holds is tried again.
@@ -26,7 +26,7 @@ const (
 type Options struct {
 	Host string // where they listen
 	// Listen is what opens a socket under a name.
-	Listen func(lc net.ListenConfig, name string) netconn.Listener
+	Listen func(lc net.ListenConfig, name string) sockets.Listener
 	Log    *slog.Logger
 	// Spawn runs a goroutine; false before the router starts and after it is closed.
 	Spawn func(func(context.Context)) bool
@@ -43,7 +43,7 @@ type Options struct {
 // Entries owns the loopback listeners and the book of their ports.
 type Entries struct {
 	opts  Options
-	Conns netconn.Limiter
+	Conns sockets.Limiter
 
 	mu   sync.Mutex // guards below, and the book; held while listening and storing
 	open map[Key]*entry
@@ -55,7 +55,7 @@ type Entries struct {
 type entry struct {
 	key   Key
 	addr  string
-	opens netconn.Listener
+	opens sockets.Listener
 
 	// Guarded by Entries.mu.
 	routed   bool // in the current routes
@@ -93,7 +93,7 @@ func (e *entry) listener() (net.Listener, bool) {
 	return e.ln, !e.closed
 }
 
-// close frees the address. Connections that were accepted go on.
+// close frees the address. Accepted connections continue.
 func (e *entry) close() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -130,7 +130,8 @@ func (s *Entries) newEntry(k Key, number int) *entry {
 	// No keep-alive: both ends are on this machine, and nothing periodic should
 	// come from connections that rest.
 	opens := s.opts.Listen(net.ListenConfig{KeepAlive: -1}, "entry")
-	return &entry{key: k, addr: net.JoinHostPort(s.opts.Host, strconv.Itoa(number)), opens: opens, done: make(chan struct{})}
+	return &entry{key: k, addr: net.JoinHostPort(s.opts.Host, strconv.Itoa(number)), opens: opens,
+		done: make(chan struct{})}
 }
 
 // ensureLocked returns the open entry for k, with the number it always had or a
@@ -210,7 +211,8 @@ func (s *Entries) Set(routed []Key) {
 	for _, k := range routed {
 		e, err := s.ensureLocked(k)
 		if err != nil {
-			s.opts.Log.Error("service has no loopback address", "service", k.App+"."+k.Service, "port", k.Port, "why", err)
+			s.opts.Log.Error("service has no loopback address", "service", k.App+"."+k.Service, "port", k.Port, "why",
+				err)
 			continue
 		}
 		e.routed = true
@@ -286,7 +288,8 @@ func (s *Entries) serve(ctx context.Context, e *entry) {
 			return
 		}
 		if e.listen() == nil {
-			s.opts.Log.Info("loopback address is listened on", "service", e.key.App+"."+e.key.Service, "port", e.key.Port, "addr", e.addr)
+			s.opts.Log.Info("loopback address is listened on", "service", e.key.App+"."+e.key.Service, "port",
+				e.key.Port, "addr", e.addr)
 		}
 	}
 }

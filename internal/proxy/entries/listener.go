@@ -8,17 +8,18 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/internal/proxy/netconn"
+	"github.com/verge-edge/verge/internal/proxy/sockets"
 )
 
 // ServeListener takes connections that ln accepts as those to a port's entry, until ln is
 // closed or the router is. It returns at once.
 func (s *Entries) ServeListener(ln net.Listener, k Key) {
 	ok := s.opts.Spawn(func(ctx context.Context) {
-		// Open listens; what was accepted goes on when it ends, as long as the router.
+		// Open listens; accepted connections outlive it, until the router ends.
 		open, end := context.WithCancel(ctx)
 		defer end()
 		defer context.AfterFunc(ctx, func() { _ = ln.Close() })()
-		s.accept(ctx, ending{ln, end}, k, netconn.WaitOrDone(open))
+		s.accept(ctx, ending{ln, end}, k, sockets.WaitOrDone(open))
 	})
 	if !ok {
 		_ = ln.Close() // nobody serves it
@@ -29,7 +30,7 @@ func (s *Entries) ServeListener(ln net.Listener, k Key) {
 func (s *Entries) accept(ctx context.Context, ln net.Listener, k Key, wait func(time.Duration) bool) {
 	var conns sync.WaitGroup
 	defer conns.Wait()
-	netconn.AcceptAll(ln, wait, s.opts.Log, func(c *net.TCPConn) {
+	sockets.AcceptAll(ln, wait, s.opts.Log, func(c *net.TCPConn) {
 		if !s.Conns.Take() {
 			netconn.Cut(c)
 			return

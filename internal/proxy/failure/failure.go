@@ -62,7 +62,8 @@ func BlameFor(ctx context.Context, b Blame) Blame {
 
 // OutOfResources is true for errors that come from this machine's limits.
 func OutOfResources(err error) bool {
-	for _, limit := range []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.EADDRNOTAVAIL} {
+	for _, limit := range []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM,
+		syscall.EADDRNOTAVAIL} {
 		if errors.Is(err, limit) {
 			return true
 		}
@@ -116,7 +117,7 @@ func (e *BrokenError) Unwrap() error { return io.ErrUnexpectedEOF }
 // ErrEnded: the other side had closed a kept connection before it was used.
 var ErrEnded = errors.New("the kept connection had ended")
 
-// UnsentError is a failed try of which not a byte was sent.
+// UnsentError is a failed try that sent no byte.
 type UnsentError struct{ Err error }
 
 // Error implements error.
@@ -147,5 +148,5 @@ var ErrSlowWorker = errors.New("its worker is slow to take a connection")
 // ErrLate is that the deadline of a request has come before an answer.
 var ErrLate = errors.New("no answer in time")
 
-// ErrClosed is why nothing is opened any more.
+// ErrClosed: the router opens nothing, since it is closed.
 var ErrClosed = errors.New("the router is closed")

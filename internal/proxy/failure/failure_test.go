@@ -18,7 +18,8 @@ func TestWhomAFailureSpeaksAgainst(t *testing.T) {
 	if b := BlameFor(ctx, BlameWorker); b != BlameSelf {
 		t.Errorf("blame %v after the caller gave up", b)
 	}
-	behind := fmt.Errorf("refused: %w", &OpenError{Target: "a", Err: NotNowError{Err: errors.New("draining")}, NotNow: true})
+	behind := fmt.Errorf("refused: %w",
+		&OpenError{Target: "a", Err: NotNowError{Err: errors.New("draining")}, NotNow: true})
 	if !NotNow(behind) || NotNow(io.EOF) {
 		t.Error("that the route is behind is not told from other failures")
 	}
@@ -26,7 +27,8 @@ func TestWhomAFailureSpeaksAgainst(t *testing.T) {
 		t.Error("a limit of this machine is not told from a refusal")
 	}
 	for err, broken := range map[error]bool{
-		&BrokenError{Err: errors.New("far")}: true, syscall.ECONNRESET: true, &UnsentError{Err: io.EOF}: true, ErrLate: false,
+		&BrokenError{Err: errors.New("far")}: true, syscall.ECONNRESET: true, &UnsentError{Err: io.EOF}: true,
+		ErrLate: false,
 	} {
 		if BrokenConn(err) != broken {
 			t.Errorf("%v: a broken connection is %v", err, !broken)

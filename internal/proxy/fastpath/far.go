@@ -12,6 +12,7 @@ import (
 	"github.com/verge-edge/verge/internal/proxy/http1"
 	"github.com/verge-edge/verge/internal/proxy/httpmsg"
 	"github.com/verge-edge/verge/internal/proxy/netconn"
+	"github.com/verge-edge/verge/internal/proxy/relay"
 	"github.com/verge-edge/verge/internal/proxy/router"
 	"github.com/verge-edge/verge/internal/proxy/upstream"
 )
@@ -100,7 +101,8 @@ func (f *Conn) askThere(ctx context.Context, x *http1.Exchange, e *router.Endpoi
 			return true, nil // no connection had taken it
 		case errors.Is(err, failure.ErrAbandoned):
 			e.Failures.Add(1)
-			return false, &failure.OpenError{Blame: failure.BlameSelf, Target: e.Instance, Err: failure.ErrAbandoned} // nothing but time was lost
+			return false, &failure.OpenError{Blame: failure.BlameSelf, Target: e.Instance,
+				Err: failure.ErrAbandoned} // nothing but time was lost
 		}
 		return false, err
 	}
@@ -119,7 +121,7 @@ func (f *Conn) askThere(ctx context.Context, x *http1.Exchange, e *router.Endpoi
 // refused is what another router says instead of an answer.
 func (f *Conn) refused(x *http1.Exchange, e *router.Endpoint, why string) error {
 	later := httpmsg.ParseRetryAfter(string(x.Response.Get(lowRetryAfter))) // before Take, which reads over it
-	detail, again := x.Take(f.up, netconn.SmallBuffer)
+	detail, again := x.Take(f.up, relay.SmallBuffer)
 	if again {
 		f.keep()
 	}
@@ -143,8 +145,8 @@ func (f *Conn) stream(ctx context.Context, x *http1.Exchange, e *router.Endpoint
 		w.State.CompareAndSwap(router.WaitsForConn, router.HasConn)
 		return nil
 	}
-	// It is opened beside, and goes on where the request is taken back: it is then for
-	// the next one, and says whether the worker is there.
+	// It is opened in the background, and stays if the request is taken back: it then serves the
+	// next one, and shows that the worker is there.
 	type opened struct {
 		up  *http1.Conn
 		err error

@@ -25,9 +25,11 @@ import (
 	"github.com/verge-edge/verge/internal/proxy/forward"
 	"github.com/verge-edge/verge/internal/proxy/h2guard"
 	"github.com/verge-edge/verge/internal/proxy/http1"
+	"github.com/verge-edge/verge/internal/proxy/http1/message"
 	"github.com/verge-edge/verge/internal/proxy/httpmsg"
 	"github.com/verge-edge/verge/internal/proxy/local"
 	"github.com/verge-edge/verge/internal/proxy/netconn"
+	"github.com/verge-edge/verge/internal/proxy/relay"
 	"github.com/verge-edge/verge/internal/proxy/router"
 	"github.com/verge-edge/verge/internal/proxy/upstream"
 	"github.com/verge-edge/verge/internal/wire"
@@ -46,7 +48,7 @@ type Conn struct {
 	site    Site            // of a client of the gateway; else nil
 	Quiet   bool            // the load report is not for the client
 	traffic *counters.Bytes // nil where it is counted elsewhere
-	Marks   http1.Marks
+	Marks   message.Marks
 	trace   [55]byte
 	extra   []byte
 
@@ -66,7 +68,8 @@ type Conn struct {
 }
 
 // foreign is what to do where something else is spoken.
-const foreign = "the port of the service is declared with protocol http or grpc: declare it with protocol: tcp, and its connections are passed on as they are"
+const foreign = "the port of the service is declared with protocol http or grpc: declare it with protocol: tcp, and " +
+	"its connections are passed on as they are"
 
 // Site is what decides about the requests of a connection in place of its entry: which
 // service they are for, and whether they are served here.
@@ -117,12 +120,13 @@ func (d *Driver) serveEntry(c net.Conn, to *forward.Conn, t *counters.Bytes) {
 		if err != nil {
 			host = c.RemoteAddr().String()
 		}
-		f.Marks = http1.Marks{Client: []byte(host), Proto: "http"}
+		f.Marks = message.Marks{Client: []byte(host), Proto: "http"}
 	}
 	f.wait.taken = f.taken
 	ok := d.Spawn(func(ctx context.Context) {
 		defer context.AfterFunc(ctx, f.conn.Cut)()
-		http1.Serve(ctx, f.conn, http1.Limits{Header: forward.HeaderTimeout, Idle: forward.ClientIdle, Foreign: foreign}, f, f.handOver, d.Draining)
+		http1.Serve(ctx, f.conn, http1.Limits{Header: forward.HeaderTimeout, Idle: forward.ClientIdle,
+			Foreign: foreign}, f, f.handOver, d.Draining)
 	})
 	if !ok {
 		f.conn.Cut() // the Router is closed
@@ -131,7 +135,8 @@ func (d *Driver) serveEntry(c net.Conn, to *forward.Conn, t *counters.Bytes) {
 
 // ServeSite serves the requests of a client for a site, until the connection or ctx ends.
 // handOver takes over what is more than plain HTTP/1.1.
-func (d *Driver) ServeSite(ctx context.Context, conn *http1.Conn, v Site, marks http1.Marks, t *counters.Bytes, limits http1.Limits, handOver func(net.Conn)) {
+func (d *Driver) ServeSite(ctx context.Context, conn *http1.Conn, v Site, marks message.Marks, t *counters.Bytes,
+	limits http1.Limits, handOver func(net.Conn)) {
 	f := &Conn{d: d, r: d.Services, conn: conn, site: v, Marks: marks, traffic: t}
 	f.wait.taken = f.taken
 	defer context.AfterFunc(ctx, f.conn.Cut)()
@@ -154,7 +159,8 @@ func (f *Conn) Serve(ctx context.Context, x *http1.Exchange) (served bool) {
 	defer f.count()
 	defer func() {
 		if what := recover(); what != nil {
-			f.d.Log.Error("a request made the router panic, please report this", "what", what, "stack", string(debug.Stack()))
+			f.d.Log.Error("a request made the router panic, please report this", "what", what, "stack",
+				string(debug.Stack()))
 			f.leave(false)
 			f.call.Release()
 			x.Abandon()
@@ -169,7 +175,8 @@ func (f *Conn) Serve(ctx context.Context, x *http1.Exchange) (served bool) {
 		return true
 	}
 	s := f.r.Find(f.name)
-	if s == nil || s.SpeaksH2(f.to.Key.Port) || x.Request.Get(LowTimeLeft) != nil || x.Request.Get(LowGRPCTimeout) != nil {
+	if s == nil || s.SpeaksH2(f.to.Key.Port) || x.Request.Get(LowTimeLeft) != nil ||
+		x.Request.Get(LowGRPCTimeout) != nil {
 		return false
 	}
 	f.Forward(ctx, x, s, f.to.Key.Port)
@@ -291,7 +298,7 @@ func (f *Conn) ask(ctx context.Context, x *http1.Exchange) error {
 
 // drop is the end of an answer that is not passed on.
 func (f *Conn) drop(x *http1.Exchange) {
-	if _, again := x.Take(f.up, netconn.SmallBuffer); again {
+	if _, again := x.Take(f.up, relay.SmallBuffer); again {
 		f.keep()
 	}
 }
@@ -322,7 +329,8 @@ func (f *Conn) idle(x *http1.Exchange) {
 }
 
 // askHere asks an instance of this worker.
-func (f *Conn) askHere(ctx context.Context, x *http1.Exchange, id wire.InstanceID, port string, deadline time.Time) error {
+func (f *Conn) askHere(ctx context.Context, x *http1.Exchange, id wire.InstanceID, port string,
+	deadline time.Time) error {
 	f.gone = leaving{Context: ctx, conn: f.conn}
 	err := f.r.Local.Enter(&f.gone, &f.place, id, port, deadline)
 	if left := f.gone.stop(); left && err != nil {
@@ -435,7 +443,8 @@ func isEvents(contentType []byte) bool {
 func (f *Conn) serveStream(ctx context.Context, x *http1.Exchange) {
 	x.Own, x.Strict = lowRefused, true
 	h := http.Header{}
-	for name, low := range map[string]string{httpmsg.HeaderTimeLeft: LowTimeLeft, httpmsg.HeaderGRPCTimeout: LowGRPCTimeout} {
+	for name, low := range map[string]string{httpmsg.HeaderTimeLeft: LowTimeLeft,
+		httpmsg.HeaderGRPCTimeout: LowGRPCTimeout} {
 		if v := x.Request.Get(low); v != nil {
 			h[name] = []string{string(v)}
 		}
@@ -610,7 +619,7 @@ func (w *reply) send(x *http1.Exchange) {
 	x.Refuse(w.status, w.h.Get("Content-Type"), fields, w.body)
 }
 
-// refusal503 is what is said where the instances of a service are not known here.
+// refusal503 is the answer if the instances of a service are unknown here.
 func refusal503(err error, s *router.Service) *reply {
 	w := &reply{h: http.Header{}}
 	w.h.Set("Retry-After", "1")

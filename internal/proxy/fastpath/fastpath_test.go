@@ -51,10 +51,12 @@ func driver(t *testing.T, addr string) *Driver {
 		Endpoints: []wire.Endpoint{{Instance: "app.web.0", Cluster: "edge", Worker: "a"}},
 	}}, func([]router.PublishedPort) {})
 	reports := new(httpmsg.LoadReports)
-	front := forward.New(forward.Options{Services: s, Log: log, Reports: reports, HeaderTimeout: time.Minute, Draining: never})
+	front := forward.New(forward.Options{Services: s, Log: log, Reports: reports, HeaderTimeout: time.Minute,
+		Draining: never})
 	spawn(front.Serve)
 	return &Driver{
-		Services: s, Front: front, Log: log, Reports: reports, Flooded: new(atomic.Uint64), Spawn: spawn, Draining: never,
+		Services: s, Front: front, Log: log, Reports: reports, Flooded: new(atomic.Uint64), Spawn: spawn,
+		Draining:      never,
 		HeaderTimeout: time.Minute,
 	}
 }
@@ -85,10 +87,12 @@ func must(t testing.TB, err error) {
 func TestRequestsOfAnEntry(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
-	srv := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		b, _ := io.ReadAll(req.Body)
-		_, _ = io.WriteString(w, req.Method+" "+req.URL.Path+" "+string(b)+" for "+req.Header.Get("X-Forwarded-For"))
-	})}
+	srv := &http.Server{ReadHeaderTimeout: time.Minute,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+			b, _ := io.ReadAll(req.Body)
+			_, _ = io.WriteString(w, req.Method+" "+req.URL.Path+" "+string(b)+" for "+
+				req.Header.Get("X-Forwarded-For"))
+		})}
 	go func() { _ = srv.Serve(ln) }()
 	t.Cleanup(func() { _ = srv.Close() })
 	d := driver(t, ln.Addr().String())
@@ -104,7 +108,8 @@ func TestRequestsOfAnEntry(t *testing.T) {
 	for _, c := range []struct{ request, answer string }{
 		{"GET /a HTTP/1.1\r\nHost: h\r\n\r\n", "GET /a  for 127.0.0.1"},
 		{"POST /b HTTP/1.1\r\nHost: h\r\nContent-Length: 4\r\n\r\nbody", "POST /b body for 127.0.0.1"},
-		{"POST /c HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n5\r\npiece\r\n0\r\n\r\n", "POST /c piece for 127.0.0.1"},
+		{"POST /c HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n5\r\npiece\r\n0\r\n\r\n",
+			"POST /c piece for 127.0.0.1"},
 		{"GET /d HTTP/1.1\r\nHost: h\r\n\r\n", "GET /d  for 127.0.0.1"},
 	} {
 		_, err := io.WriteString(client, c.request)

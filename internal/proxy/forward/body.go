@@ -13,9 +13,8 @@ import (
 	"github.com/verge-edge/verge/internal/wire"
 )
 
-// lingering is how long the server reads what is left of a body, of which it reads
-// 256 KiB at most: who closes a connection on which something still comes has his
-// answer lost.
+// lingering is how long the server reads the rest of a body, 256 KiB at most: a client whose
+// connection is closed while it sends may lose its answer.
 const lingering = 5 * time.Second
 
 var (
@@ -33,13 +32,15 @@ type boundedBody struct {
 	ended   atomic.Bool                  // all of it was read
 }
 
-// Bounded puts the bounds of an ingress round a request; there are none round one
-// without a body (nil). ok is false where it was answered already.
-func Bounded(w http.ResponseWriter, req *http.Request, i *api.Ingress) (_ http.ResponseWriter, _ *http.Request, _ *BodyAnswer, ok bool) {
+// Bounded applies the bounds of an ingress to a request; a request without a body has none (nil).
+// ok is false if it was already answered.
+func Bounded(w http.ResponseWriter, req *http.Request, i *api.Ingress) (_ http.ResponseWriter, _ *http.Request,
+	_ *BodyAnswer, ok bool) {
 	if !httpmsg.HasBody(req) {
 		return w, req, nil, true
 	}
-	b := &boundedBody{ReadCloser: req.Body, left: -1, control: http.NewResponseController(w), timeout: i.BodyTimeout.Std()}
+	b := &boundedBody{ReadCloser: req.Body, left: -1, control: http.NewResponseController(w),
+		timeout: i.BodyTimeout.Std()}
 	if b.timeout == 0 && (req.ContentLength >= 0 || req.ProtoMajor == 1) {
 		b.timeout = api.DefaultBodyTimeout.Std()
 	}
@@ -58,7 +59,8 @@ func Bounded(w http.ResponseWriter, req *http.Request, i *api.Ingress) (_ http.R
 }
 
 func tooLarge(i *api.Ingress) *wire.Problem {
-	return wire.Problemf(http.StatusRequestEntityTooLarge, "body-too-large", "send less at once, or raise max_body of the ingress",
+	return wire.Problemf(http.StatusRequestEntityTooLarge, "body-too-large",
+		"send less at once, or raise max_body of the ingress",
 		"the body is too large", "at most %s are taken", i.MaxBody)
 }
 
@@ -119,7 +121,8 @@ func (a *BodyAnswer) WriteHeader(status int) {
 		return
 	}
 	p := a.body.broken.Load()
-	if a.begun = status >= http.StatusOK || status == http.StatusSwitchingProtocols; !a.begun || p == nil || status < http.StatusBadRequest {
+	if a.begun = status >= http.StatusOK || status == http.StatusSwitchingProtocols; !a.begun || p == nil ||
+		status < http.StatusBadRequest {
 		a.ResponseWriter.WriteHeader(status)
 		return
 	}

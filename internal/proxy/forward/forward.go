@@ -25,6 +25,7 @@ import (
 	"github.com/verge-edge/verge/internal/proxy/httpmsg"
 	"github.com/verge-edge/verge/internal/proxy/local"
 	"github.com/verge-edge/verge/internal/proxy/netconn"
+	"github.com/verge-edge/verge/internal/proxy/relay"
 	"github.com/verge-edge/verge/internal/proxy/router"
 	"github.com/verge-edge/verge/internal/proxy/upstream"
 	"github.com/verge-edge/verge/internal/wire"
@@ -48,10 +49,12 @@ func (f *Front) Forward(w http.ResponseWriter, req *http.Request, t router.Targe
 	if httpmsg.RefuseMethod(w, req) {
 		return http.StatusMethodNotAllowed
 	}
-	if err := c.Begin(req.Context(), f.opts.Services, t.Service, t.Port, httpmsg.ClientDeadline(req.Header, time.Now())); err != nil {
+	if err := c.Begin(req.Context(), f.opts.Services, t.Service, t.Port,
+		httpmsg.ClientDeadline(req.Header, time.Now())); err != nil {
 		t.Service.Failures.Add(1)
 		w.Header().Set("Retry-After", "1")
-		httpmsg.Fail(w, req, http.StatusServiceUnavailable, "not-told", "try again in a moment; \"verge get clusters\" says whether it answers",
+		httpmsg.Fail(w, req, http.StatusServiceUnavailable, "not-told",
+			"try again in a moment; \"verge get clusters\" says whether it answers",
 			"service "+t.Service.Key+": "+err.Error())
 		c.End(req.Method, http.StatusServiceUnavailable, false)
 		return http.StatusServiceUnavailable
@@ -181,7 +184,7 @@ type exchange struct {
 	// answer.
 	waited, taking time.Duration
 	received       int64
-	// asked100: another router holds the rest of the body back until it is told so.
+	// asked100: another router holds the rest of the body back until it is asked for it.
 	asked100 bool
 	// place at an instance of this worker while held.
 	place local.Place
@@ -223,8 +226,8 @@ func (x *exchange) until(deadline time.Time, whole bool) {
 	}
 }
 
-// late says whether the deadline is over. Whoever is asked knows of it too: what breaks
-// off just then does so because of it, even before the timer here is heard of.
+// late says whether the deadline is over. The upstream knows the deadline too: a failure at that
+// moment is due to it, even if the timer here has not fired yet.
 func (x *exchange) late() bool {
 	return !x.deadline.IsZero() && !time.Now().Before(x.deadline)
 }
@@ -364,7 +367,8 @@ func (x *exchange) askThere(c *call.Call, e *router.Endpoint, more bool) (moved 
 			return true, nil // no connection had taken it
 		case failure.Abandoned(sent):
 			e.Failures.Add(1)
-			return false, &failure.OpenError{Blame: failure.BlameSelf, Target: e.Instance, Err: failure.ErrAbandoned} // nothing but time was lost
+			return false, &failure.OpenError{Blame: failure.BlameSelf, Target: e.Instance,
+				Err: failure.ErrAbandoned} // nothing but time was lost
 		}
 		return false, err
 	}
@@ -396,10 +400,12 @@ func (x *exchange) refusal(e *router.Endpoint, res *http.Response, why string) e
 
 // roundTrip sends the request under ctx, for w where it can be canceled. An
 // UnsentError says that nothing of it was sent.
-func (x *exchange) roundTrip(ctx context.Context, t *upstream.Transport, w *router.Waiter) (res *http.Response, err error) {
+func (x *exchange) roundTrip(ctx context.Context, t *upstream.Transport, w *router.Waiter) (res *http.Response,
+	err error) {
 	for range upstream.MaxIdleTries {
-		// A kept connection that had ended says nothing about who is behind it.
-		if res, err = x.oneTrip(ctx, t, w); err == nil || !errors.Is(err, failure.ErrEnded) || !x.body.unread() || ctx.Err() != nil {
+		// A kept connection that had ended says nothing about the peer.
+		if res, err = x.oneTrip(ctx, t, w); err == nil || !errors.Is(err, failure.ErrEnded) || !x.body.unread() ||
+			ctx.Err() != nil {
 			return res, err
 		}
 	}
@@ -423,7 +429,8 @@ func (x *exchange) oneTrip(ctx context.Context, t *upstream.Transport, w *router
 			if ok {
 				on, before = c, c.Writes.Load()
 			}
-			if w != nil && !w.State.CompareAndSwap(router.WaitsForConn, router.HasConn) && w.State.Load() == router.WaitCanceled && ok {
+			if w != nil && !w.State.CompareAndSwap(router.WaitsForConn, router.HasConn) &&
+				w.State.Load() == router.WaitCanceled && ok {
 				c.Barred.Store(true) // it is being asked elsewhere
 			}
 		},
@@ -469,7 +476,8 @@ func (x *exchange) overH2(ctx context.Context, cl *h2client.Client, w *router.Wa
 	defer sent()
 	res, err := cl.Do(out, h2client.Hooks{
 		GotConn: func() bool {
-			return w == nil || w.State.CompareAndSwap(router.WaitsForConn, router.HasConn) || w.State.Load() != router.WaitCanceled
+			return w == nil || w.State.CompareAndSwap(router.WaitsForConn, router.HasConn) ||
+				w.State.Load() != router.WaitCanceled
 		},
 		Interim: x.interim,
 	})
@@ -494,8 +502,7 @@ func (x *exchange) held100(out *http.Request, w *router.Waiter) (_ *http.Request
 	return out, x.body.hold()
 }
 
-// interim passes an interim answer on, but for 100, which clients are told when the body
-// is read.
+// interim passes an interim answer on, except 100, which clients get when the body is read.
 func (x *exchange) interim(code int, h textproto.MIMEHeader) {
 	if code == http.StatusContinue {
 		x.body.goOn()
@@ -582,8 +589,8 @@ func (x *exchange) copyBody() bool {
 	if res.ContentLength < 0 && x.req.Method != http.MethodHead && !ready() {
 		_ = flush() // the head comes before what may come much later
 	}
-	buf := netconn.LargeBuffers.Get().(*[netconn.LargeBuffer]byte)
-	defer netconn.LargeBuffers.Put(buf)
+	buf := relay.LargeBuffers.Get().(*[relay.LargeBuffer]byte)
+	defer relay.LargeBuffers.Put(buf)
 	for rest := res.ContentLength; ; {
 		n, err := res.Body.Read(buf[:])
 		if n > 0 {
@@ -670,7 +677,7 @@ func unfollow(c net.Conn) {
 	}
 }
 
-// hijacked is a client's connection of which something may have been read already.
+// hijacked is a client's connection that may have been read from.
 type hijacked struct {
 	net.Conn
 	read io.Reader
@@ -700,8 +707,8 @@ func splice(client net.Conn, upstream io.ReadWriteCloser, done func()) {
 }
 
 func copyTo(dst io.Writer, src io.Reader) error {
-	buf := netconn.SmallBuffers.Get().(*[netconn.SmallBuffer]byte)
-	defer netconn.SmallBuffers.Put(buf)
+	buf := relay.SmallBuffers.Get().(*[relay.SmallBuffer]byte)
+	defer relay.SmallBuffers.Put(buf)
 	_, err := io.CopyBuffer(struct{ io.Writer }{dst}, struct{ io.Reader }{src}, buf[:])
 	return err
 }

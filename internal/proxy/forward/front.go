@@ -92,13 +92,16 @@ func New(opts Options) *Front {
 // Serve serves until ctx ends.
 func (f *Front) Serve(ctx context.Context) {
 	srv := f.HttpServer(ctx, f)
-	srv.ConnContext = func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, frontKey{}, c) }
+	srv.ConnContext = func(ctx context.Context,
+		c net.Conn) context.Context {
+		return context.WithValue(ctx, frontKey{}, c)
+	}
 	defer context.AfterFunc(ctx, func() {
 		f.End()
 		_ = srv.Close()
 	})()
 	if err := srv.Serve(f); err != nil && ctx.Err() == nil {
-		f.opts.Log.Error("requests of services are not served any more", "why", err)
+		f.opts.Log.Error("requests of services are no longer served", "why", err)
 	}
 	f.End()
 	<-f.busy.Drained("")
@@ -162,7 +165,8 @@ func (f *Front) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 	switch {
 	case !ok:
-		httpmsg.Fail(w, req, http.StatusInternalServerError, "no-connection", "try again", "this request belongs to no connection")
+		httpmsg.Fail(w, req, http.StatusInternalServerError, "no-connection", "try again",
+			"this request belongs to no connection")
 	case c.ID != "":
 		f.serveStream(w, req, c)
 	default:
@@ -175,8 +179,8 @@ func (f *Front) serveRequest(w http.ResponseWriter, req *http.Request, k entries
 	s := f.opts.Services.Find(k.App + "." + k.Service)
 	if s == nil {
 		f.opts.Services.NoRoute.Add(1)
-		httpmsg.Fail(w, req, http.StatusServiceUnavailable, "no-service", "\"verge get services\" says what there is",
-			"service "+k.App+"."+k.Service+" is not there any more")
+		httpmsg.Fail(w, req, http.StatusServiceUnavailable, "no-service", "\"verge get services\" lists the services",
+			"service "+k.App+"."+k.Service+" is gone")
 		return
 	}
 	f.Forward(w, req, router.Target{Service: s, Port: k.Port}, Rules{Report: true})

@@ -56,8 +56,7 @@ func newGuardedBody(body io.ReadCloser) *guardedBody {
 	return b
 }
 
-// try is the body for the next try, which reads it from its begin; nil if it is not all
-// there any more.
+// try is the body for the next try, from its beginning; nil if part of it is gone.
 func (b *guardedBody) try() io.ReadCloser {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -206,7 +205,8 @@ func (b *guardedBody) failure() error {
 func malformedBody(err error) bool {
 	var network net.Error
 	for _, other := range []error{
-		io.EOF, io.ErrUnexpectedEOF, os.ErrDeadlineExceeded, net.ErrClosed, io.ErrClosedPipe, http.ErrBodyReadAfterClose,
+		io.EOF, io.ErrUnexpectedEOF, os.ErrDeadlineExceeded, net.ErrClosed, io.ErrClosedPipe,
+		http.ErrBodyReadAfterClose,
 		context.Canceled, context.DeadlineExceeded, errLargeBody, errSlowBody, errNextTry,
 	} {
 		if errors.Is(err, other) {

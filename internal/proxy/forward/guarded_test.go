@@ -22,7 +22,7 @@ func TestGuardedBodyKeepsWhatALateReadBrings(t *testing.T) {
 		}()
 		synctest.Wait() // it waits for the client
 		if !b.unread() {
-			t.Fatal("the body is not there any more")
+			t.Fatal("the body is gone")
 		}
 		second := b.try()
 		if second == nil {

@@ -17,6 +17,7 @@ import (
 	"github.com/verge-edge/verge/internal/proxy/forward"
 	"github.com/verge-edge/verge/internal/proxy/h2guard"
 	"github.com/verge-edge/verge/internal/proxy/http1"
+	"github.com/verge-edge/verge/internal/proxy/http1/message"
 	"github.com/verge-edge/verge/internal/proxy/ingress"
 	"github.com/verge-edge/verge/internal/proxy/netconn"
 )
@@ -80,15 +81,18 @@ func (d *httpListener) handshake(ctx context.Context, c net.Conn, who origin, re
 	if tcp, ok := c.(*net.TCPConn); ok {
 		c = http1.NewDirect(tcp)
 	}
-	held := &netconn.HeldConn{Conn: &netconn.CountedConn{Conn: c, Traffic: &d.g.traffic, Timeout: gatewayWriteTimeout}, Client: who.client, Release: release}
+	held := &netconn.HeldConn{Conn: &netconn.CountedConn{Conn: c, Traffic: &d.g.traffic, Timeout: gatewayWriteTimeout},
+		Client: who.client, Release: release}
 	conn := tls.Server(held, d.tls)
 	ctx, cancel := context.WithTimeout(ctx, d.g.opts.HeaderTimeout)
 	defer cancel()
 	if err := conn.HandshakeContext(ctx); err != nil {
 		d.g.opts.Log.Debug("gateway: no handshake", "from", who.client.String(), "why", err)
 		var record tls.RecordHeaderError
-		if errors.As(err, &record) && record.Conn != nil && http1.LooksLike(record.RecordHeader[:]) {
-			_, _ = io.WriteString(record.Conn, "HTTP/1.0 400 Bad Request\r\n\r\nThis port speaks HTTPS, and this request came without TLS.\n") // it may have gone
+		if errors.As(err, &record) && record.Conn != nil && message.LooksLike(record.RecordHeader[:]) {
+			_, _ = io.WriteString(record.Conn,
+				"HTTP/1.0 400 Bad Request\r\n\r\n"+
+					"This port speaks HTTPS, and this request came without TLS.\n") // it may have gone
 		}
 		_ = held.Close()
 		return nil
@@ -134,7 +138,7 @@ type visitor struct {
 }
 
 // marks notes who it is, and returns what requests are marked with.
-func (v *visitor) marks(secure bool) http1.Marks {
+func (v *visitor) marks(secure bool) message.Marks {
 	remote := v.from.String()
 	if a, err := netip.ParseAddrPort(remote); err == nil {
 		v.addr, v.known = accept.Client(a.Addr()), true
@@ -143,7 +147,7 @@ func (v *visitor) marks(secure bool) http1.Marks {
 	if err != nil {
 		host = remote
 	}
-	m := http1.Marks{Client: []byte(host), Proto: "http", Strangers: true}
+	m := message.Marks{Client: []byte(host), Proto: "http", Strangers: true}
 	if secure {
 		m.Proto = "https"
 	}
@@ -155,7 +159,8 @@ func (v *visitor) marks(secure bool) http1.Marks {
 func (v *visitor) Serve(ctx context.Context, f *fastpath.Conn, x *http1.Exchange) bool {
 	g, req := v.listener.g, &x.Request
 	p, prefix, ok := v.published(g.routes.Load(), req)
-	if !ok || v.listener.tls == nil && (p.ingress.Redirects() || bytes.HasPrefix(req.Target(), []byte("/.well-known/acme-challenge/"))) {
+	if !ok || v.listener.tls == nil &&
+		(p.ingress.Redirects() || bytes.HasPrefix(req.Target(), []byte("/.well-known/acme-challenge/"))) {
 		return false
 	}
 	s := p.Service
@@ -189,7 +194,7 @@ func (v *visitor) Serve(ctx context.Context, f *fastpath.Conn, x *http1.Exchange
 
 // published is where a request belongs, and the prefix of its path by which that was
 // found.
-func (v *visitor) published(t *routes, req *http1.Request) (*published, string, bool) {
+func (v *visitor) published(t *routes, req *message.Request) (*published, string, bool) {
 	if host := req.Host(); v.name == "" || !bytes.Equal(host, v.host) {
 		v.host = append(v.host[:0], host...)
 		v.name = ingress.CanonicalHost(string(host))
@@ -230,7 +235,8 @@ func (v *visitor) handOver(c net.Conn) {
 func plainPath(path []byte) bool {
 	for _, c := range path {
 		switch {
-		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', bytes.IndexByte([]byte("/-._~!$&'()*+,;=:@[]%"), c) >= 0:
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9',
+			bytes.IndexByte([]byte("/-._~!$&'()*+,;=:@[]%"), c) >= 0:
 		default:
 			return false
 		}

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/internal/proxy/counters"
-	"github.com/verge-edge/verge/internal/proxy/netconn"
+	"github.com/verge-edge/verge/internal/proxy/relay"
 	"github.com/verge-edge/verge/internal/proxy/router"
 )
 
@@ -34,11 +34,12 @@ type session struct {
 
 // serveDatagrams leads what comes to a udp port to instances, until l is closed.
 func (g *Gateway) serveDatagrams(ctx context.Context, l *portListener, pc *net.UDPConn) {
-	s := &clientSessions{g: g, key: l.key, pc: pc, idle: netconn.DatagramIdle, by: map[netip.AddrPort]*session{}, of: map[netip.Addr]int{}}
+	s := &clientSessions{g: g, key: l.key, pc: pc, idle: relay.DatagramIdle, by: map[netip.AddrPort]*session{},
+		of: map[netip.Addr]int{}}
 	ctx, cancel := context.WithCancel(ctx)
 	defer s.wg.Wait()
 	defer cancel()
-	buf := make([]byte, netconn.MaxDatagram+1)
+	buf := make([]byte, relay.MaxDatagram+1)
 	for {
 		n, client, err := pc.ReadFromUDPAddrPort(buf)
 		if err != nil {
@@ -59,11 +60,11 @@ func (s *clientSessions) take(ctx context.Context, client netip.AddrPort, datagr
 	defer s.mu.Unlock()
 	x := s.by[client]
 	if x == nil {
-		if len(s.by) >= netconn.MaxSessions || s.of[client.Addr()] >= netconn.MaxClientSessions {
+		if len(s.by) >= relay.MaxSessions || s.of[client.Addr()] >= relay.MaxClientSessions {
 			s.g.rejected.Add(1)
 			return
 		}
-		x = &session{client: client, in: make(chan []byte, netconn.DatagramsWaiting)}
+		x = &session{client: client, in: make(chan []byte, relay.DatagramsWaiting)}
 		s.by[client] = x
 		s.of[client.Addr()]++
 		s.wg.Go(func() {
@@ -146,7 +147,7 @@ func (s *clientSessions) run(ctx context.Context, x *session) {
 
 // back leads what an instance says to the client.
 func (s *clientSessions) back(x *session, upstream net.Conn, t *counters.Bytes) {
-	buf := make([]byte, netconn.MaxDatagram)
+	buf := make([]byte, relay.MaxDatagram)
 	for {
 		n, err := upstream.Read(buf)
 		if err != nil {

@@ -26,8 +26,9 @@ import (
 	"github.com/verge-edge/verge/internal/proxy/httpmsg"
 	"github.com/verge-edge/verge/internal/proxy/ingress"
 	"github.com/verge-edge/verge/internal/proxy/local"
-	"github.com/verge-edge/verge/internal/proxy/netconn"
 	"github.com/verge-edge/verge/internal/proxy/router"
+	"github.com/verge-edge/verge/internal/proxy/sockets"
+	"github.com/verge-edge/verge/internal/tlsconf"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -40,7 +41,7 @@ type Gateway struct {
 	opts    Options
 	routes  atomic.Pointer[routes] // replaced as a whole
 	certs   *certs.Store
-	Conns   netconn.Limiter
+	Conns   sockets.Limiter
 	clients clients
 	// busy counts requests, under the name "".
 	busy  local.InFlight
@@ -61,7 +62,7 @@ type Options struct {
 	Services *router.Services
 	Front    *forward.Front
 	Fast     *fastpath.Driver
-	Opener   *netconn.Opener
+	Opener   *sockets.Opener
 	Log      *slog.Logger
 	Spawn    func(func(context.Context)) bool
 	Draining func() bool
@@ -83,8 +84,8 @@ type Options struct {
 	MaxConns      int
 }
 
-// routes are what a gateway publishes: by host and path, of which ingress finds the
-// index in published, and by port.
+// routes are what a gateway publishes: by host and path, where ingress finds the index in
+// published, and by port.
 type routes struct {
 	ingress   *ingress.Table
 	published []published
@@ -126,10 +127,10 @@ func (g *Gateway) Serve(ctx context.Context, ln net.Listener) {
 
 // ServeTLS is serve with TLS.
 func (g *Gateway) ServeTLS(ctx context.Context, ln net.Listener) {
-	g.serveHTTP(ctx, ln, &tls.Config{
-		GetCertificate: g.certs.Get, MinVersion: tls.VersionTLS12,
-		NextProtos: []string{"h2", "http/1.1", certs.ACMEProtocol},
-	})
+	cfg := tlsconf.Public()
+	cfg.GetCertificate = g.certs.Get
+	cfg.NextProtos = []string{"h2", "http/1.1", certs.ACMEProtocol}
+	g.serveHTTP(ctx, ln, cfg)
 }
 
 func (g *Gateway) serveHTTP(ctx context.Context, ln net.Listener, cfg *tls.Config) {
@@ -161,7 +162,7 @@ func (g *Gateway) serveHTTP(ctx context.Context, ln net.Listener, cfg *tls.Confi
 	<-g.busy.Drained("")
 }
 
-// Opened tells who gets certificates where the gateway listens.
+// Opened passes the gateway's ports to the ACME accounts.
 func (g *Gateway) Opened() {
 	g.certs.Listen(g.opts.Listens())
 }
@@ -197,8 +198,10 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		g.limited.Add(1)
 		seconds := int(math.Ceil(wait.Seconds()))
 		w.Header().Set("Retry-After", strconv.Itoa(max(1, seconds)))
-		httpmsg.Refuse(w, req, wire.Problemf(http.StatusTooManyRequests, "too-many-requests", "send fewer requests, or wait as Retry-After says",
-			"too many requests of this client", "%s takes %d requests a second of each client", host, p.ingress.RateLimit.Requests))
+		httpmsg.Refuse(w, req, wire.Problemf(http.StatusTooManyRequests, "too-many-requests",
+			"send fewer requests, or wait as Retry-After says",
+			"too many requests of this client", "%s takes %d requests a second of each client", host,
+			p.ingress.RateLimit.Requests))
 		return
 	}
 	how := forward.Rules{Strangers: true, Report: p.ingress.LoadReport}
@@ -254,7 +257,8 @@ func notPublished(why ingress.Found, host string) *wire.Problem {
 func (g *Gateway) redirect(w http.ResponseWriter, req *http.Request, host string) {
 	_, own := g.opts.Listens()
 	if own == "" {
-		httpmsg.Refuse(w, req, wire.Problemf(http.StatusServiceUnavailable, "no-tls", "start the worker with --gateway-tls :8443, or write \"redirect: false\"",
+		httpmsg.Refuse(w, req, wire.Problemf(http.StatusServiceUnavailable, "no-tls",
+			"start the worker with --gateway-tls :8443, or write \"redirect: false\"",
 			"this gateway has no port for TLS", "%.255q is published with TLS", host))
 		return
 	}
@@ -288,7 +292,7 @@ func strip(req *http.Request, path, prefix string) (*http.Request, error) {
 	return &out, nil
 }
 
-// Publish replaces what is published. Limits go on with what they know of clients.
+// Publish replaces what is published. Limits keep what they know of clients.
 func (g *Gateway) Publish(ports []router.PublishedPort) {
 	before, next := g.routes.Load(), &routes{ports: map[gatePort]published{}}
 	var rules []ingress.Rule
@@ -301,7 +305,8 @@ func (g *Gateway) Publish(ports []router.PublishedPort) {
 		if i.Port != 0 {
 			key := gatePort{given.UDP, i.Port}
 			if other, twice := next.ports[key]; twice {
-				g.opts.Log.Warn("a port of the gateways is published twice", "port", key.String(), "served", other.Service.Key, "ignored", p.Service.Key)
+				g.opts.Log.Warn("a port of the gateways is published twice", "port", key.String(), "served",
+					other.Service.Key, "ignored", p.Service.Key)
 				continue
 			}
 			next.ports[key] = p
@@ -318,7 +323,8 @@ func (g *Gateway) Publish(ports []router.PublishedPort) {
 	var twice []ingress.Conflict
 	next.ingress, twice = ingress.New(rules)
 	for _, c := range twice {
-		g.opts.Log.Warn("a host is published twice", "host", c.Host+c.Prefix, "served", next.published[c.First].Service.Key, "ignored", next.published[c.Other].Service.Key)
+		g.opts.Log.Warn("a host is published twice", "host", c.Host+c.Prefix, "served",
+			next.published[c.First].Service.Key, "ignored", next.published[c.Other].Service.Key)
 	}
 	g.routes.Store(next)
 	if g.enabled() {
@@ -339,7 +345,7 @@ func (g *Gateway) want(p *published, host string) (certs.Want, bool) {
 	w := certs.Want{Host: host}
 	switch t := p.ingress.TLS; {
 	case t.Secret != "":
-		w.Source, w.Namespace, w.Secret = certs.Given, p.namespace, t.Secret
+		w.Source, w.Namespace, w.Secret = certs.FromSecret, p.namespace, t.Secret
 	case t.Mode == api.TLSACME && (!selfSigned || g.opts.Certs.ACME.Directory != ""):
 		w.Source = certs.ACME
 	case t.Mode == api.TLSSelfSigned, selfSigned:
@@ -357,7 +363,8 @@ func (t *routes) limitOf(p *published) *ingress.Limit {
 		return nil
 	}
 	same := func(o *published) bool {
-		return o.limit != nil && o.Service == p.Service && o.Port == p.Port && o.ingress.RateLimit != nil && *o.ingress.RateLimit == *l
+		return o.limit != nil && o.Service == p.Service && o.Port == p.Port && o.ingress.RateLimit != nil &&
+			*o.ingress.RateLimit == *l
 	}
 	if i := slices.IndexFunc(t.published, func(o published) bool { return same(&o) }); i >= 0 {
 		return t.published[i].limit

@@ -10,7 +10,8 @@ import (
 
 func proxyV2(t testing.TB, from, to string) string {
 	t.Helper()
-	b, err := proxyproto.HeaderProxyFromAddrs(2, net.TCPAddrFromAddrPort(netip.MustParseAddrPort(from)), net.TCPAddrFromAddrPort(netip.MustParseAddrPort(to))).Format()
+	b, err := proxyproto.HeaderProxyFromAddrs(2, net.TCPAddrFromAddrPort(netip.MustParseAddrPort(from)),
+		net.TCPAddrFromAddrPort(netip.MustParseAddrPort(to))).Format()
 	must(t, err)
 	return string(b)
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/verge-edge/verge/internal/proxy/entries"
 	"github.com/verge-edge/verge/internal/proxy/netconn"
+	"github.com/verge-edge/verge/internal/proxy/sockets"
 )
 
 // gatePort is a port at which a gateway publishes a tcp or udp port.
@@ -55,8 +56,8 @@ type portListener struct {
 	done    chan struct{} // closed with closed
 }
 
-// set opens the listeners that are wanted and closes the others. Connections and
-// sessions of those go on.
+// set opens the wanted listeners and closes the others. Connections and sessions of closed ones
+// continue.
 func (g *gatePorts) set(want map[gatePort]published) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -73,7 +74,8 @@ func (g *gatePorts) set(want map[gatePort]published) {
 		if g.open[k] != nil {
 			continue
 		}
-		l := &portListener{key: k, addr: net.JoinHostPort(g.gate.host(), strconv.Itoa(k.number)), done: make(chan struct{})}
+		l := &portListener{key: k, addr: net.JoinHostPort(g.gate.host(), strconv.Itoa(k.number)),
+			done: make(chan struct{})}
 		if why := g.gate.forbidden(k); why != "" {
 			l.problem = why
 			g.open[k] = l
@@ -244,7 +246,7 @@ func (g *Gateway) changed() {
 func (g *Gateway) serveConns(ctx context.Context, l *portListener, ln net.Listener) {
 	var conns sync.WaitGroup
 	defer conns.Wait()
-	netconn.AcceptAll(ln, l.wait, g.opts.Log, func(c *net.TCPConn) {
+	sockets.AcceptAll(ln, l.wait, g.opts.Log, func(c *net.TCPConn) {
 		if g.trusts(c.RemoteAddr()) {
 			conns.Go(func() { // it says first who the client is
 				if v, release, ok := g.admit(ctx, c); ok {

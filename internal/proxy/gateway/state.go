@@ -38,9 +38,11 @@ func (g *Gateway) RefreshSecrets() {
 // Stats returns the counters.
 func (g *Gateway) Stats() Stats {
 	return Stats{
-		Requests: g.requests.Load(), UnknownHost: g.unknown.Load(), Limited: g.limited.Load(), NoEndpoint: g.noEndpoint.Load(),
-		Failed: g.failed.Load(), Rejected: g.rejected.Load(), BadProxy: g.badProxy.Load(), Flooded: g.opts.Flooded.Load(),
-		Open: g.Conns.Open(), Traffic: g.traffic.Read(),
+		Requests: g.requests.Load(), UnknownHost: g.unknown.Load(), Limited: g.limited.Load(),
+		NoEndpoint: g.noEndpoint.Load(),
+		Failed:     g.failed.Load(), Rejected: g.rejected.Load(), BadProxy: g.badProxy.Load(),
+		Flooded: g.opts.Flooded.Load(),
+		Open:    g.Conns.Open(), Traffic: g.traffic.Read(),
 	}
 }
 

@@ -23,9 +23,10 @@ func cpu(b *testing.B) time.Duration {
 func BenchmarkClient(b *testing.B) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	must(b, err)
-	srv := &http.Server{Protocols: new(http.Protocols), Handler: http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		_, _ = io.Copy(w, req.Body)
-	})}
+	srv := &http.Server{Protocols: new(http.Protocols),
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+			_, _ = io.Copy(w, req.Body)
+		})}
 	srv.Protocols.SetUnencryptedHTTP2(true)
 	done := make(chan struct{})
 	go func() {
@@ -41,7 +42,8 @@ func BenchmarkClient(b *testing.B) {
 	}
 	ours := New(Options{MaxHead: 64 << 10, Dial: dial})
 	defer ours.CloseIdleConnections()
-	theirs := &http.Transport{Protocols: new(http.Protocols), DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) }}
+	theirs := &http.Transport{Protocols: new(http.Protocols),
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) }}
 	theirs.Protocols.SetUnencryptedHTTP2(true)
 	defer theirs.CloseIdleConnections()
 	for _, size := range []struct {

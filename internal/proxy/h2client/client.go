@@ -36,7 +36,7 @@ type Options struct {
 	MaxHead uint32
 	// Once: each connection is for one request.
 	Once bool
-	// Log is told of faults of ours; nil: nobody is.
+	// Log receives internal errors; nil: none.
 	Log *slog.Logger
 }
 
@@ -65,8 +65,8 @@ func New(o Options) *Client { return &Client{o: o} }
 
 // Hooks are what the caller wants to know of a request.
 type Hooks struct {
-	// GotConn is called when there is a connection for it; false: it is not wanted any
-	// more, and nothing is sent.
+	// GotConn is called when there is a connection for it; false: it was cancelled, and nothing
+	// is sent.
 	GotConn func() bool
 	// Interim is called with each interim answer (1xx), by the goroutine that asks.
 	Interim func(code int, h textproto.MIMEHeader)
@@ -213,7 +213,8 @@ func (cl *Client) fault(err *error) {
 	}
 	*err = fmt.Errorf("a fault of this program: %v", what)
 	if cl.o.Log != nil {
-		cl.o.Log.Error("a connection made the router panic, please report this", "what", what, "stack", string(debug.Stack()))
+		cl.o.Log.Error("a connection made the router panic, please report this", "what", what, "stack",
+			string(debug.Stack()))
 	}
 }
 

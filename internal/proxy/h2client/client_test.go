@@ -61,7 +61,8 @@ func TestGoAway(t *testing.T) {
 
 func TestRefused(t *testing.T) {
 	in(t, Options{}, func(t *testing.T, p *conns, cl *Client) {
-		for code, unprocessed := range map[http2.ErrCode]bool{http2.ErrCodeRefusedStream: true, http2.ErrCodeInternal: false, http2.ErrCodeNo: false} {
+		for code, unprocessed := range map[http2.ErrCode]bool{http2.ErrCodeRefusedStream: true,
+			http2.ErrCodeInternal: false, http2.ErrCodeNo: false} {
 			r := ask(cl, get(t))
 			s := p.serve()
 			must(t, s.fr.WriteRSTStream(s.request().StreamID, code))

@@ -80,7 +80,8 @@ func newConn(cl *Client, nc net.Conn) *conn {
 	c := &conn{
 		cl: cl, nc: nc, kick: make(chan struct{}, 1), over: make(chan struct{}),
 		streams: map[uint32]*stream{}, next: 1, last: maxWindow, rested: time.Now(),
-		maxStreams: firstStreams, maxHead: 1<<32 - 1, maxFrame: defaultFrame, window: defaultWindow, first: defaultWindow,
+		maxStreams: firstStreams, maxHead: 1<<32 - 1, maxFrame: defaultFrame, window: defaultWindow,
+		first: defaultWindow,
 	}
 	c.fr = http2.NewFramer((*output)(c), nil)
 	c.enc = hpack.NewEncoder(&c.block)
@@ -274,7 +275,8 @@ func (c *conn) open(req *http.Request) (*stream, error) {
 	if body == http.NoBody {
 		body = nil
 	}
-	s := &stream{c: c, ctx: req.Context(), wake: make(chan struct{}, 1), isHead: req.Method == http.MethodHead, left: -1, recv: streamWindow}
+	s := &stream{c: c, ctx: req.Context(), wake: make(chan struct{}, 1), isHead: req.Method == http.MethodHead,
+		left: -1, recv: streamWindow}
 	if body != nil {
 		s.send = make(chan struct{}, 1)
 	}
@@ -322,7 +324,8 @@ func (c *conn) dataLocked(id uint32, end bool, p []byte) {
 func (c *conn) headersLocked(id uint32, end bool) {
 	b := c.block.Bytes()
 	n := min(len(b), c.maxFrame)
-	_ = c.fr.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: b[:n], EndStream: end, EndHeaders: n == len(b)}) // to memory
+	_ = c.fr.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: b[:n], EndStream: end,
+		EndHeaders: n == len(b)}) // to memory
 	for b = b[n:]; len(b) > 0; b = b[n:] {
 		n = min(len(b), c.maxFrame)
 		_ = c.fr.WriteContinuation(id, n == len(b), b[:n]) // to memory

@@ -32,8 +32,10 @@ var hop = map[string]bool{
 
 func init() {
 	for _, name := range []string{
-		"Accept", "Accept-Encoding", "Accept-Language", "Authorization", "Cache-Control", "Content-Encoding", "Content-Length",
-		"Content-Type", "Cookie", "Forwarded", "Grpc-Accept-Encoding", "Grpc-Encoding", "Grpc-Timeout", "If-Modified-Since",
+		"Accept", "Accept-Encoding", "Accept-Language", "Authorization", "Cache-Control", "Content-Encoding",
+		"Content-Length",
+		"Content-Type", "Cookie", "Forwarded", "Grpc-Accept-Encoding", "Grpc-Encoding", "Grpc-Timeout",
+		"If-Modified-Since",
 		"If-None-Match", "Origin", "Range", "Referer", "Te", "Traceparent", "Tracestate", "User-Agent", "Verge-Timeout",
 		"X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Prefix", "X-Forwarded-Proto", "X-Request-Id",
 	} {

@@ -28,11 +28,13 @@ func TestServerLies(t *testing.T) {
 		say    func(s *server, id uint32)
 		stream bool // only the stream is lost
 	}{
-		"no settings first":      {func(s *server, _ uint32) { must(s.t, s.fr.WritePing(false, [8]byte{})) }, false},
-		"data before a head":     {func(s *server, id uint32) { must(s.t, s.fr.WriteData(id, false, []byte("x"))) }, true},
+		"no settings first": {func(s *server, _ uint32) { must(s.t, s.fr.WritePing(false, [8]byte{})) }, false},
+		"data before a head": {func(s *server, id uint32) { must(s.t, s.fr.WriteData(id, false, []byte("x"))) },
+			true},
 		"a stream nobody opened": {func(s *server, id uint32) { s.headers(id+2, true, ":status", "200") }, false},
-		"data of such a one":     {func(s *server, id uint32) { must(s.t, s.fr.WriteData(id+2, false, []byte("x"))) }, false},
-		"an even stream":         {func(s *server, _ uint32) { s.headers(2, true, ":status", "200") }, false},
+		"data of such a one": {func(s *server, id uint32) { must(s.t, s.fr.WriteData(id+2, false, []byte("x"))) },
+			false},
+		"an even stream": {func(s *server, _ uint32) { s.headers(2, true, ":status", "200") }, false},
 		"a push": {func(s *server, id uint32) {
 			must(s.t, s.fr.WritePushPromise(http2.PushPromiseParam{StreamID: id, PromiseID: 2, EndHeaders: true}))
 		}, false},
@@ -41,19 +43,28 @@ func TestServerLies(t *testing.T) {
 		"a status of two digits": {func(s *server, id uint32) { s.headers(id, true, ":status", "20") }, true},
 		"a status with a sign":   {func(s *server, id uint32) { s.headers(id, true, ":status", "+20") }, true},
 		"switching protocols":    {func(s *server, id uint32) { s.headers(id, true, ":status", "101") }, true},
-		"a path in an answer":    {func(s *server, id uint32) { s.headers(id, true, ":status", "200", ":path", "/") }, true},
-		"a name in capitals":     {func(s *server, id uint32) { s.headers(id, true, ":status", "200", "Abc", "b") }, true},
-		"a line break":           {func(s *server, id uint32) { s.headers(id, true, ":status", "200", "abc", "b\r\nc: d") }, true},
-		"an interim that ends":   {func(s *server, id uint32) { s.headers(id, true, ":status", "103") }, true},
+		"a path in an answer": {func(s *server, id uint32) { s.headers(id, true, ":status", "200", ":path", "/") },
+			true},
+		"a name in capitals": {func(s *server, id uint32) { s.headers(id, true, ":status", "200", "Abc", "b") },
+			true},
+		"a line break": {func(s *server,
+			id uint32) {
+			s.headers(id, true, ":status", "200", "abc", "b\r\nc: d")
+		}, true},
+		"an interim that ends": {func(s *server, id uint32) { s.headers(id, true, ":status", "103") }, true},
 		"a hundred interims": {func(s *server, id uint32) {
 			for range maxInterims + 1 {
 				s.headers(id, false, ":status", "103")
 			}
 		}, true},
-		"a second head":          {func(s *server, id uint32) { ok(s, id); ok(s, id) }, true},
-		"trailers with a status": {func(s *server, id uint32) { ok(s, id); s.headers(id, true, ":status", "200") }, true},
-		"trailers and more":      {func(s *server, id uint32) { ok(s, id); s.headers(id, false, "a", "b") }, true},
-		"a length of letters":    {func(s *server, id uint32) { s.headers(id, false, ":status", "200", "content-length", "x") }, true},
+		"a second head": {func(s *server, id uint32) { ok(s, id); ok(s, id) }, true},
+		"trailers with a status": {func(s *server, id uint32) { ok(s, id); s.headers(id, true, ":status", "200") },
+			true},
+		"trailers and more": {func(s *server, id uint32) { ok(s, id); s.headers(id, false, "a", "b") }, true},
+		"a length of letters": {func(s *server,
+			id uint32) {
+			s.headers(id, false, ":status", "200", "content-length", "x")
+		}, true},
 		"two lengths": {func(s *server, id uint32) {
 			s.headers(id, false, ":status", "200", "content-length", "1", "content-length", "2")
 		}, true},
@@ -65,7 +76,10 @@ func TestServerLies(t *testing.T) {
 			s.headers(id, false, ":status", "200", "content-length", "3")
 			must(s.t, s.fr.WriteData(id, true, []byte("1234")))
 		}, true},
-		"a length and no body": {func(s *server, id uint32) { s.headers(id, true, ":status", "200", "content-length", "3") }, true},
+		"a length and no body": {func(s *server,
+			id uint32) {
+			s.headers(id, true, ":status", "200", "content-length", "3")
+		}, true},
 		"a large value": {func(s *server, id uint32) {
 			s.headers(id, true, ":status", "200", "a", strings.Repeat("a", 20<<10))
 		}, false},
@@ -80,7 +94,8 @@ func TestServerLies(t *testing.T) {
 			}
 		}, false},
 		"no HPACK": {func(s *server, id uint32) {
-			_, err := io.WriteString(s, frame(http2.FrameHeaders, http2.FlagHeadersEndHeaders, id, "\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff"))
+			_, err := io.WriteString(s,
+				frame(http2.FrameHeaders, http2.FlagHeadersEndHeaders, id, "\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff"))
 			must(s.t, err)
 		}, false},
 		"a frame that is too large": {func(s *server, _ uint32) {
@@ -194,11 +209,15 @@ func FuzzServer(f *testing.F) {
 	head := frame(http2.FrameHeaders, http2.FlagHeadersEndHeaders, 1, "\x88")
 	for _, seed := range []string{
 		settings + head + frame(http2.FrameData, http2.FlagDataEndStream, 1, "body"),
-		settings + head + frame(http2.FrameHeaders, http2.FlagHeadersEndHeaders|http2.FlagHeadersEndStream, 1, "\x00\x01a\x01b"),
-		settings + frame(http2.FrameHeaders, http2.FlagHeadersEndHeaders, 1, "\x08\x03103") + frame(http2.FrameRSTStream, 0, 1, "\x00\x00\x00\x07"),
+		settings + head + frame(http2.FrameHeaders, http2.FlagHeadersEndHeaders|http2.FlagHeadersEndStream, 1,
+			"\x00\x01a\x01b"),
+		settings + frame(http2.FrameHeaders, http2.FlagHeadersEndHeaders, 1, "\x08\x03103") +
+			frame(http2.FrameRSTStream, 0, 1, "\x00\x00\x00\x07"),
 		settings + frame(http2.FrameGoAway, 0, 0, "\x00\x00\x00\x00\x00\x00\x00\x00"),
-		frame(http2.FrameSettings, 0, 0, "\x00\x04\x00\x00\x00\x00\x00\x03\x00\x00\x00\x01\x00\x05\x00\x00\x40\x00") + frame(http2.FrameWindowUpdate, 0, 1, "\x00\x00\xff\xff"),
-		settings + frame(http2.FramePing, 0, 0, "12345678") + frame(http2.FrameHeaders, 0, 1, "\x88") + frame(http2.FrameContinuation, http2.FlagContinuationEndHeaders, 1, "\x00\x01a\x01b"),
+		frame(http2.FrameSettings, 0, 0, "\x00\x04\x00\x00\x00\x00\x00\x03\x00\x00\x00\x01\x00\x05\x00\x00\x40\x00") +
+			frame(http2.FrameWindowUpdate, 0, 1, "\x00\x00\xff\xff"),
+		settings + frame(http2.FramePing, 0, 0, "12345678") + frame(http2.FrameHeaders, 0, 1, "\x88") +
+			frame(http2.FrameContinuation, http2.FlagContinuationEndHeaders, 1, "\x00\x01a\x01b"),
 	} {
 		f.Add([]byte(seed))
 	}

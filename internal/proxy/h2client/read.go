@@ -73,7 +73,7 @@ func (r *reading) read(c *conn) (err error) {
 		if errors.As(err, &se) {
 			err = r.broken(c, se)
 		}
-		// What others have to be told is told without the lock.
+		// Notifications are sent without the lock.
 		if r.leaves {
 			c.cl.drop(c)
 		} else if r.room {
@@ -186,7 +186,8 @@ func (r *reading) data(c *conn, f *http2.DataFrame) error {
 	s.taken(int(n) - len(b)) // what is only padding
 	if s.left >= 0 {
 		if s.left -= int64(len(b)); s.left < 0 {
-			return http2.StreamError{StreamID: s.id, Code: http2.ErrCodeProtocol, Cause: errors.New("more came than was announced")}
+			return http2.StreamError{StreamID: s.id, Code: http2.ErrCodeProtocol,
+				Cause: errors.New("more came than was announced")}
 		}
 	}
 	s.in.add(b)

@@ -113,7 +113,8 @@ func (s *server) headers(id uint32, end bool, fields ...string) {
 	for i := 0; i < len(fields); i += 2 {
 		must(s.t, s.enc.WriteField(hpack.HeaderField{Name: fields[i], Value: fields[i+1]}))
 	}
-	must(s.t, s.fr.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: s.head.Bytes(), EndStream: end, EndHeaders: true}))
+	must(s.t, s.fr.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: s.head.Bytes(), EndStream: end,
+		EndHeaders: true}))
 }
 
 // answer is a whole one.

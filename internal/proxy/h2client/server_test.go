@@ -62,7 +62,8 @@ func TestBodies(t *testing.T) {
 					}
 				}
 				r := <-ask(cl, req)
-				if r.err != nil || r.body != string(text) || r.res.StatusCode != 200 || r.res.Header.Get("Length") != length {
+				if r.err != nil || r.body != string(text) || r.res.StatusCode != 200 ||
+					r.res.Header.Get("Length") != length {
 					t.Errorf("%d bytes: %v, %d bytes, %v", size, r.res, len(r.body), r.err)
 				}
 				if told && r.err == nil && r.res.ContentLength != int64(size) {
@@ -116,9 +117,12 @@ func TestHeads(t *testing.T) {
 	cl := serve(t, func(w http.ResponseWriter, req *http.Request) {
 		b, err := io.ReadAll(req.Body)
 		h := req.Header
-		if err != nil || string(b) != "body" || req.Method != "PUT" || req.Host != "host:80" || req.RequestURI != "/a%2Fb?c=d" ||
-			h.Get("Large") != large || h.Get("Cookie") != "a=1; b=2; c=3" || !slices.Equal(h["Two"], []string{"1", "2"}) ||
-			h.Get("Traceparent") != "unique" || h.Get("Connection") != "" || h.Get("User-Agent") != "" || req.Trailer.Get("After") != "all" {
+		if err != nil || string(b) != "body" || req.Method != "PUT" || req.Host != "host:80" ||
+			req.RequestURI != "/a%2Fb?c=d" ||
+			h.Get("Large") != large || h.Get("Cookie") != "a=1; b=2; c=3" ||
+			!slices.Equal(h["Two"], []string{"1", "2"}) ||
+			h.Get("Traceparent") != "unique" || h.Get("Connection") != "" || h.Get("User-Agent") != "" ||
+			req.Trailer.Get("After") != "all" {
 			t.Errorf("%q, %v: %s %s %s %v %v", b, err, req.Method, req.Host, req.RequestURI, h, req.Trailer)
 		}
 		w.Header().Set("Trailer", "Told")
@@ -132,12 +136,14 @@ func TestHeads(t *testing.T) {
 		req := newRequest(t.Context(), t, "PUT", io.NopCloser(strings.NewReader("body")))
 		req.URL.RawPath, req.URL.Path, req.URL.RawQuery, req.Host = "/a%2Fb", "/a/b", "c=d", "host:80"
 		req.Header = http.Header{
-			"Large": {large}, "Cookie": {"a=1; b=2", "c=3"}, "Two": {"1", "2"}, "Traceparent": {"unique"}, "Connection": {"x"}, "User-Agent": {""},
+			"Large": {large}, "Cookie": {"a=1; b=2", "c=3"}, "Two": {"1", "2"}, "Traceparent": {"unique"},
+			"Connection": {"x"}, "User-Agent": {""},
 		}
 		req.Trailer = http.Header{"After": {"all"}}
 		r := <-ask(cl, req)
 		r.is(t, "answer")
-		if h := r.res.Header; h.Get("Large") != large || !slices.Equal(h["Two"], []string{"1", "2"}) || h.Get("Trailer") != "" {
+		if h := r.res.Header; h.Get("Large") != large || !slices.Equal(h["Two"], []string{"1", "2"}) ||
+			h.Get("Trailer") != "" {
 			t.Errorf("%v", h)
 		}
 		if tr := r.res.Trailer; tr.Get("Told") != "told" || tr.Get("Untold") != "untold" {

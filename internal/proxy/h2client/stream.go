@@ -169,8 +169,8 @@ func (s *stream) failLocked(err error) {
 	signal(s.wake)
 }
 
-// taken says that n bytes of what has come wait no longer; the server is told when half
-// of its window has gone.
+// taken says that n buffered bytes were read; the server gets a window update when half of its
+// window is used.
 func (s *stream) taken(n int) {
 	if s.unsaid += n; s.unsaid < streamWindow/2 || s.ended || s.err != nil {
 		return
@@ -270,7 +270,7 @@ func (s *stream) give(err error) {
 	s.c.cl.freed()
 }
 
-// wanted waits until the server wants the body or has had its time to say so; false: it
+// wanted waits until the server asks for the body, or until its time for that is over; false: it
 // has answered without it.
 func (s *stream) wanted() bool {
 	t := time.NewTimer(expectTimeout)
@@ -298,7 +298,8 @@ func (s *stream) write(p []byte, end bool) bool {
 	c := s.c
 	for {
 		c.mu.Lock()
-		for !s.stopped && (len(p) > 0 || end) && (len(p) == 0 || s.window > 0 && c.window > 0) && len(c.out) < maxUnwritten {
+		for !s.stopped && (len(p) > 0 || end) && (len(p) == 0 || s.window > 0 && c.window > 0) &&
+			len(c.out) < maxUnwritten {
 			n := int(min(int64(len(p)), int64(c.maxFrame), max(s.window, 0), max(c.window, 0)))
 			s.window -= int64(n)
 			c.window -= int64(n)

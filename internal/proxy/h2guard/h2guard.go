@@ -144,8 +144,8 @@ func (g *Guard) came(f *frames) error {
 	return nil
 }
 
-// look cuts the connection where a header block has had its time. One timer runs over many
-// blocks: it finds most of them complete.
+// look cuts the connection if a header block takes too long. One timer serves many blocks, most
+// of which are complete when it fires.
 func (g *Guard) look() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -199,8 +199,7 @@ type frameBudget struct {
 	at   time.Time // until when the rate is in left
 }
 
-// spend takes one, and says whether there was one. The clock is looked at only where there
-// is none left.
+// spend takes one, if there is one. The clock is read only if none is left.
 func (b *frameBudget) spend(now func() time.Time) bool {
 	if b.left == 0 {
 		t := now()

@@ -73,7 +73,8 @@ func TestFramesInPieces(t *testing.T) {
 	fr := http2.NewFramer(&b, nil)
 	b.WriteString(http2.ClientPreface)
 	must(t, fr.WriteSettings())
-	must(t, fr.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: []byte{0x82, 0x84}, EndHeaders: true, PadLength: 3}))
+	must(t, fr.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: []byte{0x82, 0x84}, EndHeaders: true,
+		PadLength: 3}))
 	must(t, fr.WriteData(1, false, []byte("some")))
 	must(t, fr.WriteDataPadded(1, false, []byte("more"), make([]byte, 7)))
 	must(t, fr.WriteDataPadded(1, false, nil, make([]byte, 7)))

@@ -5,6 +5,8 @@ import (
 	"io"
 	"os"
 	"time"
+
+	"github.com/verge-edge/verge/internal/proxy/http1/message"
 )
 
 // lookEvery is how often what waits looks around: is the other side still there,
@@ -29,9 +31,9 @@ func (e *sideError) Unwrap() error { return e.err }
 // mover moves a body, in one go or, after watch has stopped it, in several.
 type mover struct {
 	dst, src *Conn
-	left     int64   // still to be read; with chunks or untilDone of no meaning
-	framing  *chunks // not nil: until its end
-	ends     bool    // until src ends
+	left     int64           // still to be read; with chunks or untilDone of no meaning
+	framing  *message.Chunks // not nil: until its end
+	ends     bool            // until src ends
 	// watch is called each lookEvery while nothing moves; its error stops run, which
 	// may be called again. nil watches nothing.
 	watch func() error
@@ -60,7 +62,7 @@ func (m *mover) run() error {
 		switch {
 		case m.ends:
 		case m.framing != nil:
-			if m.framing.state == chunksDone {
+			if m.framing.Done() {
 				return nil
 			}
 		case m.pipe != nil:
@@ -103,13 +105,13 @@ func (m *mover) flush() error {
 		case m.framing != nil:
 			// What was followed is moved before more of it is looked at.
 			if m.left == 0 {
-				n, err := m.framing.next(p)
+				n, err := m.framing.Next(p)
 				if err != nil {
 					return &sideError{src: true, err: err}
 				}
 				m.left = int64(n)
 			}
-			if m.left == 0 && m.framing.fields {
+			if m.left == 0 && m.framing.Fields {
 				return m.trailers()
 			}
 			p = p[:m.left]
@@ -142,19 +144,19 @@ func (m *mover) flush() error {
 // trailers takes what is buffered of them, and passes them on when all are there.
 func (m *mover) trailers() error {
 	c, p, n := m.framing, m.src.Buffered(), 0
-	for n < len(p) && c.state != chunksDone {
-		if !c.step(p[n]) {
-			return &sideError{src: true, err: errChunks}
+	for n < len(p) && !c.Done() {
+		if !c.Step(p[n]) {
+			return &sideError{src: true, err: message.ErrChunks}
 		}
 		n++
 	}
 	m.tail = append(m.tail, p[:n]...)
 	m.src.skip(n)
-	if c.state != chunksDone {
+	if !c.Done() {
 		return nil
 	}
 	since := Now()
-	if err := m.dst.write(withoutReports(m.tail), since); err != nil {
+	if err := m.dst.write(message.WithoutReports(m.tail), since); err != nil {
 		return &sideError{err: err}
 	}
 	m.progress(int64(len(m.tail)), since)

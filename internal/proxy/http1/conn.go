@@ -448,5 +448,5 @@ func (c *Conn) Cut() {
 	_ = c.Close()
 }
 
-// Net is the connection itself. What is buffered is not read from it any more.
+// Net is the connection itself. It must not be read while data is buffered.
 func (c *Conn) Net() net.Conn { return c.conn }

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/verge-edge/verge/internal/proxy/http1/message"
 )
 
 // How an exchange failed. An error of Ask or Answer is one of them, or what Waits
@@ -24,7 +26,7 @@ var (
 	// ErrBroken: the upstream's connection broke, or ended too early.
 	ErrBroken = errors.New("the connection broke before all was answered")
 	// ErrMalformed: what the upstream said is no HTTP/1.1.
-	ErrMalformed = errResponse
+	ErrMalformed = message.ErrMalformed
 )
 
 // Times and amounts that bound an exchange.
@@ -57,9 +59,9 @@ type Waiter interface {
 type Exchange struct {
 	// Request is that of the client. Its slices are valid until Answer, Refuse, or an
 	// Ask that had more of a body to send than was there with the head.
-	Request Request
+	Request message.Request
 	// Response is valid after Ask, until Answer.
-	Response Response
+	Response message.Response
 	// Began is when the head was complete.
 	Began Instant
 	// Deadline for the head of the response, 0 none: Waits is called then. Set it before
@@ -100,7 +102,7 @@ type Exchange struct {
 	early   func() error // looksEarly, made once
 }
 
-// restOfBody is a request's body of which the answer came before its end.
+// restOfBody is the rest of a request's body after an early answer.
 type restOfBody struct {
 	move    mover
 	stopped atomic.Bool
@@ -170,7 +172,8 @@ func newExchange(c *Conn, b Waiter) *Exchange {
 // forget gives x back.
 func (x *Exchange) forget() {
 	x.client, x.waiter, x.watchUp, x.move, x.rest = nil, nil, nil, mover{}, nil
-	x.Request.b, x.Response.b, x.Response.Report, x.Response.more = nil, nil, nil, nil
+	x.Request.Reset()
+	x.Response.Reset()
 	x.Strict, x.Quiet, x.Hold, x.Own = false, false, false, ""
 	exchanges.Put(x)
 }
@@ -215,10 +218,10 @@ func (x *Exchange) Gather() {
 // Ask sends the request to up and waits for the head of the response; interim
 // responses are passed on. Without error Answer is next, else another Ask, if
 // Repeatable, or Refuse. What up is told is m.
-func (x *Exchange) Ask(up *Conn, m *Marks) error {
+func (x *Exchange) Ask(up *Conn, m *message.Marks) error {
 	c := x.client
 	out := buffers.Get().(*[bufferSize]byte)
-	b := AppendRequest(out[:0], &x.Request, m)
+	b := message.AppendRequest(out[:0], &x.Request, m)
 	if x.holds() {
 		b = append(append(b[:len(b)-len("\r\n")], holdLine...), "\r\n"...)
 	}
@@ -285,10 +288,7 @@ func (x *Exchange) Ask(up *Conn, m *Marks) error {
 	return x.awaitHead(up)
 }
 
-// holdField asks a router for 100 when the request has its place at the instance.
-const holdField = "verge-hold"
-
-// holdLine is holdField as it is sent.
+// holdLine is message.HoldField as it is sent.
 const holdLine = "Verge-Hold: 1\r\n"
 
 // holds: the rest of the body is held back.
@@ -296,7 +296,7 @@ func (x *Exchange) holds() bool { return x.Hold && x.Request.Length > gatherMost
 
 // Continue tells a router which holds the rest of its body back that it may come.
 func (x *Exchange) Continue() error {
-	if x.asked || x.Whole() || x.Request.Get(holdField) == nil {
+	if x.asked || x.Whole() || x.Request.Get(message.HoldField) == nil {
 		return nil
 	}
 	if err := x.client.write([]byte("HTTP/1.1 100 Continue\r\n\r\n"), Now()); err != nil {
@@ -454,8 +454,8 @@ func (x *Exchange) waits() error {
 	return x.waiter.Waits(Now())
 }
 
-// left: the client has gone. One that has only ended its side looks the same as one
-// that is not there any more; it has got its answer if that came soon.
+// left: the client has gone. A client that has only closed its side looks the same; it has its
+// answer if that came soon.
 func (x *Exchange) left() bool {
 	switch x.client.arrived() {
 	case broken, ended:
@@ -490,7 +490,7 @@ func (x *Exchange) await(up *Conn, held Instant) (goes bool, _ error) {
 					return false, nil
 				}
 				if interim++; interim > maxInterim {
-					return false, x.failed(up, badResponse("more interim responses than there can be"))
+					return false, x.failed(up, message.Malformed("more interim responses than there can be"))
 				}
 				if err := x.passInterim(); err != nil {
 					return false, x.failed(up, err)
@@ -502,8 +502,8 @@ func (x *Exchange) await(up *Conn, held Instant) (goes bool, _ error) {
 				}
 				continue
 			}
-			if err := up.grow(MaxResponseHead); err != nil {
-				return false, x.failed(up, badResponse("its head is too large"))
+			if err := up.grow(message.MaxResponseHead); err != nil {
+				return false, x.failed(up, message.Malformed("its head is too large"))
 			}
 		}
 		look := x.nextLook()
@@ -537,7 +537,7 @@ func (x *Exchange) nextLook() Instant {
 	return min(now.After(lookEvery), max(x.Deadline, now+1))
 }
 
-// failed ends what goes on beside an Ask that failed.
+// failed ends the work beside a failed Ask.
 func (x *Exchange) failed(up *Conn, err error) error {
 	if r := x.rest; r != nil {
 		x.joinRest(up)
@@ -546,7 +546,7 @@ func (x *Exchange) failed(up *Conn, err error) error {
 			err = x.brokeOff(r.err)
 		}
 	}
-	x.Response.seen = 0
+	x.Response.Reset()
 	return err
 }
 
@@ -556,7 +556,7 @@ func (x *Exchange) passInterim() error {
 	if x.Response.Status == 100 {
 		return nil
 	}
-	b := AppendResponse(make([]byte, 0, 1<<10), &x.Response, nil, x.Own, false)
+	b := message.AppendResponse(make([]byte, 0, 1<<10), &x.Response, nil, x.Own, false)
 	if err := x.client.write(b, Now()); err != nil {
 		x.last = true
 		return fmt.Errorf("%w: %w", ErrClient, err)
@@ -570,20 +570,20 @@ func (x *Exchange) passInterim() error {
 func (x *Exchange) Answer(up *Conn, extra []byte) (reusable bool, err error) {
 	res := &x.Response
 	x.drop()
-	x.last = x.last || res.Body == UntilDone
+	x.last = x.last || res.Body == message.UntilDone
 	x.move = mover{dst: x.client, src: up, watch: x.watch}
 	m := &x.move
 	switch res.Body {
-	case NoBody:
-	case Sized:
+	case message.NoBody:
+	case message.Sized:
 		m.left = res.Length
-	case Chunked:
-		m.framing = &chunks{quiet: x.Quiet}
-	case UntilDone:
+	case message.Chunked:
+		m.framing = &message.Chunks{Quiet: x.Quiet}
+	case message.UntilDone:
 		m.ends = true
 	}
 	err = x.sendHead(up, extra)
-	if err == nil && res.Body != NoBody {
+	if err == nil && res.Body != message.NoBody {
 		if m.left > 0 || m.ends || m.framing != nil {
 			began, first := Now(), m.moved
 			err = m.run()
@@ -620,17 +620,17 @@ func (x *Exchange) sendHead(up *Conn, extra []byte) error {
 	res, m := &x.Response, &x.move
 	out := buffers.Get().(*[bufferSize]byte)
 	defer buffers.Put(out)
-	b := AppendResponse(out[:0], res, extra, x.Own, x.last)
-	up.skip(len(res.b))
-	if res.Body == Sized {
+	b := message.AppendResponse(out[:0], res, extra, x.Own, x.last)
+	up.skip(res.Size())
+	if res.Body == message.Sized {
 		n := min(res.Length, int64(up.w-up.r))
 		if int64(len(b))+n <= bufferSize {
 			b = up.copyBuffered(b, n)
 			m.left -= n
 			m.moved = n
 		}
-	} else if res.Body == Chunked && len(b)+up.w-up.r <= bufferSize {
-		n, err := m.framing.next(up.Buffered())
+	} else if res.Body == message.Chunked && len(b)+up.w-up.r <= bufferSize {
+		n, err := m.framing.Next(up.Buffered())
 		if err != nil {
 			return &sideError{src: true, err: err}
 		}
@@ -648,14 +648,15 @@ func (x *Exchange) sendHead(up *Conn, extra []byte) error {
 // it, instead of Answer. reusable: up is ready for the next request; else it is closed.
 func (x *Exchange) Take(up *Conn, limit int) (body []byte, reusable bool) {
 	res := &x.Response
-	up.skip(len(res.b))
-	if res.Body == Sized && res.Length <= int64(limit) {
+	up.skip(res.Size())
+	if res.Body == message.Sized && res.Length <= int64(limit) {
 		for int64(up.w-up.r) < res.Length && up.fill(Now().After(lookEvery)) == nil {
 		}
 		body = up.copyBuffered(nil, res.Length)
 	}
 	x.joinRest(up)
-	if int64(len(body)) == max(res.Length, 0) && (res.Body == Sized || res.Body == NoBody) && !res.Close && !up.broken && up.r == up.w {
+	known := res.Body == message.Sized || res.Body == message.NoBody
+	if known && int64(len(body)) == max(res.Length, 0) && !res.Close && !up.broken && up.r == up.w {
 		up.rest()
 		return body, true
 	}

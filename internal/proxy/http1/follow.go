@@ -3,6 +3,8 @@ package http1
 import (
 	"net"
 	"sync"
+
+	"github.com/verge-edge/verge/internal/proxy/http1/message"
 )
 
 // follower follows the requests on a connection that was handed over, and judges the head of
@@ -16,17 +18,17 @@ type follower struct {
 	head []byte // of the request whose head is coming, as far as that was passed on before
 	seen int    // how far it was looked at
 
-	left    int64   // of the body, where it has a length
-	framing *chunks // nil: it has no chunks
-	last    byte    // of the chunks that came
-	off     bool    // nothing that comes is looked at
+	left    int64           // of the body, where it has a length
+	framing *message.Chunks // nil: it has no chunks
+	last    byte            // of the chunks that came
+	off     bool            // nothing that comes is looked at
 }
 
 // maxFollowed bounds the heads that are followed; the server refuses smaller ones already.
 const maxFollowed = 256 << 10
 
 // followed are for one head each.
-var followed = sync.Pool{New: func() any { return new(Request) }}
+var followed = sync.Pool{New: func() any { return new(message.Request) }}
 
 // pass returns how much of b, which came next, may be passed on, and what is to be passed on
 // in place of all that follows; nil: everything may.
@@ -34,15 +36,15 @@ func (f *follower) pass(b []byte) (n int, instead []byte) {
 	for n < len(b) && !f.off {
 		switch {
 		case f.framing != nil:
-			k, err := f.framing.next(b[n:])
+			k, err := f.framing.Next(b[n:])
 			if n += k; n > 0 {
 				f.last = b[n-1]
 			}
 			if err != nil {
 				f.off = true
-				return n, brokenChunk(f.framing.state, f.last)
+				return n, brokenChunk(f.framing.InTrailer(), f.last)
 			}
-			if f.framing.state == chunksDone {
+			if f.framing.Done() {
 				f.framing = nil
 			}
 		case f.left > 0:
@@ -63,11 +65,11 @@ func (f *follower) pass(b []byte) (n int, instead []byte) {
 
 // brokenChunk is what the server takes for a broken chunk, or a broken trailer, behind a
 // byte.
-func brokenChunk(s chunkState, last byte) []byte {
+func brokenChunk(trailer bool, last byte) []byte {
 	switch {
-	case last == '\r', s == trailer && last == '\n':
+	case last == '\r', trailer && last == '\n':
 		return []byte("\x00\r\n\r\n") // no line has that
-	case s == trailer:
+	case trailer:
 		return []byte("\r\n\x00\r\n\r\n")
 	}
 	return []byte("\n\x00\r\n\r\n") // a line that ends with LF alone
@@ -86,7 +88,7 @@ func (f *follower) headOf(b []byte) (n int, ok bool) {
 		f.head = append(f.head, head...)
 		head = f.head
 	}
-	size := endOfHead(head, f.seen)
+	size := message.EndOfHead(head, f.seen)
 	if size == 0 {
 		if had == 0 {
 			f.head = append(f.head, head...)
@@ -97,16 +99,16 @@ func (f *follower) headOf(b []byte) (n int, ok bool) {
 		}
 		return len(b), true
 	}
-	r := followed.Get().(*Request)
+	r := followed.Get().(*message.Request)
 	defer followed.Put(r)
-	if r.whole(head, size) == Forbidden {
+	if r.ParseHead(head, size) == message.Forbidden {
 		return 0, false
 	}
 	f.head, f.seen, f.left = nil, 0, r.Length
-	if r.coded {
-		f.framing = &chunks{}
+	if r.Coded {
+		f.framing = &message.Chunks{}
 	}
-	r.b = nil
+	r.Reset()
 	return n + size - had, true
 }
 

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/verge-edge/verge/internal/proxy/http1/http1test"
 )
 
 // followedIn gives text to a follower in pieces of this size, and returns what goes on to
@@ -70,7 +72,7 @@ func TestFollower(t *testing.T) {
 			}
 		}
 	}
-	for name, text := range forbiddenHeads {
+	for name, text := range http1test.Forbidden {
 		all := firstOfTwo + text + last
 		for size := 1; size <= len(all); size++ {
 			if got := served(followedIn(all, size)); len(got) != 1 || got[0] != "hello" {

@@ -162,7 +162,7 @@ func NewListener(addr net.Addr) *Listener {
 	return &Listener{addr: addr, conns: make(chan net.Conn), done: make(chan struct{})}
 }
 
-// Give hands a connection to whoever accepts; it is closed if nobody does any more.
+// Give hands a connection to the acceptor; it is closed if there is none.
 func (l *Listener) Give(c net.Conn) {
 	select {
 	case l.conns <- c:

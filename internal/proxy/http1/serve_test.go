@@ -15,6 +15,9 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/verge-edge/verge/internal/proxy/http1/http1test"
+	"github.com/verge-edge/verge/internal/proxy/http1/message"
 )
 
 func must(t testing.TB, err error) {
@@ -28,7 +31,7 @@ func must(t testing.TB, err error) {
 type relayed struct {
 	addr    string
 	pool    Pool
-	marks   Marks
+	marks   message.Marks
 	dialed  atomic.Int64
 	wait    func(Instant) error
 	late    bool                  // the time of a request is over when it is asked
@@ -295,7 +298,7 @@ func TestHandover(t *testing.T) {
 func TestForbidden(t *testing.T) {
 	up := startHTTP(t, echo)
 	f := startFront(t, up, testLimits)
-	for name, bad := range forbiddenHeads {
+	for name, bad := range http1test.Forbidden {
 		t.Run(name, func(t *testing.T) {
 			c, r := dial(t, f.addr)
 			send(t, c, "GET / HTTP/1.1\r\nHost: a\r\n\r\n"+bad)
@@ -351,7 +354,7 @@ func TestHeadersOfAConnectionStay(t *testing.T) {
 			"endpoint-load-metrics: TEXT cpu=1\r\nContent-Length: 2\r\n\r\nok")
 	})
 	f := startFront(t, up, testLimits)
-	f.backend.marks = Marks{Client: []byte("10.0.0.1"), Proto: "http", Strangers: true, Traceparent: []byte("00-1-2-3")}
+	f.backend.marks = message.Marks{Client: []byte("10.0.0.1"), Proto: "http", Strangers: true, Traceparent: []byte("00-1-2-3")}
 	c, r := dial(t, f.addr)
 	send(t, c, "GET /p?q=%zz HTTP/1.1\r\nhost:\ta.example \r\nConnection: keep-alive\r\nKeep-Alive: 5\r\nX-Forwarded-For: me\r\nX-Real-IP: me\r\nProxy-Connection: x\r\nX-B:  two words \r\n\r\n")
 	res, body := answer(t, r, "GET")
@@ -384,7 +387,7 @@ func TestUpstreamsThatMisbehave(t *testing.T) {
 		"another protocol": {"SSH-2.0-OpenSSH\r\n", 502},
 		"switches":         {"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\n", 502},
 		"injects":          {"HTTP/1.1 200 OK\r\nX: a\rSet-Cookie: b\r\n\r\n", 502},
-		"huge head":        {"HTTP/1.1 200 OK\r\nX: " + strings.Repeat("a", MaxResponseHead) + "\r\n\r\n", 502},
+		"huge head":        {"HTTP/1.1 200 OK\r\nX: " + strings.Repeat("a", message.MaxResponseHead) + "\r\n\r\n", 502},
 	} {
 		t.Run(name, func(t *testing.T) {
 			up := startRaw(t, func(conn net.Conn, r *bufio.Reader) { head(r); send2(conn, c.says) })

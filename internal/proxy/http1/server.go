@@ -7,6 +7,8 @@ import (
 	"net"
 	"net/http"
 	"time"
+
+	"github.com/verge-edge/verge/internal/proxy/http1/message"
 )
 
 // Backend answers requests.
@@ -123,17 +125,17 @@ func (c *Conn) await(until Instant) bool {
 
 // readHead reads the head of the next request, of which something is there, within the
 // limit.
-func readHead(c *Conn, r *Request, limit time.Duration) readResult {
+func readHead(c *Conn, r *message.Request, limit time.Duration) readResult {
 	until := Instant(0)
-	for r.seen = 0; ; {
+	for r.Reset(); ; {
 		switch r.Parse(c.Buffered()) {
-		case Understood:
+		case message.Understood:
 			return understood
-		case Unusual:
+		case message.Unusual:
 			return unusual
-		case Forbidden:
+		case message.Forbidden:
 			return forbidden
-		case Incomplete:
+		case message.Incomplete:
 		}
 		if until == 0 {
 			until = Now().After(limit)

@@ -7,7 +7,8 @@ import (
 
 // Retriable says whether a status means that what was asked was not done.
 func Retriable(status int) bool {
-	return status == http.StatusBadGateway || status == http.StatusServiceUnavailable || status == http.StatusGatewayTimeout
+	return status == http.StatusBadGateway || status == http.StatusServiceUnavailable ||
+		status == http.StatusGatewayTimeout
 }
 
 // IsEventStream answers are open without end: events.
@@ -18,7 +19,8 @@ func IsEventStream(res *http.Response) bool {
 // IsFailure says whether an answer means that who made it has failed: it speaks of the
 // server, and not of what it was asked for.
 func IsFailure(status int) bool {
-	return status >= http.StatusInternalServerError && status != http.StatusNotImplemented && status != http.StatusHTTPVersionNotSupported
+	return status >= http.StatusInternalServerError && status != http.StatusNotImplemented &&
+		status != http.StatusHTTPVersionNotSupported
 }
 
 // CallFailed are the statuses of gRPC that speak of the server: those which OpenTelemetry

@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/net/http/httpguts"
 
-	"github.com/verge-edge/verge/internal/proxy/http1"
+	"github.com/verge-edge/verge/internal/proxy/http1/message"
 )
 
 // Headers between routers.
@@ -62,7 +62,8 @@ func UpgradeProtocol(h http.Header) string {
 	if len(h["Upgrade"]) == 0 || !httpguts.HeaderValuesContainsToken(h["Connection"], "Upgrade") {
 		return ""
 	}
-	if httpguts.HeaderValuesContainsToken(h["Upgrade"], "h2c") || httpguts.HeaderValuesContainsToken(h["Upgrade"], "h2") {
+	if httpguts.HeaderValuesContainsToken(h["Upgrade"], "h2c") ||
+		httpguts.HeaderValuesContainsToken(h["Upgrade"], "h2") {
 		return "" // its requests would pass the router unseen
 	}
 	return h["Upgrade"][0]
@@ -126,7 +127,7 @@ func AddForwarded(h http.Header, req *http.Request, strangers bool) {
 // DropForwarded drops what only a proxy may say, in any spelling.
 func DropForwarded(h http.Header) {
 	for name := range h {
-		if strings.HasPrefix(name, "X-Forwarded-") || http1.Disguised(name) {
+		if strings.HasPrefix(name, "X-Forwarded-") || message.Disguised(name) {
 			delete(h, name)
 		}
 	}
@@ -170,7 +171,8 @@ func AddTraceparent(h http.Header) {
 func ClientDeadline(h http.Header, now time.Time) time.Time {
 	var until time.Time
 	if v := h[HeaderTimeLeft]; len(v) == 1 {
-		if ms, err := strconv.ParseInt(v[0], 10, 64); err == nil && ms >= 0 && ms < int64(24*time.Hour/time.Millisecond) {
+		if ms, err := strconv.ParseInt(v[0], 10, 64); err == nil && ms >= 0 &&
+			ms < int64(24*time.Hour/time.Millisecond) {
 			until = now.Add(time.Duration(ms) * time.Millisecond)
 		}
 	}
@@ -186,7 +188,8 @@ func ClientDeadline(h http.Header, now time.Time) time.Time {
 
 // grpcUnits of a timeout.
 var grpcUnits = map[byte]time.Duration{
-	'H': time.Hour, 'M': time.Minute, 'S': time.Second, 'm': time.Millisecond, 'u': time.Microsecond, 'n': time.Nanosecond,
+	'H': time.Hour, 'M': time.Minute, 'S': time.Second, 'm': time.Millisecond, 'u': time.Microsecond,
+	'n': time.Nanosecond,
 }
 
 // parseGRPCTimeout reads at most eight digits and a unit. More than a day is as good

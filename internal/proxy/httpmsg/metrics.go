@@ -48,7 +48,8 @@ func QueueMetrics(r *orca.Report) (s scale.Report, ok bool) {
 		work = exec
 	}
 	return scale.Report{
-		Queue: int(q), InFlight: int(in), Rate: rate, Confidence: conf, Exec: time.Duration(exec * 1e6), Work: time.Duration(work * 1e6),
-		CPU: r.CPU, Memory: r.Memory,
+		Queue: int(q), InFlight: int(in), Rate: rate, Confidence: conf, Exec: time.Duration(exec * 1e6),
+		Work: time.Duration(work * 1e6),
+		CPU:  r.CPU, Memory: r.Memory,
 	}, true
 }

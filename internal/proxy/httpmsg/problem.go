@@ -12,8 +12,7 @@ import (
 	"github.com/verge-edge/verge/internal/wire"
 )
 
-// Fail answers a request with a problem: as RFC 9457 has it, and to a client of gRPC as
-// that expects it.
+// Fail answers a request with a problem: by RFC 9457, or to a client of gRPC with a status.
 func Fail(w http.ResponseWriter, req *http.Request, status int, kind, remedy, detail string) {
 	h := w.Header()
 	if IsGRPC(req.Header) {
@@ -78,7 +77,7 @@ func ParseRetryAfter(v string) time.Duration {
 	return time.Duration(n) * time.Second
 }
 
-// Refuse answers with a problem, to a client of gRPC as that expects it.
+// Refuse answers with a problem, to a client of gRPC with a status.
 func Refuse(w http.ResponseWriter, req *http.Request, p *wire.Problem) {
 	if IsGRPC(req.Header) {
 		Fail(w, req, p.Status, p.Code, p.Remedy, p.Detail)

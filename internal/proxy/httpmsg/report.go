@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/verge-edge/verge/internal/orca"
-	"github.com/verge-edge/verge/internal/proxy/http1"
+	"github.com/verge-edge/verge/internal/proxy/http1/message"
 )
 
 // LoadReports reads load reports and counts the invalid ones.
@@ -38,7 +38,7 @@ func (r *LoadReports) FromHeader(h http.Header) (report orca.Report, ok bool) {
 }
 
 // FromResponse is in for the fast path.
-func (r *LoadReports) FromResponse(res *http1.Response) (report orca.Report) {
+func (r *LoadReports) FromResponse(res *message.Response) (report orca.Report) {
 	if res.Report == nil {
 		return report
 	}

@@ -9,6 +9,7 @@ import (
 
 // SlowBody says that nothing came of a body.
 func SlowBody(timeout time.Duration) *wire.Problem {
-	return wire.Problemf(http.StatusRequestTimeout, "slow-body", "send the body faster, or raise body_timeout of the ingress",
+	return wire.Problemf(http.StatusRequestTimeout, "slow-body",
+		"send the body faster, or raise body_timeout of the ingress",
 		"the body did not come in time", "nothing came for %s", timeout)
 }

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/net/http/httpguts"
 
 	"github.com/verge-edge/verge/api"
-	"github.com/verge-edge/verge/internal/proxy/http1"
+	"github.com/verge-edge/verge/internal/proxy/http1/message"
 )
 
 // HasBody says whether a body is to be passed on. Of a request of HTTP/2 without one a server knows by
@@ -37,17 +37,19 @@ func malformed(req *http.Request) string {
 		}
 	case h2 && !strings.HasPrefix(target, "/"):
 		return "the path does not begin with a slash"
-	case !strings.HasPrefix(target, "/") && (req.URL.Host == "" || req.URL.User != nil || req.URL.Scheme != "http" && req.URL.Scheme != "https"):
+	case !strings.HasPrefix(target, "/") &&
+		(req.URL.Host == "" || req.URL.User != nil || req.URL.Scheme != "http" && req.URL.Scheme != "https"):
 		return "the target is neither a path nor an absolute URI of http"
 	default:
 		for i := range len(target) {
 			if c := target[i]; c <= ' ' || c > '~' || c == '#' {
-				return "the target has the character " + strconv.QuoteToASCII(target[i:i+1]) + ", which must be percent-encoded"
+				return "the target has the character " + strconv.QuoteToASCII(target[i:i+1]) +
+					", which must be percent-encoded"
 			}
 		}
 	}
 	for i := range len(req.Host) {
-		if !http1.HostChar(req.Host[i]) {
+		if !message.HostChar(req.Host[i]) {
 			return "the host has the character " + strconv.QuoteToASCII(req.Host[i:i+1])
 		}
 	}
@@ -84,7 +86,8 @@ func validPort(host string) bool {
 // speaks HTTP/1: what follows on it cannot be trusted. False: the request is well-formed.
 func RefuseMalformed(w http.ResponseWriter, req *http.Request) bool {
 	what := malformed(req)
-	if what == "" && req.ProtoMajor == 2 && req.ContentLength == 0 && len(req.Header["Content-Length"]) > 0 && !emptyBody(w, req) {
+	if what == "" && req.ProtoMajor == 2 && req.ContentLength == 0 && len(req.Header["Content-Length"]) > 0 &&
+		!emptyBody(w, req) {
 		what = "there is more of a body than content-length says"
 	}
 	if what != "" {
@@ -118,7 +121,8 @@ func RefuseMethod(w http.ResponseWriter, req *http.Request) bool {
 	case http.MethodConnect:
 		Fail(w, req, http.StatusMethodNotAllowed, "no-tunnel", "send the request itself", "CONNECT is not offered here")
 	case http.MethodTrace:
-		Fail(w, req, http.StatusMethodNotAllowed, "no-trace", "ask the instance itself, past the router", "TRACE is not passed on")
+		Fail(w, req, http.StatusMethodNotAllowed, "no-trace", "ask the instance itself, past the router",
+			"TRACE is not passed on")
 	default:
 		return false
 	}

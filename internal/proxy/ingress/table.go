@@ -124,7 +124,8 @@ func (t *Table) Host(host string) (string, bool) {
 
 // within says whether a path is prefix or below it.
 func within(path, prefix string) bool {
-	return len(path) >= len(prefix) && path[:len(prefix)] == prefix && (len(path) == len(prefix) || path[len(prefix)] == '/')
+	return len(path) >= len(prefix) && path[:len(prefix)] == prefix &&
+		(len(path) == len(prefix) || path[len(prefix)] == '/')
 }
 
 // dotted says whether a path has a segment . or .., as it is or encoded.
@@ -188,7 +189,8 @@ func digit(c byte) byte {
 
 // unreserved characters mean the same encoded or not (RFC 3986, 2.3).
 func unreserved(c byte) bool {
-	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '-' || c == '.' || c == '_' || c == '~'
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '-' || c == '.' || c == '_' ||
+		c == '~'
 }
 
 // CanonicalHost is the host of a Host header: lower case, without port, brackets

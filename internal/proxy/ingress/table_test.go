@@ -94,7 +94,8 @@ func TestPathKeepsItsMeaning(t *testing.T) {
 		var b strings.Builder
 		for _, c := range []byte(meant) {
 			if rapid.Bool().Draw(t, "encoded") || !unreserved(c) && c != '/' {
-				b.WriteString("%" + strings.ToUpper(string("0123456789abcdef"[c>>4])) + string("0123456789abcdef"[c&15]))
+				b.WriteString("%" + strings.ToUpper(string("0123456789abcdef"[c>>4])) +
+					string("0123456789abcdef"[c&15]))
 			} else {
 				b.WriteByte(c)
 			}
@@ -110,7 +111,8 @@ func TestPathKeepsItsMeaning(t *testing.T) {
 
 func TestCanonicalHost(t *testing.T) {
 	for in, want := range map[string]string{
-		"A.Org": "a.org", "a.org:80": "a.org", "a.org.": "a.org", "a.org.:80": "a.org", "[::1]:80": "::1", "[::1]": "::1", "": "",
+		"A.Org": "a.org", "a.org:80": "a.org", "a.org.": "a.org", "a.org.:80": "a.org", "[::1]:80": "::1",
+		"[::1]": "::1", "": "",
 	} {
 		if got := CanonicalHost(in); got != want {
 			t.Errorf("%q: %q, want %q", in, got, want)

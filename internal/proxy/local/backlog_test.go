@@ -23,7 +23,8 @@ func TestBacklog(t *testing.T) {
 		defer func() { must(t, ln.Close()) }()
 		dial := func(x *Endpoint, ctx context.Context, takes time.Duration, answers bool) (time.Duration, error) {
 			began := time.Now()
-			x.all = &Endpoints{Opts: Options{Dialer: &net.Dialer{ControlContext: func(ctx context.Context, _, _ string, _ syscall.RawConn) error {
+			x.all = &Endpoints{Opts: Options{Dialer: &net.Dialer{ControlContext: func(ctx context.Context, _, _ string,
+				_ syscall.RawConn) error {
 				if answers {
 					x.seen.Store(counters.Stamp(time.Now()))
 				}
@@ -47,13 +48,16 @@ func TestBacklog(t *testing.T) {
 		}
 		var oe *failure.OpenError
 		var re *failure.RefusedError
-		if took, err := dial(fresh(), t.Context(), 3*time.Second, true); err != nil || took < 3*time.Second || took > 3*time.Second+backlogTry {
+		if took, err := dial(fresh(), t.Context(), 3*time.Second, true); err != nil || took < 3*time.Second ||
+			took > 3*time.Second+backlogTry {
 			t.Errorf("much to do: %v, %v", took, err)
 		}
-		if took, err := dial(fresh(), t.Context(), time.Hour, true); !errors.As(err, &re) || re.Why != failure.RefusedFull || errors.As(err, &oe) || took < backlogWait {
+		if took, err := dial(fresh(), t.Context(), time.Hour, true); !errors.As(err, &re) ||
+			re.Why != failure.RefusedFull || errors.As(err, &oe) || took < backlogWait {
 			t.Errorf("too much to do: %v, %v", took, err)
 		}
-		if took, err := dial(fresh(), t.Context(), time.Hour, false); !errors.As(err, &oe) || oe.Blame != failure.BlameEndpoint || took != localTimeout {
+		if took, err := dial(fresh(), t.Context(), time.Hour, false); !errors.As(err, &oe) ||
+			oe.Blame != failure.BlameEndpoint || took != localTimeout {
 			t.Errorf("gone: %v, %v", took, err)
 		}
 		x := fresh()
@@ -64,7 +68,8 @@ func TestBacklog(t *testing.T) {
 		// The machine stands still for longer than one with much to do is waited for.
 		stood, tries := fresh(), 0
 		stood.seen.Store(counters.Stamp(time.Now()))
-		stood.all = &Endpoints{Opts: Options{Dialer: &net.Dialer{ControlContext: func(ctx context.Context, _, _ string, _ syscall.RawConn) error {
+		stood.all = &Endpoints{Opts: Options{Dialer: &net.Dialer{ControlContext: func(ctx context.Context, _, _ string,
+			_ syscall.RawConn) error {
 			if tries++; tries > 1 {
 				return nil
 			}
@@ -80,7 +85,8 @@ func TestBacklog(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeoutCause(t.Context(), 500*time.Millisecond, failure.ErrLate)
 		defer cancel()
-		if took, err := dial(fresh(), ctx, time.Hour, true); !errors.Is(err, failure.ErrLate) || took != 500*time.Millisecond {
+		if took, err := dial(fresh(), ctx, time.Hour, true); !errors.Is(err, failure.ErrLate) ||
+			took != 500*time.Millisecond {
 			t.Errorf("a deadline: %v, %v", took, err)
 		}
 		ctx, cancel = context.WithCancel(t.Context())

@@ -19,7 +19,8 @@ const (
 
 // Connect opens a connection to an instance of this worker, or, for udp, a
 // socket that sends to it.
-func (s *Endpoints) Connect(ctx context.Context, id wire.InstanceID, port string, udp, probe bool) (net.Conn, func(), error) {
+func (s *Endpoints) Connect(ctx context.Context, id wire.InstanceID, port string, udp, probe bool) (net.Conn, func(),
+	error) {
 	done := s.inflight.begin(id, probe)
 	addr, err := s.Opts.Local.Target(id, port)
 	if err != nil {
@@ -40,8 +41,8 @@ func (s *Endpoints) Connect(ctx context.Context, id wire.InstanceID, port string
 	return conn, done, nil
 }
 
-// StreamStatus is what a router that wants to send requests to an instance is told: one
-// that sleeps will be there, and why one does not start is said to the request.
+// StreamStatus is the answer to a router that wants to send requests to an instance: a sleeping
+// one will be there, and why one does not start is answered to the request.
 func (s *Endpoints) StreamStatus(id wire.InstanceID, port string) error {
 	_, err := s.Opts.Local.Target(id, port)
 	if errors.Is(err, ErrAsleep) || errors.As(err, new(*StartError)) {

@@ -42,12 +42,11 @@ func (e *StartError) Unwrap() error { return ErrNotReady }
 // of its methods, so it may take locks that are held during such a call. It must
 // not block.
 type Local interface {
-	// Target returns the address (host:port) at which the named port of an
-	// instance of this worker listens. An error says why no new connection may go
-	// there (ErrDraining, ErrNotReady, ErrNoInstance); it is told to the peer.
+	// Target returns the address (host:port) of the named port of an instance of this worker. An
+	// error says why no new connection may go there (ErrDraining, ErrNotReady, ErrNoInstance);
+	// the peer receives it.
 	Target(id wire.InstanceID, port string) (addr string, err error)
-	// Wake starts an instance of which Target says ErrAsleep. It returns at once; that
-	// the instance is ready, or will not be, is told by LocalChanged and Target. Doing
-	// it again is of no harm.
+	// Wake starts an instance for which Target returns ErrAsleep. It returns at once;
+	// LocalChanged and Target report whether the instance is ready. Calling it again is harmless.
 	Wake(id wire.InstanceID)
 }

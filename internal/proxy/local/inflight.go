@@ -22,7 +22,7 @@ func NewInFlight() InFlight {
 	return InFlight{by: map[wire.InstanceID]*load{}, last: map[wire.InstanceID]time.Time{}}
 }
 
-// maxLast bounds what is remembered of instances that are not here any more.
+// maxLast bounds what is remembered of former instances.
 const maxLast = 8192
 
 // load of one instance; it is in the map only while n > 0.
@@ -37,7 +37,7 @@ type load struct {
 // waits for idle then, misses no connection.
 func (f *InFlight) Add(id wire.InstanceID) (done func()) { return f.begin(id, false) }
 
-// begin is add; a probe counts for who waits for none, and does not keep an instance
+// begin is add; a probe counts as a request without a client, and does not keep an instance
 // awake.
 func (f *InFlight) begin(id wire.InstanceID, probe bool) (done func()) {
 	f.mu.Lock()
@@ -94,11 +94,10 @@ func (f *InFlight) Drained(id wire.InstanceID) <-chan struct{} {
 // including those that a gateway keeps open between requests.
 func (s *Endpoints) InFlight(id wire.InstanceID) int { return s.inflight.count(id) }
 
-// LastRequest returns when an instance of this worker was used last: now while it
-// is, zero if it never was or if that is not known any more. Where requests are looked
-// at, they are what uses it, and what a request opened that has no end (an upgraded
-// connection, a stream); a connection that is kept for the next request does not.
-// Elsewhere it is connections.
+// LastRequest returns when an instance of this worker was last used: now if it is in use, zero if
+// it never was or that is unknown. On ports that are routed by request, requests count, and
+// whatever they opened without an end (an upgraded connection, a stream); kept connections do
+// not. On other ports connections count.
 func (s *Endpoints) LastRequest(id wire.InstanceID) time.Time {
 	s.inflight.mu.Lock()
 	defer s.inflight.mu.Unlock()

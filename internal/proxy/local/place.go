@@ -14,8 +14,8 @@ import (
 	"github.com/verge-edge/verge/internal/proxy/failure"
 	"github.com/verge-edge/verge/internal/proxy/h2guard"
 	"github.com/verge-edge/verge/internal/proxy/http1"
-	"github.com/verge-edge/verge/internal/proxy/netconn"
 	"github.com/verge-edge/verge/internal/proxy/queue"
+	"github.com/verge-edge/verge/internal/proxy/sockets"
 	"github.com/verge-edge/verge/internal/proxy/upstream"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -102,7 +102,7 @@ type Endpoints struct {
 // Options are what the instances of this worker are asked and limited by.
 type Options struct {
 	Local  Local
-	Dialer netconn.Dialer
+	Dialer sockets.Dialer
 	Log    *slog.Logger
 	// Limits of the queue of an instance. counted: how it answers is to be counted.
 	Limits func(id wire.InstanceID) (_ queue.Limits, counted bool)
@@ -121,7 +121,8 @@ func (s *Endpoints) of(id wire.InstanceID, port string, limits queue.Limits) *En
 	defer s.mu.Unlock()
 	x := s.by[id]
 	if x == nil {
-		x = &Endpoint{id: id, port: port, all: s, Queue: queue.New(limits, time.Now()), to: map[upstream.Key]*endpointPort{}}
+		x = &Endpoint{id: id, port: port, all: s, Queue: queue.New(limits, time.Now()),
+			to: map[upstream.Key]*endpointPort{}}
 		if s.by == nil {
 			s.by = map[wire.InstanceID]*Endpoint{}
 		}
@@ -164,11 +165,10 @@ type Place struct {
 	Counted bool
 }
 
-// Enter waits until a request may be sent to a port of an instance of this worker, at
-// most until deadline (zero: for as long as ctx lasts). The request counts as in flight
-// from the first moment on, so that an engine that says "draining" and then waits for
-// none misses nobody; who waits already is let through all the same. Without an error
-// p.leave is to be called once.
+// Enter waits until a request may be sent to a port of an instance of this worker, at most until
+// deadline (zero: as long as ctx lasts). The request counts as in flight from the first moment,
+// so that an engine that sets "draining" and then waits misses none; requests that already wait
+// are let through. Without an error call p.leave once.
 func (s *Endpoints) Enter(ctx context.Context, p *Place, id wire.InstanceID, port string, deadline time.Time) error {
 	limits, counted := s.Opts.Limits(id)
 	done := s.inflight.Add(id)

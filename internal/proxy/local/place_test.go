@@ -12,7 +12,8 @@ import (
 func TestWakeBefore(t *testing.T) {
 	now := time.Now()
 	for _, c := range []struct{ left, want time.Duration }{
-		{0, wakeTimeout}, {time.Second, 900 * time.Millisecond}, {10 * time.Second, 10*time.Second - wakeMargin}, {time.Hour, wakeTimeout},
+		{0, wakeTimeout}, {time.Second, 900 * time.Millisecond}, {10 * time.Second, 10*time.Second - wakeMargin},
+		{time.Hour, wakeTimeout},
 	} {
 		deadline := time.Time{}
 		if c.left > 0 {
@@ -26,10 +27,12 @@ func TestWakeBefore(t *testing.T) {
 
 func TestRefusalsOfStarts(t *testing.T) {
 	var re *failure.RefusedError
-	if err := refusal("a.b.0", &StartError{Why: "x", Again: time.Second}); !errors.As(err, &re) || re.Why != failure.RefusedStart || re.Again != time.Second {
+	if err := refusal("a.b.0", &StartError{Why: "x", Again: time.Second}); !errors.As(err, &re) ||
+		re.Why != failure.RefusedStart || re.Again != time.Second {
 		t.Errorf("%v", err)
 	}
-	for v, want := range map[string]time.Duration{"": 0, "7": 7 * time.Second, "-1": 0, "x": 0, "1e9": 0, "99999999999": 0, "Wed, 21 Oct 2015 07:28:00 GMT": 0} {
+	for v, want := range map[string]time.Duration{"": 0, "7": 7 * time.Second, "-1": 0, "x": 0, "1e9": 0,
+		"99999999999": 0, "Wed, 21 Oct 2015 07:28:00 GMT": 0} {
 		if got := httpmsg.ParseRetryAfter(v); got != want {
 			t.Errorf("Retry-After %q is %v, want %v", v, got, want)
 		}

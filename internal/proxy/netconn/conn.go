@@ -119,7 +119,8 @@ const (
 // another worker is gone.
 func KeepPeer(c *net.TCPConn) {
 	// What cannot be set leaves the defaults, which notice it later.
-	_ = c.SetKeepAliveConfig(net.KeepAliveConfig{Enable: true, Idle: peerIdle, Interval: peerInterval, Count: peerIntervals})
+	_ = c.SetKeepAliveConfig(net.KeepAliveConfig{Enable: true, Idle: peerIdle, Interval: peerInterval,
+		Count: peerIntervals})
 	_ = boundUnacknowledged(c, deadPeer)
 }
 
@@ -148,5 +149,13 @@ func Cut(c net.Conn) {
 		c.Cut()
 	default:
 		_ = c.Close()
+	}
+}
+
+// Wake puts a value into a channel with a buffer of one, unless one waits there.
+func Wake(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default: // one is waiting already
 	}
 }

@@ -61,14 +61,16 @@ func grpcCallsAt(t *testing.T, protocol string, build Build) {
 	if _, err := c.Check(ctx, &healthpb.HealthCheckRequest{Service: "unknown"}); status.Code(err) != codes.NotFound {
 		t.Errorf("an error came as %v", err)
 	}
-	if err := conn.Invoke(ctx, "/no.Such/Method", &healthpb.HealthCheckRequest{}, &healthpb.HealthCheckResponse{}); status.Code(err) != codes.Unimplemented {
+	if err := conn.Invoke(ctx, "/no.Such/Method", &healthpb.HealthCheckRequest{},
+		&healthpb.HealthCheckResponse{}); status.Code(err) != codes.Unimplemented {
 		t.Errorf("an unknown method came as %v", err)
 	}
 	// A stream, whose messages come when they are sent.
 	stream, err := c.Watch(ctx, &healthpb.HealthCheckRequest{Service: "x"})
 	must(t, err)
 	for _, want := range []healthpb.HealthCheckResponse_ServingStatus{
-		healthpb.HealthCheckResponse_SERVICE_UNKNOWN, healthpb.HealthCheckResponse_SERVING, healthpb.HealthCheckResponse_NOT_SERVING,
+		healthpb.HealthCheckResponse_SERVICE_UNKNOWN, healthpb.HealthCheckResponse_SERVING,
+		healthpb.HealthCheckResponse_NOT_SERVING,
 	} {
 		if want != healthpb.HealthCheckResponse_SERVICE_UNKNOWN {
 			h.SetServingStatus("x", want)

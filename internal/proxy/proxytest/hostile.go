@@ -57,10 +57,12 @@ func upstreamDies(t *testing.T, build Build) {
 	}))
 	c := client(t, false)
 	for _, method := range []string{"GET", "POST"} {
-		for path, early := range map[string]bool{"/before": true, "/in": true, "/after": false, "/middle": false, "/chunk": false} {
+		for path, early := range map[string]bool{"/before": true, "/in": true, "/after": false, "/middle": false,
+			"/chunk": false} {
 			res, got, err := do(t, c, method, "http://"+addr+path, nil, nil)
 			switch {
-			case early && (err != nil || res.StatusCode != http.StatusBadGateway && res.StatusCode != http.StatusServiceUnavailable):
+			case early && (err != nil || res.StatusCode != http.StatusBadGateway &&
+				res.StatusCode != http.StatusServiceUnavailable):
 				t.Errorf("%s %s: %v, %v", method, path, res, err)
 			case !early && err == nil && res.StatusCode != http.StatusBadGateway:
 				t.Errorf("%s %s: a whole answer, %d %q", method, path, res.StatusCode, got)
@@ -100,7 +102,8 @@ func upstreamLies(t *testing.T, build Build) {
 		"/minus":  "HTTP/1.1 200 OK\r\nContent-Length: -4\r\n\r\ngood<close>",
 		"/good":   good,
 	}))
-	for path, method := range map[string]string{"/more": "GET", "/none": "GET", "/head": "HEAD", "/unused": "GET", "/both": "GET", "/two": "GET", "/minus": "GET"} {
+	for path, method := range map[string]string{"/more": "GET", "/none": "GET", "/head": "HEAD", "/unused": "GET",
+		"/both": "GET", "/two": "GET", "/minus": "GET"} {
 		c := client(t, false)
 		_, _, _ = do(t, c, method, "http://"+addr+path, nil, nil) // whatever that is
 		for range 3 {
@@ -171,21 +174,32 @@ func smuggling(t *testing.T, build Build) {
 	const inner = "GET /smuggled HTTP/1.1\r\nHost: a\r\n\r\n"
 	chunked := "0\r\n\r\n" + inner
 	for name, text := range map[string]string{
-		"both lengths":          "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: " + strconv.Itoa(len(chunked)) + "\r\nTransfer-Encoding: chunked\r\n\r\n" + chunked,
-		"two lengths":           "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\nContent-Length: " + strconv.Itoa(len(inner)) + "\r\n\r\n" + inner,
-		"a list of lengths":     "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0, " + strconv.Itoa(len(inner)) + "\r\n\r\n" + inner,
-		"a signed length":       "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: +" + strconv.Itoa(len(inner)) + "\r\n\r\n" + inner,
-		"a length of letters":   "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0x0\r\n\r\n" + inner,
-		"an unknown coding":     "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: xchunked\r\n\r\n" + chunked,
-		"two codings":           "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked, identity\r\n\r\n" + chunked,
-		"a coding twice":        "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n\r\n" + chunked,
-		"a hidden coding":       "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: " + strconv.Itoa(len(chunked)) + "\r\nTransfer-Encoding : chunked\r\n\r\n" + chunked,
-		"a folded coding":       "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: " + strconv.Itoa(len(chunked)) + "\r\nTransfer-Encoding:\r\n chunked\r\n\r\n" + chunked,
-		"a coding after a CR":   "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: " + strconv.Itoa(len(chunked)) + "\r\nX: y\rTransfer-Encoding: chunked\r\n\r\n" + chunked,
-		"a coding after a NUL":  "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: " + strconv.Itoa(len(chunked)) + "\r\nX: y\x00Transfer-Encoding: chunked\r\n\r\n" + chunked,
-		"a chunk too large":     "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nfffffffffffffffff\r\n" + inner,
-		"a chunk of minus":      "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n-1\r\n" + inner,
-		"a chunk without end":   "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nabc\r\n0\r\n\r\n" + inner,
+		"both lengths": "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: " + strconv.Itoa(len(chunked)) +
+			"\r\nTransfer-Encoding: chunked\r\n\r\n" + chunked,
+		"two lengths": "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\nContent-Length: " +
+			strconv.Itoa(len(inner)) + "\r\n\r\n" + inner,
+		"a list of lengths": "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0, " + strconv.Itoa(len(inner)) +
+			"\r\n\r\n" + inner,
+		"a signed length": "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: +" + strconv.Itoa(len(inner)) +
+			"\r\n\r\n" + inner,
+		"a length of letters": "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0x0\r\n\r\n" + inner,
+		"an unknown coding":   "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: xchunked\r\n\r\n" + chunked,
+		"two codings":         "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked, identity\r\n\r\n" + chunked,
+		"a coding twice": "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n" +
+			"Transfer-Encoding: identity\r\n\r\n" + chunked,
+		"a hidden coding": "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: " + strconv.Itoa(len(chunked)) +
+			"\r\nTransfer-Encoding : chunked\r\n\r\n" + chunked,
+		"a folded coding": "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: " + strconv.Itoa(len(chunked)) +
+			"\r\nTransfer-Encoding:\r\n chunked\r\n\r\n" + chunked,
+		"a coding after a CR": "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: " + strconv.Itoa(len(chunked)) +
+			"\r\nX: y\rTransfer-Encoding: chunked\r\n\r\n" + chunked,
+		"a coding after a NUL": "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: " + strconv.Itoa(len(chunked)) +
+			"\r\nX: y\x00Transfer-Encoding: chunked\r\n\r\n" + chunked,
+		"a chunk too large": "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n" +
+			"fffffffffffffffff\r\n" + inner,
+		"a chunk of minus": "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n-1\r\n" + inner,
+		"a chunk without end": "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nabc\r\n0\r\n" +
+			"\r\n" + inner,
 		"a CR in the target":    "GET /x\rGET /smuggled HTTP/1.1\r\nHost: a\r\n\r\n",
 		"a space in the target": "GET /x HTTP/1.1 HTTP/1.1\r\nHost: a\r\n\r\n",
 		"two hosts":             "GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
@@ -272,14 +286,15 @@ func largeHeads(t *testing.T, build Build) {
 // headers of one connection stay on it; who asks and for how long is told.
 func (traits Traits) headers(t *testing.T, build Build) {
 	seen := make(chan http.Header, 1)
-	addr := build(t, "http", wire.RequestRules{}, Handler(t, http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		seen <- req.Header
-		h := w.Header()
-		h.Set("Connection", "X-Mine")
-		h.Set("X-Mine", "1")
-		h.Set("Keep-Alive", "timeout=5")
-		h["X-Two"] = []string{"a", "b"}
-	})))
+	addr := build(t, "http", wire.RequestRules{},
+		Handler(t, http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+			seen <- req.Header
+			h := w.Header()
+			h.Set("Connection", "X-Mine")
+			h.Set("X-Mine", "1")
+			h.Set("Keep-Alive", "timeout=5")
+			h["X-Two"] = []string{"a", "b"}
+		})))
 	c := client(t, false)
 	res, _, err := do(t, c, "GET", "http://"+addr+"/", nil, func(req *http.Request) {
 		req.Header = http.Header{
@@ -294,7 +309,8 @@ func (traits Traits) headers(t *testing.T, build Build) {
 			t.Errorf("the instance got %s %q", name, v)
 		}
 	}
-	if v := got.Get("X-Forwarded-For"); !strings.HasPrefix(v, "127.") || got.Get("X-Forwarded-Proto") != "http" || got.Get("X-Forwarded-Host") != addr {
+	if v := got.Get("X-Forwarded-For"); !strings.HasPrefix(v, "127.") || got.Get("X-Forwarded-Proto") != "http" ||
+		got.Get("X-Forwarded-Host") != addr {
 		t.Errorf("who asks: %v", got)
 	}
 	if f := got.Get("Forwarded"); !strings.Contains(f, "for=127.") || !strings.Contains(f, "proto=http") {
@@ -306,11 +322,13 @@ func (traits Traits) headers(t *testing.T, build Build) {
 	if res.Header.Get("X-Mine") != "" || res.Header.Get("Keep-Alive") != "" || len(res.Header["X-Two"]) != 2 {
 		t.Errorf("the client got %v", res.Header)
 	}
-	if v := res.Header.Get("Endpoint-Load-Metrics"); traits.Gateway && v != "" || !traits.Gateway && !strings.HasPrefix(v, "TEXT ") {
+	if v := res.Header.Get("Endpoint-Load-Metrics"); traits.Gateway && v != "" || !traits.Gateway &&
+		!strings.HasPrefix(v, "TEXT ") {
 		t.Errorf("load report %q", res.Header.Get("Endpoint-Load-Metrics"))
 	}
 	const parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-	_, _, err = do(t, c, "GET", "http://"+addr+"/", nil, func(req *http.Request) { req.Header.Set("Traceparent", parent) })
+	_, _, err = do(t, c, "GET", "http://"+addr+"/", nil,
+		func(req *http.Request) { req.Header.Set("Traceparent", parent) })
 	must(t, err)
 	if got := <-seen; got.Get("Traceparent") != parent {
 		t.Errorf("Traceparent became %q", got.Get("Traceparent"))
@@ -356,7 +374,8 @@ func deadlines(t *testing.T, build Build) {
 	patiently(t, "no answer began in time", func(d time.Duration) bool {
 		leave := make(chan struct{})
 		addr := build(t, "http", wire.RequestRules{Concurrency: -1, Timeout: api.Duration(d)}, Handler(t, until(leave)))
-		if res, _, err := do(t, c, "GET", "http://"+addr+"/slow", nil, nil); err != nil || res.StatusCode != http.StatusGatewayTimeout {
+		if res, _, err := do(t, c, "GET", "http://"+addr+"/slow", nil, nil); err != nil ||
+			res.StatusCode != http.StatusGatewayTimeout {
 			t.Errorf("%v, %v", res, err)
 		}
 		time.AfterFunc(d+d/2, func() { close(leave) }) // the answer goes on longer than that
@@ -386,12 +405,13 @@ func patiently(t *testing.T, otherwise string, try func(limit time.Duration) boo
 
 // h2: clients may speak HTTP/2 to an instance that does not.
 func h2(t *testing.T, build Build) {
-	addr := build(t, "http", wire.RequestRules{}, Handler(t, http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		w.Header().Set("Trailer", "After")
-		b, _ := io.ReadAll(req.Body)
-		_, _ = fmt.Fprintf(w, "%d %s", req.ProtoMajor, b)
-		w.Header().Set("After", "all")
-	})))
+	addr := build(t, "http", wire.RequestRules{},
+		Handler(t, http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+			w.Header().Set("Trailer", "After")
+			b, _ := io.ReadAll(req.Body)
+			_, _ = fmt.Fprintf(w, "%d %s", req.ProtoMajor, b)
+			w.Header().Set("After", "all")
+		})))
 	c := client(t, true)
 	var all sync.WaitGroup
 	for range 20 {
@@ -408,15 +428,16 @@ func h2(t *testing.T, build Build) {
 // rapidReset: requests that are taken back at once cost their client, and nobody else.
 func rapidReset(t *testing.T, build Build) {
 	var running atomic.Int32
-	addr := build(t, "http", wire.RequestRules{Concurrency: 5, QueueMax: 5}, Handler(t, http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		if req.URL.Path == "/good" {
-			_, _ = io.WriteString(w, "good")
-			return
-		}
-		running.Add(1)
-		defer running.Add(-1)
-		<-req.Context().Done()
-	})))
+	addr := build(t, "http", wire.RequestRules{Concurrency: 5, QueueMax: 5},
+		Handler(t, http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+			if req.URL.Path == "/good" {
+				_, _ = io.WriteString(w, "good")
+				return
+			}
+			running.Add(1)
+			defer running.Add(-1)
+			<-req.Context().Done()
+		})))
 	c := dial(t, addr)
 	c.say(http2.ClientPreface)
 	fr := http2.NewFramer(c.Conn, c.r)
@@ -425,16 +446,19 @@ func rapidReset(t *testing.T, build Build) {
 	enc := hpack.NewEncoder(&head)
 	for id := uint32(1); id < 2000; id += 2 {
 		head.Reset()
-		for _, f := range [][2]string{{":method", "GET"}, {":scheme", "http"}, {":authority", "a"}, {":path", "/hang"}} {
+		for _, f := range [][2]string{{":method", "GET"}, {":scheme", "http"}, {":authority", "a"},
+			{":path", "/hang"}} {
 			must(t, enc.WriteField(hpack.HeaderField{Name: f[0], Value: f[1]}))
 		}
-		if fr.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: head.Bytes(), EndStream: true, EndHeaders: true}) != nil ||
+		if fr.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: head.Bytes(), EndStream: true,
+			EndHeaders: true}) != nil ||
 			fr.WriteRSTStream(id, http2.ErrCodeCancel) != nil {
 			break // it has had enough
 		}
 	}
 	res, got, err := do(t, client(t, true), "GET", "http://"+addr+"/good", nil, nil)
-	for i := 0; i < 200 && err == nil && res.StatusCode == http.StatusServiceUnavailable; i++ { // the last ones may still be on their way out
+	for i := 0; i < 200 && err == nil &&
+		res.StatusCode == http.StatusServiceUnavailable; i++ { // the last ones may still be on their way out
 		res, got, err = do(t, client(t, true), "GET", "http://"+addr+"/good", nil, nil)
 	}
 	if err != nil || string(got) != "good" {

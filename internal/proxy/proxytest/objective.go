@@ -63,7 +63,9 @@ func objective(t *testing.T, build Build) {
 			}
 			continue
 		}
-		if res.StatusCode != http.StatusServiceUnavailable || res.Header.Get("Content-Type") != "application/problem+json" || !strings.Contains(string(body), "too-slow") {
+		if res.StatusCode != http.StatusServiceUnavailable ||
+			res.Header.Get("Content-Type") != "application/problem+json" ||
+			!strings.Contains(string(body), "too-slow") {
 			t.Errorf("%s: %d %v %s", name, res.StatusCode, res.Header, body)
 		}
 	}

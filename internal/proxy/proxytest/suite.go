@@ -158,10 +158,12 @@ func client(t testing.TB, h2 bool) *http.Client {
 	tr.Protocols.SetHTTP1(!h2)
 	tr.Protocols.SetUnencryptedHTTP2(h2)
 	t.Cleanup(tr.CloseIdleConnections)
-	return &http.Client{Transport: tr, Timeout: timeout, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	return &http.Client{Transport: tr, Timeout: timeout,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 }
 
-func do(t testing.TB, c *http.Client, method, url string, body io.Reader, change func(*http.Request)) (*http.Response, []byte, error) {
+func do(t testing.TB, c *http.Client, method, url string, body io.Reader, change func(*http.Request)) (*http.Response,
+	[]byte, error) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, url, body)
 	must(t, err)
@@ -231,16 +233,17 @@ func noise(n int) []byte {
 }
 
 func methods(t *testing.T, build Build) {
-	addr := build(t, "http", wire.RequestRules{}, Handler(t, http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		b, _ := io.ReadAll(req.Body)
-		w.Header().Set("Method", req.Method)
-		w.Header().Set("Length", fmt.Sprint(req.ContentLength))
-		if req.Method != http.MethodHead {
-			_, _ = w.Write(b)
-		} else {
-			w.Header().Set("Content-Length", "12345")
-		}
-	})))
+	addr := build(t, "http", wire.RequestRules{},
+		Handler(t, http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+			b, _ := io.ReadAll(req.Body)
+			w.Header().Set("Method", req.Method)
+			w.Header().Set("Length", fmt.Sprint(req.ContentLength))
+			if req.Method != http.MethodHead {
+				_, _ = w.Write(b)
+			} else {
+				w.Header().Set("Content-Length", "12345")
+			}
+		})))
 	c := client(t, false)
 	for _, m := range []string{"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH", "PROPFIND"} {
 		var body io.Reader
@@ -261,35 +264,37 @@ func methods(t *testing.T, build Build) {
 			t.Errorf("HEAD: length %d", res.ContentLength)
 		}
 	}
-	if res, _, err := do(t, c, "POST", "http://"+addr+"/", http.NoBody, nil); err != nil || res.Header.Get("Length") != "0" {
+	if res, _, err := do(t, c, "POST", "http://"+addr+"/", http.NoBody, nil); err != nil ||
+		res.Header.Get("Length") != "0" {
 		t.Errorf("POST of nothing: %v %v", res, err)
 	}
 }
 
 func bodies(t *testing.T, build Build) {
-	addr := build(t, "http", wire.RequestRules{}, Handler(t, http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		b, err := io.ReadAll(req.Body)
-		if err != nil {
-			w.WriteHeader(http.StatusBadRequest)
-			return
-		}
-		w.Header().Set("Sum", fmt.Sprintf("%x", sha256.Sum256(b)))
-		w.Header().Set("Chunked", fmt.Sprint(req.ContentLength < 0))
-		switch req.URL.Path {
-		case "/chunked":
-			_ = http.NewResponseController(w).Flush()
-		case "/none":
-			w.WriteHeader(http.StatusNoContent)
-			return
-		case "/not-modified":
-			w.Header().Set("Etag", `"x"`)
-			w.WriteHeader(http.StatusNotModified)
-			return
-		default:
-			w.Header().Set("Content-Length", fmt.Sprint(len(b)))
-		}
-		_, _ = w.Write(b)
-	})))
+	addr := build(t, "http", wire.RequestRules{},
+		Handler(t, http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+			b, err := io.ReadAll(req.Body)
+			if err != nil {
+				w.WriteHeader(http.StatusBadRequest)
+				return
+			}
+			w.Header().Set("Sum", fmt.Sprintf("%x", sha256.Sum256(b)))
+			w.Header().Set("Chunked", fmt.Sprint(req.ContentLength < 0))
+			switch req.URL.Path {
+			case "/chunked":
+				_ = http.NewResponseController(w).Flush()
+			case "/none":
+				w.WriteHeader(http.StatusNoContent)
+				return
+			case "/not-modified":
+				w.Header().Set("Etag", `"x"`)
+				w.WriteHeader(http.StatusNotModified)
+				return
+			default:
+				w.Header().Set("Content-Length", fmt.Sprint(len(b)))
+			}
+			_, _ = w.Write(b)
+		})))
 	c := client(t, false)
 	for _, size := range []int{0, 1, 1000, 4096, 65536, 65537, 1 << 20} {
 		for _, path := range []string{"/", "/chunked"} {
@@ -300,7 +305,8 @@ func bodies(t *testing.T, build Build) {
 					body = io.MultiReader(body) // of unknown length
 				}
 				res, got, err := do(t, c, "POST", "http://"+addr+path, body, nil)
-				if err != nil || !bytes.Equal(got, sent) || res.Header.Get("Sum") != fmt.Sprintf("%x", sha256.Sum256(sent)) {
+				if err != nil || !bytes.Equal(got, sent) || res.Header.Get("Sum") != fmt.Sprintf("%x",
+					sha256.Sum256(sent)) {
 					t.Errorf("%d bytes to %s, chunked %v: %d came back, %v", size, path, chunked, len(got), err)
 				}
 				if size > 0 && err == nil && res.Header.Get("Chunked") != fmt.Sprint(chunked) {
@@ -310,7 +316,8 @@ func bodies(t *testing.T, build Build) {
 		}
 	}
 	for path, status := range map[string]int{"/none": 204, "/not-modified": 304} {
-		if res, got, err := do(t, c, "GET", "http://"+addr+path, nil, nil); err != nil || res.StatusCode != status || len(got) > 0 {
+		if res, got, err := do(t, c, "GET", "http://"+addr+path, nil, nil); err != nil || res.StatusCode != status ||
+			len(got) > 0 {
 			t.Errorf("%s: %v %q %v", path, res, got, err)
 		}
 	}
@@ -318,10 +325,12 @@ func bodies(t *testing.T, build Build) {
 
 // targets pass as they were written.
 func targets(t *testing.T, build Build) {
-	addr := build(t, "http", wire.RequestRules{}, Handler(t, http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		_, _ = io.WriteString(w, req.RequestURI+" "+req.Host)
-	})))
-	for _, target := range []string{"/", "/a/../b", "/a%2Fb", "/a%2fb?x=1;y=2&z", "/?", "/%20%E2%82%AC", "/a;b=c", "/a//b", "/~x!$'()*+,", "/?a=%zz"} {
+	addr := build(t, "http", wire.RequestRules{},
+		Handler(t, http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+			_, _ = io.WriteString(w, req.RequestURI+" "+req.Host)
+		})))
+	for _, target := range []string{"/", "/a/../b", "/a%2Fb", "/a%2fb?x=1;y=2&z", "/?", "/%20%E2%82%AC", "/a;b=c",
+		"/a//b", "/~x!$'()*+,", "/?a=%zz"} {
 		c := dial(t, addr)
 		c.say("GET " + target + " HTTP/1.1\r\nHost: Shop.Example:8080\r\n\r\n")
 		if _, got, err := c.answer("GET"); err != nil || got != target+" Shop.Example:8080" {
@@ -331,15 +340,17 @@ func targets(t *testing.T, build Build) {
 }
 
 func trailers(t *testing.T, build Build) {
-	addr := build(t, "http", wire.RequestRules{}, Handler(t, http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		w.Header().Set("Trailer", "Announced")
-		_, _ = io.Copy(w, req.Body)
-		w.Header().Set("Announced", req.Trailer.Get("Sum"))
-		w.Header().Set(http.TrailerPrefix+"Surprise", "too")
-	})))
-	res, got, err := do(t, client(t, false), "POST", "http://"+addr+"/", io.MultiReader(strings.NewReader("body")), func(req *http.Request) {
-		req.Trailer = http.Header{"Sum": {"of all"}}
-	})
+	addr := build(t, "http", wire.RequestRules{},
+		Handler(t, http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+			w.Header().Set("Trailer", "Announced")
+			_, _ = io.Copy(w, req.Body)
+			w.Header().Set("Announced", req.Trailer.Get("Sum"))
+			w.Header().Set(http.TrailerPrefix+"Surprise", "too")
+		})))
+	res, got, err := do(t, client(t, false), "POST", "http://"+addr+"/", io.MultiReader(strings.NewReader("body")),
+		func(req *http.Request) {
+			req.Trailer = http.Header{"Sum": {"of all"}}
+		})
 	must(t, err)
 	if string(got) != "body" || res.Trailer.Get("Announced") != "of all" || res.Trailer.Get("Surprise") != "too" {
 		t.Errorf("%q, trailers %v", got, res.Trailer)
@@ -347,21 +358,23 @@ func trailers(t *testing.T, build Build) {
 }
 
 func interim(t *testing.T, build Build) {
-	addr := build(t, "http", wire.RequestRules{}, Handler(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Link", "</a.css>; rel=preload")
-		w.WriteHeader(http.StatusEarlyHints)
-		w.Header().Del("Link")
-		_, _ = io.WriteString(w, "done")
-	})))
+	addr := build(t, "http", wire.RequestRules{},
+		Handler(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Link", "</a.css>; rel=preload")
+			w.WriteHeader(http.StatusEarlyHints)
+			w.Header().Del("Link")
+			_, _ = io.WriteString(w, "done")
+		})))
 	var codes []int
 	res, got, err := do(t, client(t, false), "GET", "http://"+addr+"/", nil, func(req *http.Request) {
-		*req = *req.WithContext(httptrace.WithClientTrace(req.Context(), &httptrace.ClientTrace{Got1xxResponse: func(code int, h textproto.MIMEHeader) error {
-			codes = append(codes, code)
-			if h.Get("Link") == "" {
-				t.Errorf("interim headers %v", h)
-			}
-			return nil
-		}}))
+		*req = *req.WithContext(httptrace.WithClientTrace(req.Context(),
+			&httptrace.ClientTrace{Got1xxResponse: func(code int, h textproto.MIMEHeader) error {
+				codes = append(codes, code)
+				if h.Get("Link") == "" {
+					t.Errorf("interim headers %v", h)
+				}
+				return nil
+			}}))
 	})
 	must(t, err)
 	if string(got) != "done" || !slices.Equal(codes, []int{103}) || res.Header.Get("Link") != "" {
@@ -370,14 +383,15 @@ func interim(t *testing.T, build Build) {
 }
 
 func expectContinue(t *testing.T, build Build) {
-	addr := build(t, "http", wire.RequestRules{}, Handler(t, http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		if req.URL.Path == "/no" {
-			w.WriteHeader(http.StatusExpectationFailed)
-			return
-		}
-		b, _ := io.ReadAll(req.Body)
-		_, _ = w.Write(b)
-	})))
+	addr := build(t, "http", wire.RequestRules{},
+		Handler(t, http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+			if req.URL.Path == "/no" {
+				w.WriteHeader(http.StatusExpectationFailed)
+				return
+			}
+			b, _ := io.ReadAll(req.Body)
+			_, _ = w.Write(b)
+		})))
 	c := dial(t, addr)
 	c.say("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\nExpect: 100-continue\r\n\r\n")
 	if line, err := c.r.ReadString('\n'); err != nil || !strings.HasPrefix(line, "HTTP/1.1 100") {
@@ -470,20 +484,21 @@ func (c *raw) expect(want string) {
 // events come when they are sent, and hold no place.
 func events(t *testing.T, build Build) {
 	next := make(chan string)
-	addr := build(t, "http", wire.RequestRules{Concurrency: 1, QueueMax: 1}, Handler(t, http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		w.Header().Set("Content-Type", "text/event-stream")
-		rc := http.NewResponseController(w)
-		_ = rc.Flush()
-		for {
-			select {
-			case s := <-next:
-				_, _ = io.WriteString(w, "data: "+s+"\n\n")
-				_ = rc.Flush()
-			case <-req.Context().Done():
-				return
+	addr := build(t, "http", wire.RequestRules{Concurrency: 1, QueueMax: 1},
+		Handler(t, http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			rc := http.NewResponseController(w)
+			_ = rc.Flush()
+			for {
+				select {
+				case s := <-next:
+					_, _ = io.WriteString(w, "data: "+s+"\n\n")
+					_ = rc.Flush()
+				case <-req.Context().Done():
+					return
+				}
 			}
-		}
-	})))
+		})))
 	c := client(t, false)
 	for range 3 { // the head comes before the first event
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+addr+"/", nil)
@@ -520,10 +535,11 @@ func events(t *testing.T, build Build) {
 }
 
 func (traits Traits) keepAlive(t *testing.T, build Build) {
-	addr := build(t, "http", wire.RequestRules{}, Handler(t, http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		b, _ := io.ReadAll(req.Body)
-		_, _ = fmt.Fprintf(w, "%s %s", req.URL.Path, b)
-	})))
+	addr := build(t, "http", wire.RequestRules{},
+		Handler(t, http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+			b, _ := io.ReadAll(req.Body)
+			_, _ = fmt.Fprintf(w, "%s %s", req.URL.Path, b)
+		})))
 	c := dial(t, addr)
 	for i := range 20 {
 		c.say(fmt.Sprintf("POST /%d HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc", i))
@@ -532,7 +548,9 @@ func (traits Traits) keepAlive(t *testing.T, build Build) {
 		}
 	}
 	// Requests that do not wait for answers are answered in their order.
-	c.say("GET /a HTTP/1.1\r\nHost: a\r\n\r\nGET /b HTTP/1.1\r\nHost: a\r\n\r\nPOST /c HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nxyz\r\n0\r\n\r\nGET /d HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+	c.say("GET /a HTTP/1.1\r\nHost: a\r\n\r\nGET /b HTTP/1.1\r\nHost: a\r\n\r\nPOST /c HTTP/1.1\r\nHost: a\r\n" +
+		"Transfer-Encoding: chunked\r\n\r\n3\r\nxyz\r\n0\r\n\r\nGET /d HTTP/1.1\r\nHost: a\r\nConnection: close\r\n" +
+		"\r\n")
 	for _, want := range []string{"/a ", "/b ", "/c xyz", "/d "} {
 		if _, got, err := c.answer("GET"); err != nil || got != want {
 			t.Fatalf("%q, %v, want %q", got, err, want)
@@ -555,9 +573,10 @@ func (traits Traits) keepAlive(t *testing.T, build Build) {
 // halfClose: a client that has ended its side after the request gets the right answer
 // or none, never a wrong one.
 func halfClose(t *testing.T, build Build) {
-	addr := build(t, "http", wire.RequestRules{}, Handler(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = io.WriteString(w, "answer")
-	})))
+	addr := build(t, "http", wire.RequestRules{},
+		Handler(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, "answer")
+		})))
 	for range 5 {
 		c := dial(t, addr)
 		c.say("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")

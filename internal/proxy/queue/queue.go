@@ -66,9 +66,9 @@ func (q *Queue) SetLimits(l Limits) {
 	q.admitLocked(time.Now())
 }
 
-// Enter waits until the request may run, at most until deadline (zero: for as long as
-// ctx lasts). With an error it is not in: ErrFull, ErrLate, what Fail was told, or
-// that of ctx. Else Done is to be called once.
+// Enter waits until the request may run, at most until deadline (zero: as long as ctx lasts).
+// With an error it is not in: ErrFull, ErrLate, the error of Fail, or that of ctx. Otherwise call
+// Done once.
 func (q *Queue) Enter(ctx context.Context, t *Ticket, deadline time.Time) error {
 	return q.EnterThen(ctx, t, deadline, nil)
 }
@@ -215,7 +215,7 @@ type State struct {
 	Waiting, Running int
 	// Closed: nobody starts.
 	Closed bool
-	// Refused is how many were told that it is full.
+	// Refused is how many were refused because it is full.
 	Refused uint64
 	// Changed is when a request came or ended last; when the queue was made if none
 	// did.
@@ -255,7 +255,7 @@ func (q *Queue) endLocked(t *Ticket, now time.Time, answered bool) {
 	q.admitLocked(now)
 }
 
-// admitLocked starts who waits, as far as there are places.
+// admitLocked starts waiting requests while there are places.
 func (q *Queue) admitLocked(now time.Time) {
 	for q.first != nil && q.freeLocked() {
 		t := q.first

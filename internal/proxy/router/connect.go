@@ -11,7 +11,7 @@ import (
 	"github.com/verge-edge/verge/internal/proxy/data"
 	"github.com/verge-edge/verge/internal/proxy/failure"
 	"github.com/verge-edge/verge/internal/proxy/http1"
-	"github.com/verge-edge/verge/internal/proxy/netconn"
+	"github.com/verge-edge/verge/internal/proxy/relay"
 	"github.com/verge-edge/verge/internal/proxy/upstream"
 )
 
@@ -42,7 +42,7 @@ func (r *Services) connect(ctx context.Context, e *Endpoint, port string, what p
 	}
 	e.Reached.Store(counters.Stamp(time.Now()))
 	if udp {
-		return &netconn.DatagramStream{Conn: conn}, r.dialer.Paths.Add(conn, e.Address), nil
+		return &relay.DatagramStream{Conn: conn}, r.dialer.Paths.Add(conn, e.Address), nil
 	}
 	return conn, r.dialer.Paths.Add(conn, e.Address), nil
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/verge-edge/verge/internal/policy/route"
 	"github.com/verge-edge/verge/internal/proxy/data"
 	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 // Distances are what policies go by. A Router calls them from any goroutine, with
@@ -105,18 +106,18 @@ func (s *Service) used(e *Endpoint) {
 }
 
 // Route is how a service is routed here now; false where it is not.
-func (r *Services) Route(key string) (wire.RouteReport, bool) {
+func (r *Services) Route(key string) (rpc.RouteReport, bool) {
 	s := r.table.Load().services[key]
 	if s == nil {
-		return wire.RouteReport{}, false
+		return rpc.RouteReport{}, false
 	}
 	now := time.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.agedLocked(now)
-	out := wire.RouteReport{
+	out := rpc.RouteReport{
 		V: wire.Version, Cluster: r.Opts.Cluster, Worker: r.Opts.Worker,
-		App: s.App, Service: s.name, Policy: s.said, Endpoints: make([]wire.RouteEndpoint, len(s.endpoints)),
+		App: s.App, Service: s.name, Policy: s.said, Endpoints: make([]rpc.RouteEndpoint, len(s.endpoints)),
 		MeanBody: s.sizes.body.Value(), MeanAnswer: s.sizes.answer.Value(),
 	}
 	for i, e := range s.endpoints {
@@ -141,7 +142,7 @@ func (r *Services) Route(key string) (wire.RouteReport, bool) {
 	for i, share := range s.policy.Weights(s.view) {
 		out.Endpoints[i].Share = share
 	}
-	slices.SortFunc(out.Endpoints, func(a, b wire.RouteEndpoint) int {
+	slices.SortFunc(out.Endpoints, func(a, b rpc.RouteEndpoint) int {
 		return cmp.Or(cmp.Compare(a.Ordinal, b.Ordinal), cmp.Compare(a.Instance, b.Instance), cmp.Compare(a.Worker, b.Worker))
 	})
 	return out, true

@@ -6,10 +6,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/verge-edge/verge/internal/policy/route"
+	"github.com/verge-edge/verge/internal/policy/eject"
 	"github.com/verge-edge/verge/internal/proxy/failure"
 	"github.com/verge-edge/verge/internal/proxy/local"
 	"github.com/verge-edge/verge/internal/proxy/netconn"
+	"github.com/verge-edge/verge/internal/proxy/sockets"
 )
 
 // maxProbes at a time.
@@ -86,7 +87,7 @@ func (r *Services) askLocal() {
 				continue
 			}
 			e.park(false)
-			s.setHealthIfEjected(e, func(h route.Health) route.Health { return h.ProbeNow(time.Now()) })
+			s.setHealthIfEjected(e, func(h eject.Health) eject.Health { return h.ProbeNow(time.Now()) })
 		}
 	}
 }
@@ -192,7 +193,7 @@ func (r *Services) doubt(e *Endpoint, gone bool) {
 }
 
 func (r *Services) lookAfter(ctx context.Context, e *Endpoint, gone bool, left <-chan struct{}) {
-	wait := netconn.WaitOrDone(ctx)
+	wait := sockets.WaitOrDone(ctx)
 	for pause := firstDoubt; ; pause = min(2*pause, lastDoubt) {
 		if !gone {
 			t := time.NewTimer(pause)

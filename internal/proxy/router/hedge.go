@@ -131,7 +131,7 @@ func (p *Picker) Next() (e *Endpoint, more bool) {
 		}
 		p.later = append(p.later, e)
 		if p.Request {
-			p.Service.Ended(e)
+			p.Service.Ended(e, false)
 		}
 	}
 	if len(p.later) == 0 {
@@ -139,7 +139,7 @@ func (p *Picker) Next() (e *Endpoint, more bool) {
 	}
 	e, p.later = p.later[0], p.later[1:]
 	if p.Request {
-		p.Sent = p.Service.Began(e)
+		p.Sent = p.Service.Began(e, time.Now())
 	}
 	// Behind its address all are as late as it is: another connection there would only
 	// make that worse for a worker that is busy.

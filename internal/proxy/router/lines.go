@@ -160,6 +160,7 @@ func (s *Service) lined(e *Endpoint, x *lines, now time.Time) {
 func (s *Service) widthLocked(e *Endpoint, now time.Time) {
 	l := &e.load
 	l.Bandwidth, l.Back, l.Trial = e.width.There.Known(now), e.width.Back.Known(now), e.width.Trial
+	l.Clear = e.width.Clear
 	s.loadedLocked(e)
 	if until := e.width.Until(now); !until.IsZero() && (s.lineUntil.IsZero() || until.Before(s.lineUntil)) {
 		s.lineUntil = until

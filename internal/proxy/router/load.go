@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/internal/orca"
+	"github.com/verge-edge/verge/internal/policy/eject"
 	"github.com/verge-edge/verge/internal/policy/route"
 	"github.com/verge-edge/verge/internal/policy/scale"
 	"github.com/verge-edge/verge/internal/proxy/httpmsg"
@@ -57,30 +58,31 @@ func (s *Service) sleeps(e *Endpoint, asleep bool) {
 }
 
 // Began counts a request in the load of an endpoint.
-func (s *Service) Began(e *Endpoint) route.Sent {
+func (s *Service) Began(e *Endpoint, now time.Time) route.Sent {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	defer s.loadedLocked(e)
-	return e.load.Began()
+	return e.load.Began(now)
 }
 
 // Took teaches how long an endpoint needs for an answer, from when it was asked to the
 // head, without the time in which the request's body was waited for there.
-func (s *Service) Took(e *Endpoint, sent route.Sent, took time.Duration) {
+func (s *Service) Took(e *Endpoint, sent route.Sent, now time.Time, took time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if e.index >= 0 {
 		took -= s.view.Endpoints[e.index].Network(0)
 	}
-	e.load.Answered(sent, took)
+	e.load.Answered(now, sent, took)
 	s.loadedLocked(e)
 }
 
-// Ended takes a request out of the load of an endpoint.
-func (s *Service) Ended(e *Endpoint) {
+// Ended takes a request out of the load of an endpoint; heard says whether AnsweredBy was called for
+// it.
+func (s *Service) Ended(e *Endpoint, heard bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	e.load.Ended()
+	e.load.Ended(heard)
 	s.loadedLocked(e)
 }
 
@@ -97,6 +99,7 @@ func (s *Service) AnsweredBy(e *Endpoint, now time.Time, failed bool, report *or
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e.recent.Add(now)
+	e.load.Heard(now)
 	e.load.Asleep = false
 	if failed {
 		e.load.Failed = now
@@ -107,7 +110,7 @@ func (s *Service) AnsweredBy(e *Endpoint, now time.Time, failed bool, report *or
 	if e.outlier, ejects = e.outlier.Answered(now, failed); !ejects || e.index < 0 {
 		return false
 	}
-	if !route.MayEject(len(s.endpoints), s.outLocked()) {
+	if !eject.MayEject(len(s.endpoints), s.outLocked()) {
 		e.outlier = was // it is tried again: one more failure asks again
 		return false
 	}
@@ -117,7 +120,7 @@ func (s *Service) AnsweredBy(e *Endpoint, now time.Time, failed bool, report *or
 	if s.nextIn.IsZero() || until.Before(s.nextIn) {
 		s.nextIn = until
 	}
-	e.why = strconv.Itoa(route.OutlierAfter) + " answers in a row were errors"
+	e.why = strconv.Itoa(eject.OutlierAfter) + " answers in a row were errors"
 	s.seenLocked(e)
 	return true
 }
@@ -192,7 +195,7 @@ func (s *Service) pickFor(d Distances, tried []string, body int64) (e *Endpoint,
 		return nil, sent, 0, false
 	}
 	e = s.endpoints[i]
-	sent = e.load.Began()
+	sent = e.load.Began(now)
 	s.loadedLocked(e)
 	return e, sent, back, s.moreLocked(i, tried)
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/internal/orca"
+	"github.com/verge-edge/verge/internal/policy/eject"
 	"github.com/verge-edge/verge/internal/policy/route"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -18,7 +19,7 @@ func TestOutlierReturns(t *testing.T) {
 		rt := testRoute(wire.Endpoint{Instance: "app.web.0", Worker: "w"}, wire.Endpoint{Instance: "app.web.1", Worker: "w"})
 		s.update(&rt, func(wire.Endpoint) bool { return true }, func(err error) { t.Error(err) })
 		bad := s.endpoints[0]
-		for range route.OutlierAfter {
+		for range eject.OutlierAfter {
 			s.AnsweredBy(bad, time.Now(), true, &orca.Report{})
 		}
 		picks := func() (n int) {
@@ -32,7 +33,7 @@ func TestOutlierReturns(t *testing.T) {
 		if n := picks(); n != 0 {
 			t.Fatalf("picked %d times while it is out", n)
 		}
-		time.Sleep(route.FirstOut)
+		time.Sleep(eject.FirstOut)
 		if n := picks(); n != 5 {
 			t.Fatalf("picked %d times when its time is over", n)
 		}

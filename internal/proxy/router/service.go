@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/policy/eject"
 	"github.com/verge-edge/verge/internal/policy/route"
 	"github.com/verge-edge/verge/internal/policy/scale"
 	"github.com/verge-edge/verge/internal/proxy/counters"
@@ -43,7 +44,7 @@ type Service struct {
 	endpoints []*Endpoint
 	// emptied is when the last of them went; zero: there are some, or there were none.
 	emptied time.Time
-	budget  route.Budget // for retries
+	budget  eject.Budget // for retries
 	refusals
 	nextIn time.Time // when the first ejected outlier returns; zero: none is out
 	demand demand
@@ -136,9 +137,9 @@ type endpointCounters struct {
 
 // rotation is why an endpoint is chosen, or not.
 type rotation struct {
-	health  route.Health
+	health  eject.Health
 	why     string // it is ejected
-	outlier route.Outlier
+	outlier eject.Outlier
 	out     bool // its answers were errors, says outlier
 }
 
@@ -406,7 +407,7 @@ func (s *Service) isSuspect(e *Endpoint) bool {
 
 // setHealth replaces the health of an endpoint and returns whether it was
 // ejected before.
-func (s *Service) setHealth(e *Endpoint, why string, next func(route.Health) route.Health) (was bool) {
+func (s *Service) setHealth(e *Endpoint, why string, next func(eject.Health) eject.Health) (was bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	was = e.health.Ejected()
@@ -418,7 +419,7 @@ func (s *Service) setHealth(e *Endpoint, why string, next func(route.Health) rou
 
 // setHealthIfEjected changes the health of an endpoint that is ejected and keeps
 // the reason.
-func (s *Service) setHealthIfEjected(e *Endpoint, next func(route.Health) route.Health) {
+func (s *Service) setHealthIfEjected(e *Endpoint, next func(eject.Health) eject.Health) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if e.health.Ejected() {
@@ -428,7 +429,7 @@ func (s *Service) setHealthIfEjected(e *Endpoint, next func(route.Health) route.
 
 // Eject takes an endpoint out of the rotation until a probe succeeds.
 func (r *Services) Eject(e *Endpoint, why string) {
-	was := e.service.setHealth(e, why, func(h route.Health) route.Health { return h.Failed(time.Now(), e.seed) })
+	was := e.service.setHealth(e, why, func(h eject.Health) eject.Health { return h.Failed(time.Now(), e.seed) })
 	if !was {
 		r.Opts.Log.Info("endpoint out of rotation", "service", e.service.Key, "instance", e.Instance, "worker", e.Worker, "why", why)
 	}
@@ -439,7 +440,7 @@ func (r *Services) Eject(e *Endpoint, why string) {
 func (r *Services) readmit(e *Endpoint) {
 	e.park(false)
 	e.Lost.Store(false)
-	if e.service.setHealth(e, "", route.Health.Succeeded) {
+	if e.service.setHealth(e, "", eject.Health.Succeeded) {
 		r.Opts.Log.Info("endpoint back in rotation", "service", e.service.Key, "instance", e.Instance, "worker", e.Worker)
 	}
 }

@@ -17,6 +17,8 @@ import (
 	"github.com/verge-edge/verge/internal/proxy/local"
 	"github.com/verge-edge/verge/internal/proxy/netconn"
 	"github.com/verge-edge/verge/internal/proxy/queue"
+	"github.com/verge-edge/verge/internal/proxy/relay"
+	"github.com/verge-edge/verge/internal/proxy/sockets"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -53,7 +55,7 @@ type Options struct {
 	Spawn func(func(context.Context)) bool
 	// Local, LocalDialer and HeaderTimeout are for the instances of this worker, see package local.
 	Local         local.Local
-	LocalDialer   netconn.Dialer
+	LocalDialer   sockets.Dialer
 	HeaderTimeout time.Duration
 	// Dialer opens streams to other workers.
 	Dialer *data.Dialer
@@ -238,7 +240,7 @@ func (r *Services) ServeClient(ctx context.Context, s *Service, port string, cli
 	if len(head) > 0 {
 		_, _ = upstream.Write(head) // one that is gone is found out by the relay
 	}
-	if netconn.RelayUntil(ctx, client, upstream, &s.Traffic) {
+	if relay.Streams(ctx, client, upstream, &s.Traffic) {
 		e.Failures.Add(1)
 		r.Eject(e, "connection was reset before an answer")
 	}

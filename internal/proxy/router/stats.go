@@ -121,7 +121,7 @@ func (s *Service) stateLocked(i int) (EndpointState, string) {
 	case v.Spare:
 		return EndpointSpare, "its cluster does not name it"
 	case v.Suspect:
-		return EndpointSuspect, "its worker is not heard of"
+		return EndpointSuspect, "its worker does not report"
 	}
 	return EndpointOK, ""
 }

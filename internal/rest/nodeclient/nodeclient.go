@@ -10,9 +10,11 @@ import (
 	"fmt"
 	"net/http"
 
+	"github.com/verge-edge/verge/internal/apiv1"
 	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/rest/transport"
 	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 // CodeUnreachable says that nobody answered, now; it may be worth trying again.
@@ -45,18 +47,18 @@ func (c *Client) GetObject(ctx context.Context, namespace, name, have string) (O
 }
 
 // PutObject stores an object; see rest.Objects.
-func (c *Client) PutObject(ctx context.Context, in rest.ObjectUpload) (wire.ObjectView, error) {
+func (c *Client) PutObject(ctx context.Context, in rest.ObjectUpload) (apiv1.ObjectView, error) {
 	return c.conn.PutObject(ctx, in)
 }
 
 // GatewayACME asks for a gateway; see rest.Gateways.
-func (c *Client) GatewayACME(ctx context.Context, q wire.ACMERequest) (r wire.ACMEReply, err error) {
+func (c *Client) GatewayACME(ctx context.Context, q rpc.ACMERequest) (r rpc.ACMEReply, err error) {
 	err = c.conn.Post(ctx, rest.GatewayACME, q, &r)
 	return r, err
 }
 
 // ImageSources asks for a worker; see rest.Images.
-func (c *Client) ImageSources(ctx context.Context, q wire.ImageAsk) (r wire.ImageSources, err error) {
+func (c *Client) ImageSources(ctx context.Context, q rpc.ImageAsk) (r rpc.ImageSources, err error) {
 	err = c.conn.Post(ctx, rest.ImageSources, q, &r)
 	return r, err
 }
@@ -65,8 +67,8 @@ func (c *Client) ImageSources(ctx context.Context, q wire.ImageAsk) (r wire.Imag
 // tlsConf pins who may answer. A server that refuses the token ends it; one
 // that cannot be reached, is overloaded or is not the place for it does not.
 // The errors of all addresses are joined.
-func JoinAt(ctx context.Context, addrs []string, tlsConf *tls.Config, req wire.JoinRequest) (wire.JoinReply, error) {
-	return firstOf(ctx, "join", addrs, tlsConf, func(c *transport.Conn) (wire.JoinReply, error) {
+func JoinAt(ctx context.Context, addrs []string, tlsConf *tls.Config, req rpc.JoinRequest) (rpc.JoinReply, error) {
+	return firstOf(ctx, "join", addrs, tlsConf, func(c *transport.Conn) (rpc.JoinReply, error) {
 		return transport.Call(ctx, c, rest.Join, rest.JoinIn{Body: req}, 0)
 	})
 }
@@ -75,8 +77,9 @@ func JoinAt(ctx context.Context, addrs []string, tlsConf *tls.Config, req wire.J
 // makes the request for its challenge. A server that refuses ends it; one that
 // cannot be reached, is overloaded or is not the place for it does not. The
 // errors of all addresses are joined.
-func RenewAt(ctx context.Context, addrs []string, tlsConf *tls.Config, sign func(challenge string) (wire.RenewRequest, error)) (wire.JoinReply, error) {
-	return firstOf(ctx, "renew", addrs, tlsConf, func(c *transport.Conn) (reply wire.JoinReply, err error) {
+func RenewAt(ctx context.Context, addrs []string, tlsConf *tls.Config,
+	sign func(challenge string) (rpc.RenewRequest, error)) (rpc.JoinReply, error) {
+	return firstOf(ctx, "renew", addrs, tlsConf, func(c *transport.Conn) (reply rpc.JoinReply, err error) {
 		req, err := signed(ctx, c, sign)
 		if err != nil {
 			return reply, err
@@ -86,7 +89,8 @@ func RenewAt(ctx context.Context, addrs []string, tlsConf *tls.Config, sign func
 }
 
 // LeaveAt is RenewAt for who wants to leave.
-func LeaveAt(ctx context.Context, addrs []string, tlsConf *tls.Config, sign func(challenge string) (wire.LeaveRequest, error)) error {
+func LeaveAt(ctx context.Context, addrs []string, tlsConf *tls.Config,
+	sign func(challenge string) (rpc.LeaveRequest, error)) error {
 	_, err := firstOf(ctx, "leave", addrs, tlsConf, func(c *transport.Conn) (rest.None, error) {
 		req, err := signed(ctx, c, sign)
 		if err != nil {
@@ -107,7 +111,8 @@ func signed[T any](ctx context.Context, c *transport.Conn, sign func(challenge s
 }
 
 // firstOf asks one address after another until one has answered, or refused.
-func firstOf[T any](ctx context.Context, what string, addrs []string, tlsConf *tls.Config, ask func(*transport.Conn) (T, error)) (reply T, err error) {
+func firstOf[T any](ctx context.Context, what string, addrs []string, tlsConf *tls.Config,
+	ask func(*transport.Conn) (T, error)) (reply T, err error) {
 	if len(addrs) == 0 {
 		return reply, fmt.Errorf("%s: no address to ask", what)
 	}

@@ -5,8 +5,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/verge-edge/verge/internal/apiv1"
 	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 // WorkerMetrics is Figures.
@@ -22,18 +24,19 @@ func (f *Fake) WorkerMetrics(_ context.Context, cluster, worker string) ([]byte,
 
 // Exec asks ExecStep, which is called without the fake's lock: it may hold its
 // answer.
-func (f *Fake) Exec(ctx context.Context, q wire.ExecAsk) (wire.ExecAnswer, error) {
+func (f *Fake) Exec(ctx context.Context, q rpc.ExecAsk) (rpc.ExecAnswer, error) {
 	end, err := f.begin("exec")
 	if err != nil {
-		return wire.ExecAnswer{}, err
+		return rpc.ExecAnswer{}, err
 	}
 	step := f.ExecStep
 	end()
 	if step == nil && q.Profile != nil {
-		return wire.ExecAnswer{Profile: &wire.ProfileReport{V: wire.Version, App: q.Profile.App, Service: q.Profile.Service, State: wire.ProfileRuns, Nodes: []wire.ProfileNode{}}}, nil
+		return rpc.ExecAnswer{Profile: &rpc.ProfileReport{V: wire.Version, App: q.Profile.App,
+			Service: q.Profile.Service, State: rpc.ProfileRuns, Nodes: []rpc.ProfileNode{}}}, nil
 	}
 	if step == nil {
-		return wire.ExecAnswer{}, missing("session", q.Session)
+		return rpc.ExecAnswer{}, missing("session", q.Session)
 	}
 	q.Owner = rest.Caller(ctx)
 	return step(ctx, q)
@@ -61,17 +64,18 @@ func (f *Fake) Changes() <-chan struct{} {
 }
 
 // TopInstances are those of InstanceTops that match.
-func (f *Fake) TopInstances(_ context.Context, app string) ([]wire.InstanceTop, error) {
+func (f *Fake) TopInstances(_ context.Context, app string) ([]rpc.InstanceTop, error) {
 	list, err := all(f, "top-instances", &f.InstanceTops)
-	return slices.DeleteFunc(list, func(i wire.InstanceTop) bool { return app != "" && !strings.HasPrefix(i.ID, app+".") }), err
+	return slices.DeleteFunc(list,
+		func(i rpc.InstanceTop) bool { return app != "" && !strings.HasPrefix(i.ID, app+".") }), err
 }
 
 // TopWorkers are WorkerTops.
-func (f *Fake) TopWorkers(context.Context) ([]wire.WorkerTopView, error) {
+func (f *Fake) TopWorkers(context.Context) ([]rpc.WorkerTopView, error) {
 	return all(f, "top-workers", &f.WorkerTops)
 }
 
 // TopClusters are ClusterTops.
-func (f *Fake) TopClusters(context.Context) ([]wire.ClusterTop, error) {
+func (f *Fake) TopClusters(context.Context) ([]apiv1.ClusterTop, error) {
 	return all(f, "top-clusters", &f.ClusterTops)
 }

@@ -4,17 +4,18 @@ import (
 	"context"
 
 	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 // Challenge is always the same.
-func (f *Fake) Challenge(context.Context) (wire.Challenge, error) {
-	return do(f, "challenge", func() (wire.Challenge, error) {
-		return wire.Challenge{Challenge: "sign this"}, nil
+func (f *Fake) Challenge(context.Context) (rpc.Challenge, error) {
+	return do(f, "challenge", func() (rpc.Challenge, error) {
+		return rpc.Challenge{Challenge: "sign this"}, nil
 	})
 }
 
 // Leave records the name of who leaves.
-func (f *Fake) Leave(_ context.Context, r wire.LeaveRequest) error {
+func (f *Fake) Leave(_ context.Context, r rpc.LeaveRequest) error {
 	return f.run("leave", func() error {
 		f.Left = append(f.Left, r.Name)
 		return nil
@@ -22,23 +23,23 @@ func (f *Fake) Leave(_ context.Context, r wire.LeaveRequest) error {
 }
 
 // Renew records the request and answers JoinAnswer.
-func (f *Fake) Renew(_ context.Context, r wire.RenewRequest) (wire.JoinReply, error) {
-	return do(f, "renew", func() (wire.JoinReply, error) {
+func (f *Fake) Renew(_ context.Context, r rpc.RenewRequest) (rpc.JoinReply, error) {
+	return do(f, "renew", func() (rpc.JoinReply, error) {
 		f.Renewals = append(f.Renewals, r)
 		return f.JoinAnswer, nil
 	})
 }
 
 // GatewayACME finds nothing.
-func (f *Fake) GatewayACME(context.Context, wire.ACMERequest) (wire.ACMEReply, error) {
-	return do(f, "gateway acme", func() (wire.ACMEReply, error) {
-		return wire.ACMEReply{V: wire.Version}, nil
+func (f *Fake) GatewayACME(context.Context, rpc.ACMERequest) (rpc.ACMEReply, error) {
+	return do(f, "gateway acme", func() (rpc.ACMEReply, error) {
+		return rpc.ACMEReply{V: wire.Version}, nil
 	})
 }
 
 // ImageSources knows of none.
-func (f *Fake) ImageSources(context.Context, wire.ImageAsk) (wire.ImageSources, error) {
-	return do(f, "image sources", func() (wire.ImageSources, error) {
-		return wire.ImageSources{V: wire.Version}, nil
+func (f *Fake) ImageSources(context.Context, rpc.ImageAsk) (rpc.ImageSources, error) {
+	return do(f, "image sources", func() (rpc.ImageSources, error) {
+		return rpc.ImageSources{V: wire.Version}, nil
 	})
 }

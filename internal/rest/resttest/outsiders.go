@@ -41,7 +41,8 @@ func (p Place) Fill(name string) string {
 	case "name", "secret", "user", "token", "plugin", "hook":
 		return "some"
 	case "body":
-		return "application: " + p.App + "\nnamespace: " + p.Namespace + "\nservices:\n  web:\n    command: [\"true\"]\n"
+		return "application: " + p.App + "\nnamespace: " + p.Namespace +
+			"\nservices:\n  web:\n    command: [\"true\"]\n"
 	}
 	return ""
 }
@@ -80,7 +81,8 @@ func OutsidersLearnNothing(t *testing.T, e client.Context, tokens []string, is, 
 	t.Helper()
 	client, doc := Bearers(t, e), OpenAPI(t, e)
 	there, absent := Requests(t, doc, is.Fill), Requests(t, doc, isNot.Fill)
-	same := strings.NewReplacer(is.App, isNot.App, is.Namespace, isNot.Namespace, is.Cluster, isNot.Cluster, is.Worker, isNot.Worker)
+	same := strings.NewReplacer(is.App, isNot.App, is.Namespace, isNot.Namespace, is.Cluster, isNot.Cluster, is.Worker,
+		isNot.Worker)
 	if len(there) < 15 {
 		t.Fatalf("only %d operations", len(there))
 	}
@@ -96,7 +98,8 @@ func OutsidersLearnNothing(t *testing.T, e client.Context, tokens []string, is, 
 			wantStatus, want := absent[i].Do(t, client, e.Server, who)
 			body, want = passing.ReplaceAllString(body, ""), passing.ReplaceAllString(want, "")
 			if status != wantStatus || same.Replace(body) != want {
-				t.Errorf("%s, %s:\n%d %swhere there is nothing:\n%d %s", who, r.Operation, status, body, wantStatus, want)
+				t.Errorf("%s, %s:\n%d %swhere there is nothing:\n%d %s", who, r.Operation, status, body, wantStatus,
+					want)
 			}
 			if status >= 500 || status == http.StatusTooManyRequests || (r.Changes() && status < 400) {
 				t.Errorf("%s, %s: %d %s", who, r.Operation, status, body)

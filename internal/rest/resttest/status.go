@@ -4,18 +4,19 @@ import (
 	"context"
 	"io"
 
+	"github.com/verge-edge/verge/internal/apiv1"
 	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
 // CA is CAState.
-func (f *Fake) CA(context.Context) (wire.CAView, error) {
+func (f *Fake) CA(context.Context) (apiv1.CAView, error) {
 	return give(f, "ca", &f.CAState)
 }
 
 // RotateCA records the request and answers CAState; Hook changes it.
-func (f *Fake) RotateCA(_ context.Context, r wire.CARotateRequest) (wire.CAView, error) {
-	return do(f, "rotate-ca", func() (wire.CAView, error) {
+func (f *Fake) RotateCA(_ context.Context, r apiv1.CARotateRequest) (apiv1.CAView, error) {
+	return do(f, "rotate-ca", func() (apiv1.CAView, error) {
 		f.Rotations = append(f.Rotations, r)
 		return f.CAState, nil
 	})
@@ -33,7 +34,7 @@ func (f *Fake) Backup(_ context.Context, w io.Writer, _ bool) error {
 }
 
 // Recovery is Recovering.
-func (f *Fake) Recovery(context.Context) (wire.RecoveryView, error) {
+func (f *Fake) Recovery(context.Context) (apiv1.RecoveryView, error) {
 	return give(f, "recovery", &f.Recovering)
 }
 
@@ -41,7 +42,7 @@ func (f *Fake) Recovery(context.Context) (wire.RecoveryView, error) {
 func (f *Fake) FinishRecovery(_ context.Context, peer string) error {
 	return f.run("finish", func() error {
 		if peer == "" {
-			f.Recovering = wire.RecoveryView{Peers: []wire.RecoveryPeer{}}
+			f.Recovering = apiv1.RecoveryView{Peers: []apiv1.RecoveryPeer{}}
 			return nil
 		}
 		for i, p := range f.Recovering.Peers {
@@ -58,7 +59,7 @@ func (f *Fake) FinishRecovery(_ context.Context, peer string) error {
 func (f *Fake) noteLocal(ctx context.Context) { f.MeantLocal = rest.Local(ctx) }
 
 // LocalChanges are Local.
-func (f *Fake) LocalChanges(context.Context) (wire.LocalView, error) {
+func (f *Fake) LocalChanges(context.Context) (apiv1.LocalView, error) {
 	return give(f, "local", &f.Local)
 }
 

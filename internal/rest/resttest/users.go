@@ -7,28 +7,31 @@ import (
 	"strings"
 	"time"
 
+	"github.com/verge-edge/verge/internal/apiv1"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
 // CreateUser adds to Users and answers with Secret as its token.
-func (f *Fake) CreateUser(_ context.Context, r wire.UserRequest) (wire.UserReply, error) {
-	return do(f, "create-user", func() (wire.UserReply, error) {
+func (f *Fake) CreateUser(_ context.Context, r apiv1.UserRequest) (apiv1.UserReply, error) {
+	return do(f, "create-user", func() (apiv1.UserReply, error) {
 		for _, u := range f.UserList {
 			if u.Name == r.Name {
-				return wire.UserReply{}, wire.Problemf(http.StatusConflict, "name-taken", "verge user grant "+r.Name, "there is such a user already", "%s", r.Name)
+				return apiv1.UserReply{},
+					wire.Problemf(http.StatusConflict, "name-taken", "verge user grant "+r.Name,
+						"there is such a user already", "%s", r.Name)
 			}
 		}
-		u := wire.UserView{Name: r.Name, Roles: r.Roles, TokenExpires: f.TokenAnswer.Expires}
+		u := apiv1.UserView{Name: r.Name, Roles: r.Roles, TokenExpires: f.TokenAnswer.Expires}
 		f.UserList = append(f.UserList, u)
-		return wire.UserReply{User: u, Token: f.TokenAnswer.Token}, nil
+		return apiv1.UserReply{User: u, Token: f.TokenAnswer.Token}, nil
 	})
 }
 
 // RotateToken answers with TokenAnswer.
-func (f *Fake) RotateToken(_ context.Context, name string, _ time.Duration) (wire.UserReply, error) {
+func (f *Fake) RotateToken(_ context.Context, name string, _ time.Duration) (apiv1.UserReply, error) {
 	u, err := f.user("rotate-token", name, nil)
 	u.TokenExpires = f.TokenAnswer.Expires
-	return wire.UserReply{User: u, Token: f.TokenAnswer.Token}, err
+	return apiv1.UserReply{User: u, Token: f.TokenAnswer.Token}, err
 }
 
 // RemoveUser takes it away from UserList.
@@ -45,8 +48,8 @@ func (f *Fake) RemoveUser(_ context.Context, name string) error {
 }
 
 // Grant adds roles to one of UserList.
-func (f *Fake) Grant(_ context.Context, name string, r wire.Roles) (wire.UserView, error) {
-	return f.user("grant", name, func(u *wire.UserView) {
+func (f *Fake) Grant(_ context.Context, name string, r wire.Roles) (apiv1.UserView, error) {
+	return f.user("grant", name, func(u *apiv1.UserView) {
 		u.Admin, u.Monitor = u.Admin || r.Admin, u.Monitor || r.Monitor
 		u.Namespaces, u.Clusters = merged(u.Namespaces, r.Namespaces), merged(u.Clusters, r.Clusters)
 	})
@@ -60,8 +63,8 @@ func merged(a, b map[string]string) map[string]string {
 }
 
 // Revoke takes roles from one of UserList.
-func (f *Fake) Revoke(_ context.Context, name string, r wire.Roles) (wire.UserView, error) {
-	return f.user("revoke", name, func(u *wire.UserView) {
+func (f *Fake) Revoke(_ context.Context, name string, r wire.Roles) (apiv1.UserView, error) {
+	return f.user("revoke", name, func(u *apiv1.UserView) {
 		u.Admin, u.Monitor = u.Admin && !r.Admin, u.Monitor && !r.Monitor
 		u.Namespaces, u.Clusters = maps.Clone(u.Namespaces), maps.Clone(u.Clusters)
 		for n := range r.Namespaces {
@@ -73,10 +76,10 @@ func (f *Fake) Revoke(_ context.Context, name string, r wire.Roles) (wire.UserVi
 	})
 }
 
-func (f *Fake) user(op, name string, change func(*wire.UserView)) (wire.UserView, error) {
+func (f *Fake) user(op, name string, change func(*apiv1.UserView)) (apiv1.UserView, error) {
 	end, err := f.begin(op)
 	if err != nil {
-		return wire.UserView{}, err
+		return apiv1.UserView{}, err
 	}
 	defer end()
 	for i := range f.UserList {
@@ -87,27 +90,27 @@ func (f *Fake) user(op, name string, change func(*wire.UserView)) (wire.UserView
 			return f.UserList[i], nil
 		}
 	}
-	return wire.UserView{}, missing("user", name)
+	return apiv1.UserView{}, missing("user", name)
 }
 
 // Users are UserList.
-func (f *Fake) Users(context.Context) ([]wire.UserView, error) { return all(f, "users", &f.UserList) }
+func (f *Fake) Users(context.Context) ([]apiv1.UserView, error) { return all(f, "users", &f.UserList) }
 
 // User is one of UserList.
-func (f *Fake) User(_ context.Context, name string) (wire.UserView, error) {
+func (f *Fake) User(_ context.Context, name string) (apiv1.UserView, error) {
 	return f.user("user", name, nil)
 }
 
 // Tokens are TokenList.
-func (f *Fake) Tokens(context.Context) ([]wire.TokenView, error) {
+func (f *Fake) Tokens(context.Context) ([]apiv1.TokenView, error) {
 	return all(f, "tokens", &f.TokenList)
 }
 
 // RevokeToken takes one away from TokenList, and those of which it is the maker.
-func (f *Fake) RevokeToken(_ context.Context, id string) ([]wire.TokenView, error) {
-	return do(f, "revoke-token", func() ([]wire.TokenView, error) {
+func (f *Fake) RevokeToken(_ context.Context, id string) ([]apiv1.TokenView, error) {
+	return do(f, "revoke-token", func() ([]apiv1.TokenView, error) {
 		id = strings.TrimPrefix(id, "token/")
-		var gone, left []wire.TokenView
+		var gone, left []apiv1.TokenView
 		for _, v := range f.TokenList {
 			if strings.HasPrefix(v.ID, id) || strings.HasPrefix(v.By, "token/"+id) {
 				gone = append(gone, v)
@@ -124,9 +127,9 @@ func (f *Fake) RevokeToken(_ context.Context, id string) ([]wire.TokenView, erro
 }
 
 // Audit answers with those of AuditEntries that a query asks for.
-func (f *Fake) Audit(_ context.Context, q wire.AuditQuery) (wire.AuditPage, error) {
+func (f *Fake) Audit(_ context.Context, q apiv1.AuditQuery) (apiv1.AuditPage, error) {
 	list, err := all(f, "audit", &f.AuditEntries)
-	page := wire.AuditPage{Entries: []wire.AuditEntry{}}
+	page := apiv1.AuditPage{Entries: []apiv1.AuditEntry{}}
 	for _, e := range list {
 		if (q.Before == 0 || e.Seq < q.Before) && !e.At.Before(q.Since) && (q.User == "" || e.Who == q.User) {
 			page.Entries = append(page.Entries, e)
@@ -140,7 +143,7 @@ func (f *Fake) Audit(_ context.Context, q wire.AuditQuery) (wire.AuditPage, erro
 }
 
 // Record adds to AuditEntries.
-func (f *Fake) Record(_ context.Context, e wire.AuditEntry) error {
+func (f *Fake) Record(_ context.Context, e apiv1.AuditEntry) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.NoRecord != nil {
@@ -152,8 +155,8 @@ func (f *Fake) Record(_ context.Context, e wire.AuditEntry) error {
 }
 
 // Recorded are the AuditEntries so far.
-func (f *Fake) Recorded() []wire.AuditEntry {
+func (f *Fake) Recorded() []apiv1.AuditEntry {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return append([]wire.AuditEntry(nil), f.AuditEntries...)
+	return append([]apiv1.AuditEntry(nil), f.AuditEntries...)
 }

@@ -4,14 +4,17 @@ import (
 	"context"
 	"slices"
 
+	"github.com/verge-edge/verge/internal/apiv1"
 	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 // RemoveWorker takes one out of WorkerList.
 func (f *Fake) RemoveWorker(_ context.Context, cluster, worker string, _ bool) error {
 	return f.leave("remove-worker", "worker", cluster+"/"+worker, func() bool {
 		before := len(f.WorkerList)
-		f.WorkerList = slices.DeleteFunc(f.WorkerList, func(w wire.WorkerView) bool { return w.Cluster == cluster && w.Name == worker })
+		f.WorkerList = slices.DeleteFunc(f.WorkerList,
+			func(w rpc.WorkerView) bool { return w.Cluster == cluster && w.Name == worker })
 		return len(f.WorkerList) < before
 	})
 }
@@ -19,7 +22,8 @@ func (f *Fake) RemoveWorker(_ context.Context, cluster, worker string, _ bool) e
 // RevokeWorker changes nothing.
 func (f *Fake) RevokeWorker(_ context.Context, cluster, worker string) error {
 	return f.leave("revoke-worker", "worker", cluster+"/"+worker, func() bool {
-		return slices.ContainsFunc(f.WorkerList, func(w wire.WorkerView) bool { return w.Cluster == cluster && w.Name == worker })
+		return slices.ContainsFunc(f.WorkerList,
+			func(w rpc.WorkerView) bool { return w.Cluster == cluster && w.Name == worker })
 	})
 }
 
@@ -32,7 +36,7 @@ func (f *Fake) RevokePlugin(_ context.Context, plugin string) error {
 func (f *Fake) RemoveCluster(_ context.Context, cluster string, _ bool) error {
 	return f.leave("remove-cluster", "cluster", cluster, func() bool {
 		before := len(f.ClusterList)
-		f.ClusterList = slices.DeleteFunc(f.ClusterList, func(c wire.ClusterView) bool { return c.Name == cluster })
+		f.ClusterList = slices.DeleteFunc(f.ClusterList, func(c apiv1.ClusterView) bool { return c.Name == cluster })
 		return len(f.ClusterList) < before
 	})
 }
@@ -40,7 +44,7 @@ func (f *Fake) RemoveCluster(_ context.Context, cluster string, _ bool) error {
 // RevokeCluster changes nothing.
 func (f *Fake) RevokeCluster(_ context.Context, cluster string) error {
 	return f.leave("revoke-cluster", "cluster", cluster, func() bool {
-		return slices.ContainsFunc(f.ClusterList, func(c wire.ClusterView) bool { return c.Name == cluster })
+		return slices.ContainsFunc(f.ClusterList, func(c apiv1.ClusterView) bool { return c.Name == cluster })
 	})
 }
 
@@ -57,7 +61,7 @@ func (f *Fake) leave(op, kind, name string, do func() bool) error {
 }
 
 // Route is the one of Routes for that worker and service.
-func (f *Fake) Route(_ context.Context, cluster, worker, app, service string) (wire.RouteReport, error) {
+func (f *Fake) Route(_ context.Context, cluster, worker, app, service string) (rpc.RouteReport, error) {
 	list, err := all(f, "route", &f.Routes)
 	for _, r := range list {
 		if r.Cluster == cluster && r.Worker == worker && r.App == app && r.Service == service {
@@ -65,13 +69,14 @@ func (f *Fake) Route(_ context.Context, cluster, worker, app, service string) (w
 		}
 	}
 	if err == nil {
-		err = wire.Problemf(404, "no-route", "verge get services lists them", "this worker has no route to the service", "%s.%s", app, service)
+		err = wire.Problemf(404, "no-route", "verge get services lists them", "this worker has no route to the service",
+			"%s.%s", app, service)
 	}
-	return wire.RouteReport{}, err
+	return rpc.RouteReport{}, err
 }
 
 // Net is the one of Nets for that worker.
-func (f *Fake) Net(_ context.Context, cluster, worker string) (wire.NetReport, error) {
+func (f *Fake) Net(_ context.Context, cluster, worker string) (rpc.NetReport, error) {
 	list, err := all(f, "net", &f.Nets)
 	for _, n := range list {
 		if n.Cluster == cluster && n.Worker == worker {
@@ -81,34 +86,35 @@ func (f *Fake) Net(_ context.Context, cluster, worker string) (wire.NetReport, e
 	if err == nil {
 		err = missing("worker", cluster+"/"+worker)
 	}
-	return wire.NetReport{}, err
+	return rpc.NetReport{}, err
 }
 
 // Upgrade answers with UpgradeAnswer.
-func (f *Fake) Upgrade(context.Context) (wire.UpgradeView, error) {
+func (f *Fake) Upgrade(context.Context) (apiv1.UpgradeView, error) {
 	return give(f, "upgrade", &f.UpgradeAnswer)
 }
 
 // StartUpgrade notes the request and answers with UpgradeAnswer.
-func (f *Fake) StartUpgrade(_ context.Context, q wire.UpgradeRequest) (wire.UpgradeView, error) {
-	return do(f, "start-upgrade", func() (wire.UpgradeView, error) {
+func (f *Fake) StartUpgrade(_ context.Context, q apiv1.UpgradeRequest) (apiv1.UpgradeView, error) {
+	return do(f, "start-upgrade", func() (apiv1.UpgradeView, error) {
 		f.Upgrades = append(f.Upgrades, q)
 		return f.UpgradeAnswer, nil
 	})
 }
 
 // ChangeUpgrade notes the action and answers with UpgradeAnswer.
-func (f *Fake) ChangeUpgrade(_ context.Context, action string, _ wire.UpgradeAction) (wire.UpgradeView, error) {
-	return do(f, "change-upgrade", func() (wire.UpgradeView, error) {
+func (f *Fake) ChangeUpgrade(_ context.Context, action string, _ apiv1.UpgradeAction) (apiv1.UpgradeView, error) {
+	return do(f, "change-upgrade", func() (apiv1.UpgradeView, error) {
 		f.UpgradeActions = append(f.UpgradeActions, action)
 		return f.UpgradeAnswer, nil
 	})
 }
 
 // Volumes are those of VolumeList that are on the worker.
-func (f *Fake) Volumes(_ context.Context, cluster, worker string) ([]wire.VolumeView, error) {
+func (f *Fake) Volumes(_ context.Context, cluster, worker string) ([]rpc.VolumeView, error) {
 	list, err := all(f, "volumes", &f.VolumeList)
-	return slices.DeleteFunc(list, func(v wire.VolumeView) bool { return v.Cluster != cluster || v.Worker != worker }), err
+	return slices.DeleteFunc(list, func(v rpc.VolumeView) bool { return v.Cluster != cluster || v.Worker != worker }),
+		err
 }
 
 // RemoveVolume takes one out of VolumeList that is not in use.
@@ -119,7 +125,8 @@ func (f *Fake) RemoveVolume(_ context.Context, cluster, worker string, r wire.Vo
 				continue
 			}
 			if v.InUse {
-				return wire.Problemf(409, "volume-in-use", "delete what uses it first", "the volume is in use", "%s names %s", r.Instance, r.Name)
+				return wire.Problemf(409, "volume-in-use", "delete what uses it first", "the volume is in use",
+					"%s names %s", r.Instance, r.Name)
 			}
 			f.VolumeList = slices.Delete(slices.Clone(f.VolumeList), i, i+1)
 			return nil
@@ -129,7 +136,8 @@ func (f *Fake) RemoveVolume(_ context.Context, cluster, worker string, r wire.Vo
 }
 
 // MoveVolumes lets a volume that is in use be on another worker at once.
-func (f *Fake) MoveVolumes(_ context.Context, cluster, worker string, r wire.VolumeRef, q wire.VolumeMoveRequest) error {
+func (f *Fake) MoveVolumes(_ context.Context, cluster, worker string, r wire.VolumeRef,
+	q apiv1.VolumeMoveRequest) error {
 	return f.run("move-volume", func() error {
 		for i, v := range f.VolumeList {
 			if v.Cluster == cluster && v.Worker == worker && v.VolumeRef == r && v.InUse {
@@ -150,10 +158,12 @@ func (f *Fake) CancelVolumes(_ context.Context, _, _ string, r wire.VolumeRef) e
 }
 
 // ForgetVolumes finds a volume that is in use, and lets it be unused.
-func (f *Fake) ForgetVolumes(_ context.Context, cluster, worker string, r wire.VolumeRef, q wire.VolumeForgetRequest) error {
+func (f *Fake) ForgetVolumes(_ context.Context, cluster, worker string, r wire.VolumeRef,
+	q apiv1.VolumeForgetRequest) error {
 	return f.run("forget-volume", func() error {
 		if q.Confirm != r.Instance {
-			return wire.Problemf(422, "not-confirmed", "say that it is meant: --confirm "+r.Instance, "the volume is not given up", "%s would begin elsewhere", r.Instance)
+			return wire.Problemf(422, "not-confirmed", "say that it is meant: --confirm "+r.Instance,
+				"the volume is not given up", "%s would begin elsewhere", r.Instance)
 		}
 		for i, v := range f.VolumeList {
 			if v.Cluster == cluster && v.Worker == worker && v.VolumeRef == r && v.InUse {
@@ -167,14 +177,16 @@ func (f *Fake) ForgetVolumes(_ context.Context, cluster, worker string, r wire.V
 }
 
 // SnapshotVolume finds a volume that is in use.
-func (f *Fake) SnapshotVolume(_ context.Context, cluster, worker string, r wire.VolumeRef, _ wire.VolumeSnapshotRequest) error {
+func (f *Fake) SnapshotVolume(_ context.Context, cluster, worker string, r wire.VolumeRef,
+	_ apiv1.VolumeSnapshotRequest) error {
 	return f.run("snapshot-volume", func() error {
 		return f.used(cluster, worker, r)
 	})
 }
 
 // RestoreVolume does, too.
-func (f *Fake) RestoreVolume(_ context.Context, cluster, worker string, r wire.VolumeRef, _ wire.VolumeSnapshotRequest) error {
+func (f *Fake) RestoreVolume(_ context.Context, cluster, worker string, r wire.VolumeRef,
+	_ apiv1.VolumeSnapshotRequest) error {
 	return f.run("restore-volume", func() error {
 		return f.used(cluster, worker, r)
 	})
@@ -190,6 +202,6 @@ func (f *Fake) used(cluster, worker string, r wire.VolumeRef) error {
 }
 
 // Snapshots are those of SnapshotList.
-func (f *Fake) Snapshots(context.Context) ([]wire.SnapshotView, error) {
+func (f *Fake) Snapshots(context.Context) ([]apiv1.SnapshotView, error) {
 	return all(f, "snapshots", &f.SnapshotList)
 }

@@ -23,7 +23,8 @@ func (backupSubject) Subject() (on, detail string) { return "system/backup", "wi
 
 func (s *Server) backup(w http.ResponseWriter, r *http.Request) {
 	// Before anything leaves: what could not be recorded is not given out.
-	if err := s.audit.Begin(r.Context(), audit.Operation{ID: rest.TakeBackup.ID}, rest.Question{In: backupSubject{}}); err != nil {
+	if err := s.audit.Begin(r.Context(), audit.Operation{ID: rest.TakeBackup.ID},
+		rest.Question{In: backupSubject{}}); err != nil {
 		s.fail(w, err)
 		return
 	}
@@ -31,7 +32,8 @@ func (s *Server) backup(w http.ResponseWriter, r *http.Request) {
 	if v := r.URL.Query().Get("objects"); v != "" {
 		var err error
 		if objects, err = strconv.ParseBool(v); err != nil {
-			rest.WriteProblem(w, wire.Problemf(http.StatusBadRequest, "bad-query", "write objects=true or objects=false", "the request cannot be understood", "objects=%.20q", v))
+			rest.WriteProblem(w, wire.Problemf(http.StatusBadRequest, "bad-query",
+				"write objects=true or objects=false", "the request cannot be understood", "objects=%.20q", v))
 			return
 		}
 	}

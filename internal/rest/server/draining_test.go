@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/verge-edge/verge/internal/apiv1"
 	"github.com/verge-edge/verge/internal/rest/resttest"
-	"github.com/verge-edge/verge/internal/wire"
 )
 
 // slow is a backend one of whose answers takes until it is released.
@@ -17,10 +17,10 @@ type slow struct {
 	entered, release chan struct{}
 }
 
-func (b *slow) Clusters(context.Context) ([]wire.ClusterView, error) {
+func (b *slow) Clusters(context.Context) ([]apiv1.ClusterView, error) {
 	close(b.entered)
 	<-b.release
-	return []wire.ClusterView{{Name: "edge"}}, nil
+	return []apiv1.ClusterView{{Name: "edge"}}, nil
 }
 
 // A server that is told to end says first that it is not ready; what has begun is
@@ -28,7 +28,8 @@ func (b *slow) Clusters(context.Context) ([]wire.ClusterView, error) {
 func TestCloseDrains(t *testing.T) {
 	b := &slow{entered: make(chan struct{}), release: make(chan struct{})}
 	s, _, admin := resttest.Serve(t, b, nil)
-	if resp, text, _ := ask(t, admin, "GET", "/readyz?verbose", nil); resp.StatusCode != 200 || !strings.Contains(text, "[+] serving: ok") {
+	if resp, text, _ := ask(t, admin, "GET", "/readyz?verbose", nil); resp.StatusCode != 200 ||
+		!strings.Contains(text, "[+] serving: ok") {
 		t.Fatalf("before: %d %s", resp.StatusCode, text)
 	}
 	c := newClient(t, admin)

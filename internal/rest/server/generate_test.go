@@ -20,7 +20,8 @@ const generators = "../../../tools/openapi"
 // served, with a generator that knows nothing of Verge, and compiles it.
 func TestGeneratorTakesTheDocument(t *testing.T) {
 	dir := t.TempDir()
-	document, client, overlay := filepath.Join(dir, "openapi.json"), filepath.Join(dir, "client.go"), filepath.Join(dir, "overlay.json")
+	document, client, overlay := filepath.Join(dir, "openapi.json"), filepath.Join(dir, "client.go"),
+		filepath.Join(dir, "overlay.json")
 	text, _ := openAPI(t)
 	write(t, document, []byte(text))
 	if out, err := generator(t, "mod", "download").CombinedOutput(); err != nil {
@@ -29,7 +30,8 @@ func TestGeneratorTakesTheDocument(t *testing.T) {
 		}
 		t.Skipf("SKIPPED: a client made from the OpenAPI document: the generator is not there: %v\n%s", err, out)
 	}
-	run(t, generator(t, "tool", "oapi-codegen", "-generate", "types,client", "-package", "client", "-o", client, document))
+	run(t, generator(t, "tool", "oapi-codegen", "-generate", "types,client", "-package", "client", "-o", client,
+		document))
 	stub, err := filepath.Abs(filepath.Join(generators, "client", "client.go"))
 	if err != nil {
 		t.Fatal(err)
@@ -45,7 +47,8 @@ func TestGeneratorTakesTheDocument(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"type PlaceDecision struct", "type ProblemBody struct", "type InstanceViewState string"} {
+	for _, want := range []string{"type PlaceDecision struct", "type ProblemBody struct",
+		"type InstanceViewState string"} {
 		if !strings.Contains(string(made), want) {
 			t.Errorf("the client has no %q", want)
 		}
@@ -89,6 +92,10 @@ func openAPI(t *testing.T) (string, map[string]any) {
 // enumerated are the names of fields that hold one of a fixed list of words.
 var enumerated = []string{"state", "kind", "kinds", "phase", "outcome", "role"}
 
+// growing are fields whose words every version adds to: a list would make generated clients refuse
+// what is new.
+var growing = []string{"/components/schemas/Event: kind"}
+
 // TestOpenAPIListsTheWordsOfStates walks the document: every reference leads to a
 // schema, every field has a type, and every state and kind lists its words.
 func TestOpenAPIListsTheWordsOfStates(t *testing.T) {
@@ -98,7 +105,8 @@ func TestOpenAPIListsTheWordsOfStates(t *testing.T) {
 	}
 	planted := map[string]any{
 		"components": map[string]any{"schemas": map[string]any{"A": map[string]any{"properties": map[string]any{
-			"state": map[string]any{"type": "string"}, "b": map[string]any{}, "c": map[string]any{"$ref": "#/components/schemas/C"},
+			"state": map[string]any{"type": "string"}, "b": map[string]any{},
+			"c":    map[string]any{"$ref": "#/components/schemas/C"},
 			"good": map[string]any{"$ref": "#/components/schemas/A"},
 		}}}},
 		"paths": map[string]any{"/v1/a": map[string]any{"get": map[string]any{"parameters": []any{
@@ -119,7 +127,8 @@ func wrongSchemas(doc map[string]any) []string {
 		return schema["enum"] != nil || schema["type"] != "string"
 	}
 	typed := func(schema map[string]any) bool {
-		return slices.ContainsFunc([]string{"type", "$ref", "anyOf", "oneOf", "allOf"}, func(k string) bool { return schema[k] != nil })
+		return slices.ContainsFunc([]string{"type", "$ref", "anyOf", "oneOf", "allOf"},
+			func(k string) bool { return schema[k] != nil })
 	}
 	var walk func(at string, v any)
 	walk = func(at string, v any) {
@@ -132,7 +141,8 @@ func wrongSchemas(doc map[string]any) []string {
 			if ref, ok := v["$ref"].(string); ok && schemas[strings.TrimPrefix(ref, "#/components/schemas/")] == nil {
 				wrong = append(wrong, at+": there is no "+ref)
 			}
-			if schema, ok := v["schema"].(map[string]any); ok && slices.Contains(enumerated, fmt.Sprint(v["name"])) && !lists(schema) {
+			if schema, ok := v["schema"].(map[string]any); ok && slices.Contains(enumerated, fmt.Sprint(v["name"])) &&
+				!lists(schema) {
 				wrong = append(wrong, at+": a plain string")
 			}
 			properties, _ := v["properties"].(map[string]any)
@@ -141,7 +151,7 @@ func wrongSchemas(doc map[string]any) []string {
 				if !typed(schema) {
 					wrong = append(wrong, at+": "+name+" has no type")
 				}
-				if slices.Contains(enumerated, name) && !lists(schema) {
+				if slices.Contains(enumerated, name) && !lists(schema) && !slices.Contains(growing, at+": "+name) {
 					wrong = append(wrong, at+": "+name+" is a plain string")
 				}
 			}

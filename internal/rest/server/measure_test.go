@@ -13,22 +13,25 @@ import (
 	"github.com/verge-edge/verge/internal/rest/resttest"
 	"github.com/verge-edge/verge/internal/rest/server"
 	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 // A scraper with the role for it finds the workers by what Prometheus calls HTTP
 // service discovery, and reads their figures and the server's, and nothing else.
 func TestWorkersAreMeasured(t *testing.T) {
 	fake := &resttest.Fake{
-		Figures: map[string]string{"edge/w1": "verge_link_up 1\n"},
-		People: map[string]rest.Principal{
+		MetricData: resttest.MetricData{Figures: map[string]string{"edge/w1": "verge_link_up 1\n"}},
+		UserData: resttest.UserData{People: map[string]rest.Principal{
 			"scraper":  {Who: access.Who{Name: "user/scraper", Monitor: true}},
 			"operator": {Who: access.Who{Name: "user/op", Clusters: map[string]access.Role{"edge": access.Operator}}},
-			"dev":      {Who: access.Who{Name: "user/dev", Namespaces: map[string]access.Role{"shop": access.Developer}}},
-		},
-		WorkerList: []wire.WorkerView{
-			{WorkerInfo: wire.WorkerInfo{Name: "w1"}, Cluster: "edge"}, {WorkerInfo: wire.WorkerInfo{Name: "w2"}, Cluster: "edge", Revoked: time.Now()},
+			"dev": {Who: access.Who{Name: "user/dev",
+				Namespaces: map[string]access.Role{"shop": access.Developer}}},
+		}},
+		NodeData: resttest.NodeData{WorkerList: []rpc.WorkerView{
+			{WorkerInfo: wire.WorkerInfo{Name: "w1"}, Cluster: "edge"},
+			{WorkerInfo: wire.WorkerInfo{Name: "w2"}, Cluster: "edge", Revoked: time.Now()},
 			{WorkerInfo: wire.WorkerInfo{Name: "w1"}, Cluster: "fog"},
-		},
+		}},
 	}
 	_, a, admin := resttest.Serve(t, fake, func(o *server.Options) { o.Metrics = obs.NewMetrics("root", nil) })
 	host := strings.TrimPrefix(admin.Server, "https://")
@@ -48,13 +51,15 @@ func TestWorkersAreMeasured(t *testing.T) {
 			Targets []string
 			Labels  map[string]string
 		}
-		if err := json.Unmarshal([]byte(text), &list); err != nil || resp.StatusCode != 200 || resp.Header.Get("Content-Type") != "application/json" {
+		if err := json.Unmarshal([]byte(text), &list); err != nil || resp.StatusCode != 200 ||
+			resp.Header.Get("Content-Type") != "application/json" {
 			t.Fatalf("%s: %d %v %s", token, resp.StatusCode, err, text)
 		}
 		var got []string
 		for _, x := range list {
 			got = append(got, x.Labels["instance"])
-			if len(x.Targets) != 1 || x.Targets[0] != host || x.Labels["__metrics_path__"] != "/v1/workers/"+x.Labels["instance"]+"/metrics" || x.Labels["__scheme__"] != "https" {
+			if len(x.Targets) != 1 || x.Targets[0] != host || x.Labels["__metrics_path__"] != "/v1/workers/"+
+				x.Labels["instance"]+"/metrics" || x.Labels["__scheme__"] != "https" {
 				t.Errorf("%s: %+v", token, x)
 			}
 		}
@@ -68,9 +73,11 @@ func TestWorkersAreMeasured(t *testing.T) {
 	}{
 		{"scraper", "/v1/workers/edge/w1/metrics", 200}, {"operator", "/v1/workers/edge/w1/metrics", 200},
 		{"scraper", "/v1/workers/edge/none/metrics", 404}, {"operator", "/v1/workers/fog/w1/metrics", 404},
-		{"dev", "/v1/workers/edge/w1/metrics", 404}, {"", "/v1/workers/edge/w1/metrics", 401}, {"", "/metrics/targets", 401},
+		{"dev", "/v1/workers/edge/w1/metrics", 404}, {"", "/v1/workers/edge/w1/metrics", 401},
+		{"", "/metrics/targets", 401},
 		{"scraper", "/metrics", 200}, {"dev", "/metrics", 403}, {"operator", "/metrics", 403},
-		{"scraper", "/v1/audit", 403}, {"scraper", "/v1/users", 403}, {"scraper", "/v1/workers/edge/w1/drain", 404}, {"scraper", "/v1/applications/shop", 404},
+		{"scraper", "/v1/audit", 403}, {"scraper", "/v1/users", 403}, {"scraper", "/v1/workers/edge/w1/drain", 404},
+		{"scraper", "/v1/applications/shop", 404},
 	} {
 		resp, text := get(c.token, c.path)
 		if resp.StatusCode != c.status {

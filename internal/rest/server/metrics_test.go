@@ -12,7 +12,8 @@ import (
 // Metrics are for whoever is known; requests are counted by the pattern that
 // serves them, and those that wait for news are not.
 func TestMetrics(t *testing.T) {
-	_, a, admin := resttest.Serve(t, &resttest.Fake{}, func(o *server.Options) { o.Metrics = obs.NewMetrics("root", nil) })
+	_, a, admin := resttest.Serve(t, &resttest.Fake{},
+		func(o *server.Options) { o.Metrics = obs.NewMetrics("root", nil) })
 	nobody := a.Context(t, "", strings.TrimPrefix(admin.Server, "https://"))
 	if resp, _, p := ask(t, nobody, "GET", "/metrics", nil); resp.StatusCode != 401 {
 		t.Errorf("without a name: %d %+v", resp.StatusCode, p)
@@ -25,7 +26,8 @@ func TestMetrics(t *testing.T) {
 		t.Fatalf("%d %s", resp.StatusCode, resp.Header.Get("Content-Type"))
 	}
 	for _, want := range []string{
-		`verge_build_info{role="root"`, `http_route="GET /v1/applications"`, `http_response_status_code="404"`, `http_response_status_code="401",http_route="GET /metrics"`,
+		`verge_build_info{role="root"`, `http_route="GET /v1/applications"`, `http_response_status_code="404"`,
+		`http_response_status_code="401",http_route="GET /metrics"`,
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("lacks %s:\n%s", want, text)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/internal/access"
+	"github.com/verge-edge/verge/internal/apiv1"
 	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/rest/server/audit"
 	"github.com/verge-edge/verge/internal/rest/server/drain"
@@ -70,7 +71,8 @@ func (s *Server) observe(next http.Handler) http.Handler {
 				if !w.sent {
 					w.Header().Del("Content-Length")
 					rest.WriteProblem(w, wire.Problemf(http.StatusInternalServerError, "internal",
-						"this is a bug: the log of this role has the details", "something failed here", "%s %s", r.Method, r.URL.Path))
+						"this is a bug: the log of this role has the details", "something failed here", "%s %s",
+						r.Method, r.URL.Path))
 				}
 			}
 			w.flush()
@@ -122,7 +124,8 @@ func (s *Server) finish(next http.Handler) http.Handler {
 // moves to its end.
 func (s *Server) limit(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == rest.Watch.Path && r.Method == http.MethodGet || strings.HasPrefix(r.URL.Path, wire.ObjectsPath) { // they have bounds of their own
+		if r.URL.Path == rest.Watch.Path && r.Method == http.MethodGet ||
+			strings.HasPrefix(r.URL.Path, wire.ObjectsPath) { // they have bounds of their own
 			_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // as below
 			next.ServeHTTP(w, r)
 			return
@@ -153,7 +156,8 @@ func (s *Server) authenticate(next *http.ServeMux) http.Handler {
 		}
 		caller, problem := s.identify(r)
 		if problem == nil && caller.Node && !d.Needs.Nodes {
-			problem = wire.Problemf(http.StatusForbidden, "not-for-nodes", "use a context (verge context list)", "not allowed", "%s may ask for objects and certificates here, and nothing else", caller.Name)
+			problem = wire.Problemf(http.StatusForbidden, "not-for-nodes", "use a context (verge context list)",
+				"not allowed", "%s may ask for objects and certificates here, and nothing else", caller.Name)
 		}
 		if problem == nil && !declared && pattern != unmatchedPattern {
 			problem = undeclared(pattern)
@@ -163,7 +167,8 @@ func (s *Server) authenticate(next *http.ServeMux) http.Handler {
 			if what == "" {
 				what = r.Method
 			}
-			s.audit.Refused(r.Context(), wire.AuditEntry{Who: caller.Name, From: audit.PeerOf(r.Context()), What: what}, problem.Code)
+			s.audit.Refused(r.Context(),
+				apiv1.AuditEntry{Who: caller.Name, From: audit.PeerOf(r.Context()), What: what}, problem.Code)
 			w.Header().Set("Connection", "close")
 			if problem.Status == http.StatusUnauthorized {
 				w.Header().Set("WWW-Authenticate", "Bearer")
@@ -219,7 +224,8 @@ func ended(ctx context.Context) error {
 	if !errors.Is(context.Cause(ctx), errEnded) {
 		return nil
 	}
-	return wire.Problemf(http.StatusUnauthorized, "access-ended", "ask again; if that is refused, an administrator can say why: verge user describe NAME",
+	return wire.Problemf(http.StatusUnauthorized, "access-ended",
+		"ask again; if that is refused, an administrator can say why: verge user describe NAME",
 		"the request was cut off", "%v", errEnded)
 }
 
@@ -241,7 +247,8 @@ func (s *Server) identify(r *http.Request) (_ rest.Principal, _ *wire.Problem) {
 		}
 		token = strings.TrimSpace(token)
 		if s.limits.guesses.Exhausted(r.RemoteAddr, time.Now()) && !s.limits.trusted.Has(token) {
-			return rest.Principal{}, wire.Problemf(http.StatusTooManyRequests, "too-many-guesses", "wait some seconds; then ask once, with a token that is good",
+			return rest.Principal{}, wire.Problemf(http.StatusTooManyRequests, "too-many-guesses",
+				"wait some seconds; then ask once, with a token that is good",
 				"not authenticated", "too many tokens from this address were refused")
 		}
 		caller, err := s.backend.Authenticate(r.Context(), token)
@@ -252,7 +259,8 @@ func (s *Server) identify(r *http.Request) (_ rest.Principal, _ *wire.Problem) {
 		s.limits.guesses.Allow(r.RemoteAddr, time.Now())
 		p := rest.ProblemOf(err)
 		if p.Code == "internal" {
-			return rest.Principal{}, wire.Problemf(http.StatusUnauthorized, "token-refused", remedy, "the token is not accepted", "%v", err)
+			return rest.Principal{}, wire.Problemf(http.StatusUnauthorized, "token-refused", remedy,
+				"the token is not accepted", "%v", err)
 		}
 		return rest.Principal{}, p
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/verge-edge/verge/internal/rest/server/audit"
 	"github.com/verge-edge/verge/internal/rest/server/limit"
 	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 // Bounds of what the unauthenticated may do from one address.
@@ -38,16 +39,20 @@ type limits struct {
 func newLimits() limits {
 	return limits{
 		joins: limit.NewSources(joinsPerSecond, joinBurst), goodJoins: limit.NewSources(goodPerSecond, goodBurst),
-		renewals: limit.NewSources(renewalsPerSecond, renewalBurst), guesses: limit.NewSources(guessesPerSecond, guessBurst),
-		trusted: new(limit.Trusted),
+		renewals: limit.NewSources(renewalsPerSecond, renewalBurst),
+		guesses:  limit.NewSources(guessesPerSecond, guessBurst),
+		trusted:  new(limit.Trusted),
 	}
 }
 
-func (s *Server) join(ctx context.Context, in *rest.JoinIn) (wire.JoinReply, error) {
+func (s *Server) join(ctx context.Context, in *rest.JoinIn) (rpc.JoinReply, error) {
 	peer := audit.PeerOf(ctx)
 	if s.limits.joins.Exhausted(peer, time.Now()) || !s.limits.goodJoins.Allow(peer, time.Now()) {
-		return wire.JoinReply{}, wire.Problemf(http.StatusTooManyRequests, "too-many-joins", "wait a second and try again",
-			"too many join requests", "at most %d a second are answered from one address that are refused, and %d of all", joinsPerSecond, goodPerSecond)
+		return rpc.JoinReply{}, wire.Problemf(http.StatusTooManyRequests, "too-many-joins",
+			"wait a second and try again",
+			"too many join requests",
+			"at most %d a second are answered from one address that are refused, and %d of all", joinsPerSecond,
+			goodPerSecond)
 	}
 	b, _ := s.backend.(rest.Joining)
 	reply, err := b.Join(ctx, in.Body)
@@ -57,17 +62,17 @@ func (s *Server) join(ctx context.Context, in *rest.JoinIn) (wire.JoinReply, err
 	return reply, err
 }
 
-func (s *Server) challenge(ctx context.Context, _ *rest.None) (wire.Challenge, error) {
+func (s *Server) challenge(ctx context.Context, _ *rest.None) (rpc.Challenge, error) {
 	if err := s.mayRenew(ctx); err != nil {
-		return wire.Challenge{}, err
+		return rpc.Challenge{}, err
 	}
 	b, _ := s.backend.(rest.Joining)
 	return b.Challenge(ctx)
 }
 
-func (s *Server) renew(ctx context.Context, in *rest.RenewIn) (wire.JoinReply, error) {
+func (s *Server) renew(ctx context.Context, in *rest.RenewIn) (rpc.JoinReply, error) {
 	if err := s.mayRenew(ctx); err != nil {
-		return wire.JoinReply{}, err
+		return rpc.JoinReply{}, err
 	}
 	b, _ := s.backend.(rest.Joining)
 	return b.Renew(ctx, in.Body)
@@ -96,12 +101,16 @@ const maxImageAsk = 4 << 10
 func (s *Server) addNodeStreams() {
 	gateways, _ := s.backend.(rest.Gateways)
 	images, _ := s.backend.(rest.Images)
-	s.stream(rest.GatewayACME, answerNodes("the request of a gateway", wire.MaxACMEBody, func(ctx context.Context, q wire.ACMERequest) (wire.ACMEReply, error) {
-		return gateways.GatewayACME(ctx, q)
-	}))
-	s.stream(rest.ImageSources, answerNodes("the question of a worker", maxImageAsk, func(ctx context.Context, q wire.ImageAsk) (wire.ImageSources, error) {
-		return images.ImageSources(ctx, q)
-	}))
+	s.stream(rest.GatewayACME,
+		answerNodes("the request of a gateway", rpc.MaxACMEBody,
+			func(ctx context.Context, q rpc.ACMERequest) (rpc.ACMEReply, error) {
+				return gateways.GatewayACME(ctx, q)
+			}))
+	s.stream(rest.ImageSources,
+		answerNodes("the question of a worker", maxImageAsk,
+			func(ctx context.Context, q rpc.ImageAsk) (rpc.ImageSources, error) {
+				return images.ImageSources(ctx, q)
+			}))
 }
 
 // answerNodes answers what nodes send, of at most most bytes; what says in an error
@@ -110,7 +119,8 @@ func answerNodes[Q, A any](what string, most int64, answer func(context.Context,
 	return func(w http.ResponseWriter, r *http.Request) {
 		var q Q
 		if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, most)).Decode(&q); err != nil {
-			rest.WriteProblem(w, wire.Problemf(http.StatusBadRequest, "bad-request", "use the same version of verge on both sides",
+			rest.WriteProblem(w, wire.Problemf(http.StatusBadRequest, "bad-request",
+				"use the same version of verge on both sides",
 				what+" cannot be read", "it is not JSON of at most %d KiB", most>>10))
 			return
 		}

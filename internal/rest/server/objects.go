@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/internal/access"
+	"github.com/verge-edge/verge/internal/apiv1"
 	"github.com/verge-edge/verge/internal/ranges"
 	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/rest/server/audit"
@@ -61,7 +62,8 @@ func (s *Server) transfer(h func(w http.ResponseWriter, r *http.Request) error) 
 }
 
 func tooMany(w http.ResponseWriter) {
-	rest.WriteProblem(w, wire.Problemf(http.StatusServiceUnavailable, "busy", "try again in a moment", "too many objects are being moved", "%d at a time", maxTransfers))
+	rest.WriteProblem(w, wire.Problemf(http.StatusServiceUnavailable, "busy", "try again in a moment",
+		"too many objects are being moved", "%d at a time", maxTransfers))
 }
 
 func objectProblem(w http.ResponseWriter, err error) {
@@ -86,7 +88,9 @@ func (s objects) get(w http.ResponseWriter, r *http.Request) error {
 	// Who may only look may not look into volumes either.
 	if name := r.PathValue("name"); wire.OfVolumes(name) && !access.From(r.Context()).Node &&
 		s.permit(r.Context(), rest.ReadVolumes, rest.Question{Param: r.PathValue}) != nil {
-		return wire.Problemf(http.StatusForbidden, "not-allowed", "ask a developer of the namespace", "not allowed", "%s holds what is in a volume: it is for those who may run commands in namespace %s", name, r.PathValue("namespace"))
+		return wire.Problemf(http.StatusForbidden, "not-allowed", "ask a developer of the namespace", "not allowed",
+			"%s holds what is in a volume: it is for those who may run commands in namespace %s", name,
+			r.PathValue("namespace"))
 	}
 	v, content, err := s.kept.GetObject(r.Context(), r.PathValue("namespace"), r.PathValue("name"))
 	if err != nil {
@@ -98,7 +102,7 @@ func (s objects) get(w http.ResponseWriter, r *http.Request) error {
 
 // ServeObject answers a GET or HEAD for an object, with ranges and conditions. An
 // error means that nothing was sent yet.
-func ServeObject(w http.ResponseWriter, r *http.Request, v wire.ObjectView, content io.ReadSeeker) error {
+func ServeObject(w http.ResponseWriter, r *http.Request, v apiv1.ObjectView, content io.ReadSeeker) error {
 	meta, err := json.Marshal(v)
 	if err != nil {
 		return err
@@ -133,19 +137,23 @@ func (s objects) put(w http.ResponseWriter, r *http.Request) error {
 
 // UploadOf reads what a request says about the object that it puts, but for its body.
 func UploadOf(r *http.Request) (rest.ObjectUpload, error) {
-	in := rest.ObjectUpload{Namespace: r.PathValue("namespace"), Name: r.PathValue("name"), Type: r.Header.Get("Content-Type"), Size: r.ContentLength}
+	in := rest.ObjectUpload{Namespace: r.PathValue("namespace"), Name: r.PathValue("name"),
+		Type: r.Header.Get("Content-Type"), Size: r.ContentLength}
 	if in.Type == "application/octet-stream" {
 		in.Type = "" // what it is without one
 	}
 	if in.Size > wire.MaxObjectBytes {
-		return in, wire.Problemf(http.StatusRequestEntityTooLarge, "object-too-large", "put less, in several objects if need be",
+		return in, wire.Problemf(http.StatusRequestEntityTooLarge, "object-too-large",
+			"put less, in several objects if need be",
 			"the object is too large", "%s: %d bytes, at most %d", in.Name, in.Size, int64(wire.MaxObjectBytes))
 	}
 	if h := r.Header.Get(rest.DigestHeader); h != "" {
 		digest, ok := strings.CutPrefix(h, "sha-256=:")
 		raw, err := base64.StdEncoding.DecodeString(strings.TrimSuffix(digest, ":"))
 		if !ok || err != nil || len(raw) != 32 {
-			return in, wire.Problemf(http.StatusBadRequest, "bad-digest", "Content-Digest: sha-256=:BASE64:, or leave it out", "the digest of the object cannot be read", "%q", h[:min(len(h), 100)])
+			return in, wire.Problemf(http.StatusBadRequest, "bad-digest",
+				"Content-Digest: sha-256=:BASE64:, or leave it out", "the digest of the object cannot be read", "%q",
+				h[:min(len(h), 100)])
 		}
 		in.Digest = hex.EncodeToString(raw)
 	}
@@ -179,7 +187,8 @@ func (s *Server) noteObject(r *http.Request, what string, err error) error {
 		return err
 	}
 	on := objectSubject(r.PathValue("namespace") + "/" + r.PathValue("name"))
-	return s.audit.Record(r.Context(), audit.Operation{ID: what, Needs: rest.StoreObjects}, rest.Question{In: on}, nil, nil)
+	return s.audit.Record(r.Context(), audit.Operation{ID: what, Needs: rest.StoreObjects}, rest.Question{In: on}, nil,
+		nil)
 }
 
 // objectSubject is what the audit log says that was put or removed.
@@ -189,7 +198,7 @@ type objectSubject string
 func (o objectSubject) Subject() (on, detail string) { return "object/" + string(o), "" }
 
 // WriteObject answers with what an object is, as for a PUT.
-func WriteObject(w http.ResponseWriter, v wire.ObjectView) error {
+func WriteObject(w http.ResponseWriter, v apiv1.ObjectView) error {
 	data, err := json.Marshal(v)
 	if err != nil {
 		return err

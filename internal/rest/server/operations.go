@@ -10,6 +10,7 @@ import (
 	"runtime"
 
 	"github.com/verge-edge/verge/internal/access"
+	"github.com/verge-edge/verge/internal/apiv1"
 	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/rest/server/audit"
 	"github.com/verge-edge/verge/internal/wire"
@@ -53,7 +54,8 @@ func (s *Server) referral(o *rest.Operation) *rest.Referral {
 	case served == refers && served:
 		s.wrong = append(s.wrong, fmt.Errorf("%s is served here and referred to another place", o.ID))
 	case served == refers:
-		s.wrong = append(s.wrong, fmt.Errorf("%s is neither served, for want of a %v, nor referred to where it is", o.ID, o.Group))
+		s.wrong = append(s.wrong,
+			fmt.Errorf("%s is neither served, for want of a %v, nor referred to where it is", o.ID, o.Group))
 		return &r
 	case refers:
 		return &r
@@ -149,7 +151,8 @@ func (s *Server) declare(o *rest.Operation, id string) audit.Operation {
 }
 
 // perform does what is asked for if who asks may do that, and records it.
-func (s *Server) perform(ctx context.Context, n audit.Operation, recorded bool, in any, f rest.Handler) (out any, err error) {
+func (s *Server) perform(ctx context.Context, n audit.Operation, recorded bool, in any, f rest.Handler) (out any,
+	err error) {
 	q := rest.Asked(in)
 	err = s.permit(ctx, n.Needs, q)
 	switch {
@@ -212,7 +215,8 @@ func decide(who access.Who, v access.Verb, o access.Object, found error) error {
 	case found != nil && !who.Admin, errors.As(err, &d) && d.Hidden:
 		return notThere(o)
 	case d != nil:
-		return wire.Problemf(http.StatusForbidden, "forbidden", "an administrator can change that: verge user grant NAME", "not allowed", "%s", d.Error())
+		return wire.Problemf(http.StatusForbidden, "forbidden",
+			"an administrator can change that: verge user grant NAME", "not allowed", "%s", d.Error())
 	}
 	return err
 }
@@ -220,7 +224,8 @@ func decide(who access.Who, v access.Verb, o access.Object, found error) error {
 // notThere is the answer for what does not exist and for what who asks may not
 // see: word for word the same.
 func notThere(o access.Object) error {
-	return wire.Problemf(http.StatusNotFound, "no-such-"+string(o.Kind), "list what you may see: verge get "+string(o.Kind)+"s",
+	return wire.Problemf(http.StatusNotFound, "no-such-"+string(o.Kind),
+		"list what you may see: verge get "+string(o.Kind)+"s",
 		"there is no such "+string(o.Kind), "%s is not known, or you may not see it", o.Name)
 }
 
@@ -230,6 +235,6 @@ func undeclared(what string) *wire.Problem {
 		"not allowed", "%s does not say who may use it, so nobody may", what)
 }
 
-func (s *Server) getVersion(context.Context, *rest.None) (wire.VersionView, error) {
-	return wire.VersionView{Version: s.version, Go: runtime.Version(), Wire: wire.Version}, nil
+func (s *Server) getVersion(context.Context, *rest.None) (apiv1.VersionView, error) {
+	return apiv1.VersionView{Version: s.version, Go: runtime.Version(), Wire: wire.Version}, nil
 }

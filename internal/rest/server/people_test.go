@@ -12,9 +12,11 @@ import (
 
 	"github.com/verge-edge/verge/client"
 	"github.com/verge-edge/verge/internal/access"
+	"github.com/verge-edge/verge/internal/apiv1"
 	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/rest/resttest"
 	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 // here is where everything is in these tests, nowhere where nothing is.
@@ -32,40 +34,61 @@ func peopled() *resttest.Fake {
 		}
 		return m
 	}
-	instance := wire.InstanceView{Instance: wire.Instance{ID: "xapp.web.0", App: "xapp", Service: "web", Cluster: "xsite", State: wire.Running}, Namespace: "xspace"}
+	instance := apiv1.InstanceView{Instance: wire.Instance{ID: "xapp.web.0", App: "xapp", Service: "web",
+		Cluster: "xsite", State: wire.Running}, Namespace: "xspace"}
 	return &resttest.Fake{
-		Apps:         []wire.AppView{{Name: "xapp", Namespace: "xspace", Services: []wire.ServiceView{{Name: "web"}}}},
-		InstanceList: []wire.InstanceView{instance},
-		ClusterList:  []wire.ClusterView{{Name: "xsite"}},
-		WorkerList:   []wire.WorkerView{{WorkerInfo: wire.WorkerInfo{Name: "xmachine"}, Cluster: "xsite", Status: "ready"}},
-		VolumeList:   []wire.VolumeView{{Cluster: "xsite", Worker: "xmachine", VolumeRef: wire.VolumeRef{Namespace: "xspace", Instance: "xapp.web.0", Name: "some"}}},
-		EntryLists:   map[string][]wire.EntryView{"xsite/xmachine": {{App: "xapp", Service: "web"}}},
-		EventList: []wire.Event{
-			{Seq: 1, Subject: "application/xapp", What: "xtext"}, {Seq: 2, Subject: "instance/xapp.web.0", Tier: "cluster/xsite", What: "xtext"},
-			{Seq: 3, Subject: "cluster/xsite", What: "xtext"}, {Seq: 4, Subject: "worker/xsite/xmachine", What: "xtext"}, {Seq: 5, Subject: "odd", What: "xtext"},
+		ApplicationData: resttest.ApplicationData{
+			Apps: []apiv1.AppView{{Name: "xapp", Namespace: "xspace",
+				Services: []apiv1.ServiceView{{Name: "web"}}}},
+			Explanations: map[string]apiv1.Explanation{"xapp.web.0": {Instance: "xapp.web.0", Notes: []string{"xtext"}}},
+			ApplyAnswer:  apiv1.ApplyResult{Name: "xapp", Revision: 2, Change: "updated"},
 		},
-		State: wire.StatusView{
-			Role: "root", Name: "root", Problems: []string{"xtext"}, Clusters: []wire.ClusterView{{Name: "xsite"}},
-			Workers: []wire.WorkerView{{WorkerInfo: wire.WorkerInfo{Name: "xmachine"}, Cluster: "xsite", Status: "ready"}}, Apps: []wire.AppView{{Name: "xapp", Namespace: "xspace"}},
+		InstanceData: resttest.InstanceData{
+			InstanceList: []apiv1.InstanceView{instance},
+			LogText:      map[string]string{"xapp.web.0": "xtext\n"},
 		},
-		InstanceTops: []wire.InstanceTop{{ID: "xapp.web.0", Namespace: "xspace", Cluster: "xsite", Used: &wire.Use{CPU: 5}}},
-		WorkerTops:   []wire.WorkerTopView{{Name: "xmachine", Cluster: "xsite", Problem: "xtext"}},
-		ClusterTops:  []wire.ClusterTop{{Name: "xsite", Problem: "xtext"}},
-		Spaces:       []wire.NamespaceView{{Name: "xspace"}},
-		TokenList:    []wire.TokenView{{ID: "some", Kind: "api"}},
-		SecretList:   []wire.SecretView{{Name: "some", Namespace: "xspace", UsedBy: []string{"xapp.web"}}},
-		HookList:     []wire.HookView{{Name: "some", Namespace: "xspace", HookSpec: wire.HookSpec{URL: "https://xtext.example"}}},
-		Explanations: map[string]wire.Explanation{"xapp.web.0": {Instance: "xapp.web.0", Notes: []string{"xtext"}}},
-		LogText:      map[string]string{"xapp.web.0": "xtext\n"},
-		ApplyAnswer:  wire.ApplyResult{Name: "xapp", Revision: 2, Change: "updated"},
-		People: map[string]rest.Principal{
-			"outsider":       who(access.Who{Name: "user/outsider", Namespaces: ns(access.Developer, "garden")}),
-			"other-operator": who(access.Who{Name: "user/other-operator", Clusters: ns(access.Operator, "garden")}),
-			"nobody":         who(access.Who{Name: "user/nobody"}),
-			"viewer":         who(access.Who{Name: "user/viewer", Namespaces: ns(access.Viewer, "xspace")}),
-			"developer":      who(access.Who{Name: "user/developer", Namespaces: ns(access.Developer, "xspace")}),
-			"operator":       who(access.Who{Name: "user/operator", Clusters: ns(access.Operator, "xsite")}),
+		NodeData: resttest.NodeData{
+			ClusterList: []apiv1.ClusterView{{Name: "xsite"}},
+			WorkerList: []rpc.WorkerView{{WorkerInfo: wire.WorkerInfo{Name: "xmachine"}, Cluster: "xsite",
+				Status: "ready"}},
+			EntryLists: map[string][]rpc.EntryView{"xsite/xmachine": {{App: "xapp", Service: "web"}}},
 		},
+		StorageData: resttest.StorageData{
+			VolumeList: []rpc.VolumeView{{Cluster: "xsite", Worker: "xmachine",
+				VolumeRef: wire.VolumeRef{Namespace: "xspace", Instance: "xapp.web.0", Name: "some"}}},
+			SecretList: []apiv1.SecretView{{Name: "some", Namespace: "xspace", UsedBy: []string{"xapp.web"}}},
+		},
+		EventList: []apiv1.Event{
+			{Seq: 1, Subject: "application/xapp", What: "xtext"},
+			{Seq: 2, Subject: "instance/xapp.web.0", Tier: "cluster/xsite", What: "xtext"},
+			{Seq: 3, Subject: "cluster/xsite", What: "xtext"},
+			{Seq: 4, Subject: "worker/xsite/xmachine", What: "xtext"}, {Seq: 5, Subject: "odd", What: "xtext"},
+		},
+		State: apiv1.StatusView{
+			Role: "root", Name: "root", Problems: []string{"xtext"}, Clusters: []apiv1.ClusterView{{Name: "xsite"}},
+			Workers: []rpc.WorkerView{{WorkerInfo: wire.WorkerInfo{Name: "xmachine"}, Cluster: "xsite",
+				Status: "ready"}}, Apps: []apiv1.AppView{{Name: "xapp", Namespace: "xspace"}},
+		},
+		MetricData: resttest.MetricData{
+			InstanceTops: []rpc.InstanceTop{{ID: "xapp.web.0", Namespace: "xspace", Cluster: "xsite",
+				Used: &rpc.Use{CPU: 5}}},
+			WorkerTops:  []rpc.WorkerTopView{{Name: "xmachine", Cluster: "xsite", Problem: "xtext"}},
+			ClusterTops: []apiv1.ClusterTop{{Name: "xsite", Problem: "xtext"}},
+		},
+		UserData: resttest.UserData{
+			Spaces:    []apiv1.NamespaceView{{Name: "xspace"}},
+			TokenList: []apiv1.TokenView{{ID: "some", Kind: "api"}},
+			People: map[string]rest.Principal{
+				"outsider":       who(access.Who{Name: "user/outsider", Namespaces: ns(access.Developer, "garden")}),
+				"other-operator": who(access.Who{Name: "user/other-operator", Clusters: ns(access.Operator, "garden")}),
+				"nobody":         who(access.Who{Name: "user/nobody"}),
+				"viewer":         who(access.Who{Name: "user/viewer", Namespaces: ns(access.Viewer, "xspace")}),
+				"developer":      who(access.Who{Name: "user/developer", Namespaces: ns(access.Developer, "xspace")}),
+				"operator":       who(access.Who{Name: "user/operator", Clusters: ns(access.Operator, "xsite")}),
+			},
+		},
+		HookData: resttest.HookData{HookList: []apiv1.HookView{{Name: "some", Namespace: "xspace",
+			HookSpec: wire.HookSpec{URL: "https://xtext.example"}}}},
 	}
 }
 
@@ -140,7 +163,8 @@ func TestReadersMayOnlyRead(t *testing.T) {
 			if r.Operation != c.operation {
 				continue
 			}
-			if status, body := r.Do(t, client, admin.Server, c.who); status != c.status || !strings.Contains(body, c.has) {
+			if status, body := r.Do(t, client, admin.Server, c.who); status != c.status ||
+				!strings.Contains(body, c.has) {
 				t.Errorf("%s, %s: %d %s, want %d with %q", c.who, c.operation, status, body, c.status, c.has)
 			}
 		}
@@ -156,8 +180,11 @@ func TestWhoReadsWhatIsInVolumes(t *testing.T) {
 		who, object, want string
 		status            int
 	}{
-		{"viewer", "plain", "no-such-object", 404}, {"viewer", "snapshots/x", "what is in a volume", 403}, {"viewer", "volumes/xapp.web.0/data", "what is in a volume", 403},
-		{"developer", "snapshots/x", "no-such-object", 404}, {"developer", "volumes/xapp.web.0/data", "no-such-object", 404}, {"outsider", "snapshots/x", "no-such-namespace", 404},
+		{"viewer", "plain", "no-such-object", 404}, {"viewer", "snapshots/x", "what is in a volume", 403},
+		{"viewer", "volumes/xapp.web.0/data", "what is in a volume", 403},
+		{"developer", "snapshots/x", "no-such-object", 404},
+		{"developer", "volumes/xapp.web.0/data", "no-such-object", 404},
+		{"outsider", "snapshots/x", "no-such-namespace", 404},
 	} {
 		r := resttest.Request{Method: "GET", Path: wire.ObjectsPath + "xspace/" + c.object}
 		if status, body := r.Do(t, client, admin.Server, c.who); status != c.status || !strings.Contains(body, c.want) {
@@ -166,7 +193,7 @@ func TestWhoReadsWhatIsInVolumes(t *testing.T) {
 	}
 }
 
-func entriesOf(f *resttest.Fake, what string) (out []wire.AuditEntry) {
+func entriesOf(f *resttest.Fake, what string) (out []apiv1.AuditEntry) {
 	for _, e := range f.Recorded() {
 		if what == "" || e.What == what {
 			out = append(out, e)
@@ -186,7 +213,8 @@ func TestEveryChangeIsRecorded(t *testing.T) {
 	for _, r := range resttest.Requests(t, resttest.OpenAPI(t, admin), here.Fill) {
 		// Of many refusals not each is recorded: what one request removed is there again.
 		f.Change(func(f *resttest.Fake) {
-			f.Spaces, f.WorkerList, f.ClusterList, f.VolumeList = peopled().Spaces, peopled().WorkerList, peopled().ClusterList, peopled().VolumeList
+			f.Spaces, f.WorkerList, f.ClusterList, f.VolumeList = peopled().Spaces, peopled().WorkerList,
+				peopled().ClusterList, peopled().VolumeList
 			f.HookList = peopled().HookList
 			f.VolumeList[0].InUse = r.Operation != "delete-volume"
 		})
@@ -206,7 +234,8 @@ func TestEveryChangeIsRecorded(t *testing.T) {
 		}
 		n++
 		e := entries[0]
-		if e.What != r.Operation || e.From != "127.0.0.1" || (e.Who != "token") != open || (e.Result == "ok") != (status < 300) || e.On == "" {
+		if e.What != r.Operation || e.From != "127.0.0.1" || (e.Who != "token") != open ||
+			(e.Result == "ok") != (status < 300) || e.On == "" {
 			t.Errorf("%s: %d gave %+v", r.Operation, status, e)
 		}
 		if strings.Contains(e.Detail+e.On+e.Result, "s3cret") {
@@ -218,7 +247,8 @@ func TestEveryChangeIsRecorded(t *testing.T) {
 	}
 	// What would change nothing is not recorded.
 	before := len(f.Recorded())
-	if _, err := newClient(t, admin).Applications.Apply(t.Context(), []byte("x"), true); err != nil || len(f.Recorded()) != before {
+	if _, err := newClient(t, admin).Applications.Apply(t.Context(), []byte("x"), true); err != nil ||
+		len(f.Recorded()) != before {
 		t.Errorf("a dry run: %v, %d entries", err, len(f.Recorded())-before)
 	}
 }
@@ -231,10 +261,13 @@ func TestEntriesSayWhatAndWho(t *testing.T) {
 	if _, err := c.Applications.Apply(t.Context(), []byte("x"), false); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Users.Create(t.Context(), wire.UserRequest{Name: "bob", Roles: wire.Roles{Namespaces: map[string]string{"shop": "viewer"}, Clusters: map[string]string{"edge": "operator"}}}); err != nil {
+	if _, err := c.Users.Create(t.Context(),
+		apiv1.UserRequest{Name: "bob",
+			Roles: wire.Roles{Namespaces: map[string]string{"shop": "viewer"},
+				Clusters: map[string]string{"edge": "operator"}}}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Tokens.Create(t.Context(), wire.TokenRequest{Kind: "cluster", Cluster: "edge"}); err != nil {
+	if _, err := c.Tokens.Create(t.Context(), apiv1.TokenRequest{Kind: "cluster", Cluster: "edge"}); err != nil {
 		t.Fatal(err)
 	}
 	for _, r := range resttest.Requests(t, resttest.OpenAPI(t, admin), here.Fill) {
@@ -247,7 +280,7 @@ func TestEntriesSayWhatAndWho(t *testing.T) {
 			r.Do(t, client, admin.Server, "")
 		}
 	}
-	want := []wire.AuditEntry{
+	want := []apiv1.AuditEntry{
 		{Who: "admin", What: "apply", On: "application/xapp", Result: "ok", Detail: "updated"},
 		{Who: "admin", What: "create-user", On: "user/bob", Result: "ok", Detail: "operator of edge, viewer of shop"},
 		{Who: "admin", What: "create-token", On: "cluster/edge", Result: "ok", Detail: "token of kind cluster"},
@@ -280,7 +313,8 @@ func TestRefusalsAreNotAllRecorded(t *testing.T) {
 		t.Errorf("%d of 100 refusals were recorded", n)
 	}
 	// What is done is recorded all the same.
-	if status, body := (resttest.Request{Method: "DELETE", Path: "/v1/applications/xapp"}).Do(t, client, admin.Server, "developer"); status != 200 {
+	if status, body := (resttest.Request{Method: "DELETE", Path: "/v1/applications/xapp"}).Do(t, client, admin.Server,
+		"developer"); status != 200 {
 		t.Fatalf("%d %s", status, body)
 	}
 	if e := entriesOf(f, ""); e[len(e)-1].Who != "user/developer" {
@@ -307,7 +341,8 @@ func TestGuessingTokensIsSlowedDown(t *testing.T) {
 	_, _, admin := resttest.Serve(t, f, nil)
 	client := resttest.Bearers(t, admin)
 	status := resttest.Request{Method: "GET", Path: "/v1/me"}
-	if code, body := status.Do(t, client, admin.Server, "viewer"); code != 200 || !strings.Contains(body, `"xspace":"viewer"`) {
+	if code, body := status.Do(t, client, admin.Server, "viewer"); code != 200 ||
+		!strings.Contains(body, `"xspace":"viewer"`) {
 		t.Fatalf("%d %s", code, body)
 	}
 	refused, limited := 0, 0
@@ -363,29 +398,32 @@ func TestRevocationEndsSessions(t *testing.T) {
 			amy.Who.Name, amy.Ended = "user/amy", make(chan struct{})
 			f.People["bob"], f.People["amy"] = bob, amy
 			tries := 0
-			f.ExecStep = func(_ context.Context, q wire.ExecAsk) (wire.ExecAnswer, error) {
-				id := wire.ExecID{Cluster: "xsite", Worker: "xmachine", Instance: "xapp.web.0", Session: strings.TrimPrefix(q.Owner, "user/")}
+			f.ExecStep = func(_ context.Context, q rpc.ExecAsk) (rpc.ExecAnswer, error) {
+				id := rpc.ExecID{Cluster: "xsite", Worker: "xmachine", Instance: "xapp.web.0",
+					Session: strings.TrimPrefix(q.Owner, "user/")}
 				switch q.Do {
-				case wire.ExecDoStart:
-					return wire.ExecAnswer{Session: id.String()}, nil
-				case wire.ExecDoEnd:
+				case rpc.ExecDoStart:
+					return rpc.ExecAnswer{Session: id.String()}, nil
+				case rpc.ExecDoEnd:
 					if tries++; tries == 1 {
-						return wire.ExecAnswer{}, wire.Problemf(503, "worker-away", "", "it cannot be reached now", "")
+						return rpc.ExecAnswer{}, wire.Problemf(503, "worker-away", "", "it cannot be reached now", "")
 					}
 					ended <- q.Owner + " " + q.Session
 				}
-				return wire.ExecAnswer{Output: &wire.ExecOutput{}}, nil
+				return rpc.ExecAnswer{Output: &rpc.ExecOutput{}}, nil
 			}
 			server, _, admin := resttest.Serve(t, f, nil)
 			ids := map[string]string{}
 			for _, name := range []string{"bob", "amy"} {
 				c := newClient(t, client.Context{Name: name, Server: admin.Server, CA: admin.CA, Token: name})
 				var err error
-				ids[name] = wire.ExecID{Cluster: "xsite", Worker: "xmachine", Instance: "xapp.web.0", Session: name}.String()
+				ids[name] = rpc.ExecID{Cluster: "xsite", Worker: "xmachine", Instance: "xapp.web.0",
+					Session: name}.String()
 				if how == "gone on with" { // it was started by way of another process
 					_, err = c.Exec.Read(t.Context(), ids[name], 0, 0, 0)
 				} else {
-					_, err = c.Exec.Forward(t.Context(), "xapp.web.0", wire.ForwardStart{Key: "a-key-of-16bytes", Ports: []string{"http"}})
+					_, err = c.Exec.Forward(t.Context(), "xapp.web.0",
+						rpc.ForwardStart{Key: "a-key-of-16bytes", Ports: []string{"http"}})
 				}
 				if err != nil {
 					t.Fatal(err)

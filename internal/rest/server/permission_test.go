@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"github.com/verge-edge/verge/internal/access"
+	"github.com/verge-edge/verge/internal/apiv1"
 	"github.com/verge-edge/verge/internal/rest"
-	"github.com/verge-edge/verge/internal/wire"
 )
 
 // An operation that does not say what it needs is refused to everybody, and one
@@ -61,8 +61,10 @@ func TestEveryOperationIsServedOrReferred(t *testing.T) {
 			t.Errorf("%s: said to be missing: %t", o.ID, got)
 		}
 	}
-	_, err = New(Options{Backend: everyones{}, Referrals: rest.Referrals{rest.GetVersion.ID: rest.AtRoot("it"), rest.GetUpgrade.ID: rest.AtRoot("it")}})
-	if text := err.Error(); !strings.Contains(text, "get-version is served here and referred") || strings.Contains(text, "get-upgrade ") {
+	_, err = New(Options{Backend: everyones{},
+		Referrals: rest.Referrals{rest.GetVersion.ID: rest.AtRoot("it"), rest.GetUpgrade.ID: rest.AtRoot("it")}})
+	if text := err.Error(); !strings.Contains(text, "get-version is served here and referred") ||
+		strings.Contains(text, "get-upgrade ") {
 		t.Error(text)
 	}
 }
@@ -85,7 +87,7 @@ func (everyones) Authenticate(context.Context, string) (rest.Principal, error) {
 	return rest.Principal{Who: access.Who{Name: "admin", Admin: true}}, nil
 }
 
-func (everyones) Record(context.Context, wire.AuditEntry) error { return nil }
+func (everyones) Record(context.Context, apiv1.AuditEntry) error { return nil }
 
 func (everyones) Locate(access.Kind, string) (access.Object, bool) {
 	return access.Object{Namespace: "shop"}, true
@@ -94,14 +96,16 @@ func (everyones) Locate(access.Kind, string) (access.Object, bool) {
 // A handler of a stream is held to what it declares.
 func TestRawHandlersAreHeldToTheirNeed(t *testing.T) {
 	s := bare(t)
-	s.stream(&rest.Operation{Method: http.MethodGet, Path: "/v1/raw/{id}", Needs: rest.StartExec.Needs}, func(w http.ResponseWriter, _ *http.Request) { plain(w, "in") })
+	s.stream(&rest.Operation{Method: http.MethodGet, Path: "/v1/raw/{id}", Needs: rest.StartExec.Needs},
+		func(w http.ResponseWriter, _ *http.Request) { plain(w, "in") })
 	for want, who := range map[int]access.Who{
 		200: {Namespaces: map[string]access.Role{"shop": access.Developer}},
 		403: {Namespaces: map[string]access.Role{"shop": access.Viewer}},
 		404: {Namespaces: map[string]access.Role{"bank": access.Developer}},
 	} {
 		w := httptest.NewRecorder()
-		s.mux.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/v1/raw/a.b.0", nil).WithContext(access.With(t.Context(), who)))
+		s.mux.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/v1/raw/a.b.0",
+			nil).WithContext(access.With(t.Context(), who)))
 		if w.Code != want {
 			t.Errorf("%+v got %d %s", who, w.Code, w.Body)
 		}

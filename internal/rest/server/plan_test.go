@@ -5,18 +5,20 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/verge-edge/verge/internal/apiv1"
 	"github.com/verge-edge/verge/internal/rest/resttest"
-	"github.com/verge-edge/verge/internal/wire"
 )
 
 // A plan is for who may apply, and no change: it is not in the audit log.
 func TestWhoMayPlan(t *testing.T) {
 	f := peopled()
-	f.PlanAnswer = wire.Plan{ApplyResult: wire.ApplyResult{Name: "xapp", Revision: 3, Change: "updated"}, Namespace: "xspace", Placed: true}
+	f.PlanAnswer = apiv1.Plan{ApplyResult: apiv1.ApplyResult{Name: "xapp", Revision: 3, Change: "updated"},
+		Namespace: "xspace", Placed: true}
 	_, _, admin := resttest.Serve(t, f, nil)
 	client := resttest.Bearers(t, admin)
 	const file = "application: xapp\nnamespace: xspace\nservices: {web: {command: [x]}}\n"
-	for who, want := range map[string]int{"developer": 200, "viewer": 403, "outsider": 404, "operator": 404, "nobody": 404} {
+	for who, want := range map[string]int{"developer": 200, "viewer": 403, "outsider": 404, "operator": 404,
+		"nobody": 404} {
 		status, body := post(t, client, admin.Server+"/v1/plan", who, file)
 		if status != want || status == 200 && !strings.Contains(body, `"placed":true`) {
 			t.Errorf("%s: %d %s", who, status, body)
@@ -30,7 +32,8 @@ func TestWhoMayPlan(t *testing.T) {
 			t.Errorf("recorded as a change: %+v", e)
 		}
 	}
-	if status, body := post(t, client, admin.Server+"/v1/plan", "developer", "application: 7"); status != 422 || !strings.Contains(body, "invalid-descriptor") {
+	if status, body := post(t, client, admin.Server+"/v1/plan", "developer", "application: 7"); status != 422 ||
+		!strings.Contains(body, "invalid-descriptor") {
 		t.Errorf("%d %s", status, body)
 	}
 }

@@ -14,14 +14,16 @@ func TestSecretsOverTheInterface(t *testing.T) {
 	_, _, entry := resttest.Serve(t, f, nil)
 	c := newClient(t, entry)
 	binary := "a\x00b\xff\n"
-	if v, err := c.Secrets.Set(t.Context(), "default", "db", []byte(binary)); err != nil || v.Name != "db" || v.Namespace != "default" {
+	if v, err := c.Secrets.Set(t.Context(), "default", "db", []byte(binary)); err != nil || v.Name != "db" ||
+		v.Namespace != "default" {
 		t.Fatalf("%+v, %v", v, err)
 	}
 	if got := f.SecretValues["default.db"]; got != binary {
 		t.Errorf("%q arrived as %q", binary, got)
 	}
 	most := strings.Repeat("x", wire.MaxSecretBytes)
-	if _, err := c.Secrets.Set(t.Context(), "shop", "large", []byte(most)); err != nil || f.SecretValues["shop.large"] != most {
+	if _, err := c.Secrets.Set(t.Context(), "shop", "large", []byte(most)); err != nil ||
+		f.SecretValues["shop.large"] != most {
 		t.Errorf("the largest: %v", err)
 	}
 	_, err := c.Secrets.Set(t.Context(), "shop", "larger", []byte(most+most))

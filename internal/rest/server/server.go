@@ -36,6 +36,7 @@ import (
 	"github.com/verge-edge/verge/internal/rest/server/httplistener"
 	"github.com/verge-edge/verge/internal/rest/server/schema"
 	"github.com/verge-edge/verge/internal/rest/server/sessions"
+	"github.com/verge-edge/verge/internal/tlsconf"
 )
 
 // Bounds of the server. A long poll (maxWait) must end before the request
@@ -160,8 +161,9 @@ func build(o Options) (*Server, error) {
 	s := &Server{
 		backend: o.Backend, site: rest.Site{Name: o.Site, Locate: o.Backend.Locate}, referrals: o.Referrals,
 		authorize: o.Authorize, notice: o.Notice, log: o.Log, version: cmp.Or(o.Version, "unknown"), addr: o.Addr,
-		timeouts: o.Timeouts.withDefaults(), metrics: o.Metrics, mux: http.NewServeMux(), declared: map[string]audit.Operation{},
-		limits: newLimits(), drain: drain.New(), transfers: make(chan struct{}, maxTransfers),
+		timeouts: o.Timeouts.withDefaults(), metrics: o.Metrics, mux: http.NewServeMux(),
+		declared: map[string]audit.Operation{},
+		limits:   newLimits(), drain: drain.New(), transfers: make(chan struct{}, maxTransfers),
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
@@ -185,23 +187,15 @@ func build(o Options) (*Server, error) {
 // harden returns a copy of c, and of whatever it chooses for a client, that
 // speaks TLS 1.3 and asks for a certificate without demanding one.
 func harden(c *tls.Config) *tls.Config {
-	c = c.Clone()
-	c.MinVersion = tls.VersionTLS13
-	c.ClientAuth = tls.VerifyClientCertIfGiven
-	if c.ClientCAs == nil {
-		// Without a pool Go would trust the system's authorities.
-		c.ClientAuth = tls.NoClientCert
-	}
+	c = tlsconf.Server(c, tls.VerifyClientCertIfGiven)
 	if choose := c.GetConfigForClient; choose != nil {
 		c.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 			chosen, err := choose(hello)
-			if err != nil || chosen == nil {
-				return nil, err
+			if chosen != nil {
+				chosen.GetConfigForClient = nil
+				chosen.NextProtos = []string{"http/1.1"}
 			}
-			chosen = harden(chosen)
-			chosen.GetConfigForClient = nil
-			chosen.NextProtos = []string{"http/1.1"}
-			return chosen, nil
+			return chosen, err
 		}
 	}
 	return c

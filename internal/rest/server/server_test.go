@@ -23,10 +23,12 @@ import (
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/client"
+	"github.com/verge-edge/verge/internal/apiv1"
 	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/rest/resttest"
 	"github.com/verge-edge/verge/internal/rest/server"
 	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 func httpsClient(t *testing.T, e client.Context) *http.Client {
@@ -47,7 +49,8 @@ func httpsClient(t *testing.T, e client.Context) *http.Client {
 }
 
 // ask sends a raw request and decodes a problem, if it is one.
-func ask(t *testing.T, e client.Context, method, path string, body io.Reader, header ...string) (*http.Response, string, wire.Problem) {
+func ask(t *testing.T, e client.Context, method, path string, body io.Reader, header ...string) (*http.Response, string,
+	wire.Problem) {
 	t.Helper()
 	req, err := http.NewRequest(method, e.Server+path, body)
 	if err != nil {
@@ -74,7 +77,7 @@ func ask(t *testing.T, e client.Context, method, path string, body io.Reader, he
 }
 
 func TestWhoMayAsk(t *testing.T) {
-	_, a, admin := resttest.Serve(t, &resttest.Fake{Bearer: "good"}, nil)
+	_, a, admin := resttest.Serve(t, &resttest.Fake{UserData: resttest.UserData{Bearer: "good"}}, nil)
 	nobody := a.Context(t, "", strings.TrimPrefix(admin.Server, "https://"))
 	worker := a.Context(t, "worker", strings.TrimPrefix(admin.Server, "https://"))
 	for _, c := range []struct {
@@ -162,7 +165,8 @@ func TestBodyLimits(t *testing.T) {
 		{"exec input", "POST", "/v1/exec/x.a.b.c.d.0/input", 2 << 20, 413},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			resp, text, p := ask(t, admin, c.method, c.path, bytes.NewReader(make([]byte, c.size)), "Content-Type", "application/yaml")
+			resp, text, p := ask(t, admin, c.method, c.path, bytes.NewReader(make([]byte, c.size)), "Content-Type",
+				"application/yaml")
 			if resp.StatusCode != c.status {
 				t.Fatalf("got %d: %.200s", resp.StatusCode, text)
 			}
@@ -186,7 +190,8 @@ func TestEveryBodyIsBounded(t *testing.T) {
 			continue
 		}
 		n++
-		resp, text, p := ask(t, admin, r.Method, r.Path, bytes.NewReader(make([]byte, 2<<20)), "Content-Type", r.ContentType)
+		resp, text, p := ask(t, admin, r.Method, r.Path, bytes.NewReader(make([]byte, 2<<20)), "Content-Type",
+			r.ContentType)
 		if resp.StatusCode != http.StatusRequestEntityTooLarge || p.Code != "body-too-large" || p.Remedy == "" {
 			t.Errorf("%s: %d %.200s", r.Operation, resp.StatusCode, text)
 		}
@@ -231,7 +236,8 @@ func TestSlowClients(t *testing.T) {
 	const limit = 2 * time.Second // longer than any of these takes for its first words on a busy machine
 	f := &resttest.Fake{}
 	for i := range 3000 {
-		f.InstanceList = append(f.InstanceList, wire.InstanceView{Instance: wire.Instance{ID: fmt.Sprint(i), Reason: strings.Repeat("x", 4000)}})
+		f.InstanceList = append(f.InstanceList,
+			apiv1.InstanceView{Instance: wire.Instance{ID: fmt.Sprint(i), Reason: strings.Repeat("x", 4000)}})
 	}
 	_, _, admin := resttest.Serve(t, f, func(o *server.Options) {
 		o.Timeouts = server.Timeouts{Header: limit, Body: limit, Answer: 2 * limit}
@@ -242,11 +248,14 @@ func TestSlowClients(t *testing.T) {
 		reads bool
 		want  string // in what is read
 	}{
-		"header":             {"GET /livez HTTP/1.1\r\nHost: x\r\nX-Slow: ", "", true, ""},
-		"header in drops":    {"GET /livez HTTP/1.1\r\nHost: x\r\nX-Slow: ", strings.Repeat("x", 1000), true, ""},
-		"body":               {"PUT /v1/applications/- HTTP/1.1\r\nHost: x\r\nContent-Type: application/yaml\r\nContent-Length: 1000\r\n\r\nappl", "", true, "body-too-slow"},
-		"body in drops":      {"POST /v1/tokens HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{", strings.Repeat(" ", 999), true, "body-too-slow"},
-		"chunked body":       {"PUT /v1/applications/- HTTP/1.1\r\nHost: x\r\nContent-Type: application/yaml\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nappl\r\n", "", true, "body-too-slow"},
+		"header":          {"GET /livez HTTP/1.1\r\nHost: x\r\nX-Slow: ", "", true, ""},
+		"header in drops": {"GET /livez HTTP/1.1\r\nHost: x\r\nX-Slow: ", strings.Repeat("x", 1000), true, ""},
+		"body": {"PUT /v1/applications/- HTTP/1.1\r\nHost: x\r\nContent-Type: application/yaml\r\n" +
+			"Content-Length: 1000\r\n\r\nappl", "", true, "body-too-slow"},
+		"body in drops": {"POST /v1/tokens HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n" +
+			"Content-Length: 1000\r\n\r\n{", strings.Repeat(" ", 999), true, "body-too-slow"},
+		"chunked body": {"PUT /v1/applications/- HTTP/1.1\r\nHost: x\r\nContent-Type: application/yaml\r\n" +
+			"Transfer-Encoding: chunked\r\n\r\n4\r\nappl\r\n", "", true, "body-too-slow"},
 		"never reads":        {"GET /v1/instances HTTP/1.1\r\nHost: x\r\n\r\n", "", false, ""},
 		"nothing after TLS":  {"", "", true, ""},
 		"pipelines for ever": {strings.Repeat("GET /v1/instances HTTP/1.1\r\nHost: x\r\n\r\n", 20), "", false, ""},
@@ -324,7 +333,7 @@ func TestPanicBecomesProblem(t *testing.T) {
 }
 
 func TestUnencodableAnswerBecomesProblem(t *testing.T) {
-	f := &resttest.Fake{ClusterList: []wire.ClusterView{{Name: "edge", AgeSeconds: math.NaN()}}}
+	f := &resttest.Fake{NodeData: resttest.NodeData{ClusterList: []apiv1.ClusterView{{Name: "edge", AgeSeconds: math.NaN()}}}}
 	_, _, admin := resttest.Serve(t, f, nil)
 	resp, text, p := ask(t, admin, "GET", "/v1/clusters", nil)
 	if resp.StatusCode != 500 || p.Code != "internal" {
@@ -342,7 +351,8 @@ func TestBackendErrors(t *testing.T) {
 		status int
 		code   string
 	}{
-		{wire.Problemf(410, "token-expired", "make a new one", "the token has expired", "an hour ago"), 410, "token-expired"},
+		{wire.Problemf(410, "token-expired", "make a new one", "the token has expired", "an hour ago"), 410,
+			"token-expired"},
 		{rest.Elsewhere("applying", "the root"), 421, "elsewhere"},
 		{errors.New("disk on fire"), 500, "internal"},
 		{wire.Problemf(0, "odd", "", "odd", "status 0 must not reach the wire"), 500, "odd"},
@@ -395,7 +405,7 @@ func TestInvalidJoinDoesNotEchoToken(t *testing.T) {
 
 func TestJoinIsOpenButLimited(t *testing.T) {
 	var forged atomic.Bool
-	f := &resttest.Fake{JoinAnswer: wire.JoinReply{V: 1, Cluster: "edge"}, Hook: func(*resttest.Fake, string) error {
+	f := &resttest.Fake{NodeData: resttest.NodeData{JoinAnswer: rpc.JoinReply{V: 1, Cluster: "edge"}}, Hook: func(*resttest.Fake, string) error {
 		if forged.Load() {
 			return wire.Problemf(403, "token-forged", "make a new one", "the join token is not genuine", "")
 		}
@@ -434,13 +444,15 @@ func TestJoinIsOpenButLimited(t *testing.T) {
 }
 
 func TestNameInPathMustMatch(t *testing.T) {
-	f := &resttest.Fake{ApplyAnswer: wire.ApplyResult{Name: "guestbook", Revision: 1, Change: "created"}}
+	f := &resttest.Fake{ApplicationData: resttest.ApplicationData{ApplyAnswer: apiv1.ApplyResult{Name: "guestbook", Revision: 1, Change: "created"}}}
 	_, _, admin := resttest.Serve(t, f, nil)
-	resp, _, p := ask(t, admin, "PUT", "/v1/applications/other", strings.NewReader("x"), "Content-Type", "application/json")
+	resp, _, p := ask(t, admin, "PUT", "/v1/applications/other", strings.NewReader("x"), "Content-Type",
+		"application/json")
 	if resp.StatusCode != 422 || p.Code != "wrong-name" || len(f.Applied) != 1 {
 		t.Fatalf("got %d %+v after %d applies", resp.StatusCode, p, len(f.Applied))
 	}
-	resp, _, _ = ask(t, admin, "PUT", "/v1/applications/guestbook", strings.NewReader("x"), "Content-Type", "application/yaml")
+	resp, _, _ = ask(t, admin, "PUT", "/v1/applications/guestbook", strings.NewReader("x"), "Content-Type",
+		"application/yaml")
 	if resp.StatusCode != 200 || len(f.Applied) != 3 {
 		t.Fatalf("got %d after %d applies", resp.StatusCode, len(f.Applied))
 	}
@@ -487,7 +499,8 @@ func TestOnlyTLS13(t *testing.T) {
 
 func TestChangesAreLoggedWithoutBodies(t *testing.T) {
 	var log lockedBuffer
-	_, _, admin := resttest.Serve(t, &resttest.Fake{}, func(o *server.Options) { o.Log = slog.New(slog.NewTextHandler(&log, nil)) })
+	_, _, admin := resttest.Serve(t, &resttest.Fake{},
+		func(o *server.Options) { o.Log = slog.New(slog.NewTextHandler(&log, nil)) })
 	c := newClient(t, admin)
 	if _, err := c.Applications.Apply(t.Context(), []byte("top: s3cret"), false); err != nil {
 		t.Fatal(err)
@@ -532,10 +545,10 @@ type blocking struct {
 	entered chan struct{}
 }
 
-func (b *blocking) Events(ctx context.Context, _ uint64, _ time.Duration) (wire.EventPage, error) {
+func (b *blocking) Events(ctx context.Context, _ uint64, _ time.Duration) (apiv1.EventPage, error) {
 	close(b.entered)
 	<-ctx.Done()
-	return wire.EventPage{}, ctx.Err()
+	return apiv1.EventPage{}, ctx.Err()
 }
 
 func TestOpenAPIDescribesAllOperations(t *testing.T) {
@@ -613,13 +626,15 @@ func (l *lockedBuffer) await(t *testing.T, part string) string {
 // credentials, and who has shown them keeps the connection.
 func TestSilentConnectionsKeepNobodyOut(t *testing.T) {
 	s, _, admin := resttest.Serve(t, &resttest.Fake{}, func(o *server.Options) {
-		o.Timeouts = server.Timeouts{Header: time.Hour, Body: time.Hour, Answer: time.Hour} // it is not time that ends them
+		o.Timeouts = server.Timeouts{Header: time.Hour, Body: time.Hour,
+			Answer: time.Hour} // it is not time that ends them
 	})
 	client := httpsClient(t, admin)
 	get := func() bool {
 		t.Helper()
 		reused := false
-		ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) { reused = i.Reused }})
+		ctx := httptrace.WithClientTrace(t.Context(),
+			&httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) { reused = i.Reused }})
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, admin.Server+"/v1/applications", nil)
 		if err != nil {
 			t.Fatal(err)
@@ -636,7 +651,8 @@ func TestSilentConnectionsKeepNobodyOut(t *testing.T) {
 	}
 	get()
 	for i := range 600 {
-		c, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, byte(2+i%2))}}).DialContext(t.Context(), "tcp", s.Addr().String())
+		c, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, byte(2+i%2))}}).DialContext(t.Context(),
+			"tcp", s.Addr().String())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -654,7 +670,7 @@ func TestSilentConnectionsKeepNobodyOut(t *testing.T) {
 func TestVersionIsJSON(t *testing.T) {
 	_, _, admin := resttest.Serve(t, &resttest.Fake{}, nil)
 	_, text, _ := ask(t, admin, "GET", "/v1/version", nil)
-	var v wire.VersionView
+	var v apiv1.VersionView
 	if err := json.Unmarshal([]byte(text), &v); err != nil || v.Wire != wire.Version || v.Go == "" {
 		t.Errorf("%s: %v", text, err)
 	}

@@ -21,7 +21,8 @@ func (s *Server) addStreams() {
 		if err != nil {
 			s.log.Error("describe the operations", "err", err)
 			rest.WriteProblem(w, wire.Problemf(http.StatusInternalServerError, "internal",
-				"this is a bug: the log of this role has the details", "the operations cannot be described", "GET /openapi.json"))
+				"this is a bug: the log of this role has the details", "the operations cannot be described",
+				"GET /openapi.json"))
 			return
 		}
 		w.Header().Set("Content-Type", "application/openapi+json")

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/client"
+	"github.com/verge-edge/verge/internal/apiv1"
 	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/rest/resttest"
 	"github.com/verge-edge/verge/internal/rest/server"
@@ -103,7 +104,8 @@ func TestWatch(t *testing.T) {
 	w := openWatch(t, admin, "instances,applications,events,instances", "", "")
 	events, _ := w.until("synced")
 	wantEvents(t, events, `begin {"full":true}`, "put applications/xapp",
-		"put events/1", "put events/2", "put events/3", "put events/4", "put events/5", "put instances/xapp.web.0", "synced")
+		"put events/1", "put events/2", "put events/3", "put events/4", "put events/5", "put instances/xapp.web.0",
+		"synced")
 	f.Change(func(f *resttest.Fake) { f.InstanceList[0].Ready = true })
 	if got, _ := w.until("put instances"); len(got) != 1 {
 		t.Errorf("got %q", got)
@@ -114,7 +116,7 @@ func TestWatch(t *testing.T) {
 	_, id := w.until("put instances/xapp.web.1")
 	f.Change(func(f *resttest.Fake) {
 		f.InstanceList = f.InstanceList[:1]
-		f.EventList = append(f.EventList, wire.Event{Seq: 6, Subject: "cluster/xsite"})
+		f.EventList = append(f.EventList, apiv1.Event{Seq: 6, Subject: "cluster/xsite"})
 	})
 	rest, _ := w.until("gone instances/xapp.web.1")
 	if !slices.Contains(rest, "put events/6") {
@@ -124,13 +126,15 @@ func TestWatch(t *testing.T) {
 
 	// Who is back goes on, who is another or wants something else does not.
 	events, _ = openWatch(t, admin, "applications,events,instances", "", id).until("gone")
-	wantEvents(t, slices.DeleteFunc(events, func(s string) bool { return s == "put events/6" }), "begin {}", "synced", "gone instances/xapp.web.1")
+	wantEvents(t, slices.DeleteFunc(events, func(s string) bool { return s == "put events/6" }), "begin {}", "synced",
+		"gone instances/xapp.web.1")
 	for _, c := range [][2]string{{"instances", ""}, {"applications,events,instances", "viewer"}} {
 		if events, _ = openWatch(t, admin, c[0], c[1], id).until("synced"); events[0] != `begin {"full":true}` {
 			t.Errorf("%v went on: %q", c, events)
 		}
 	}
-	if events, _ = openWatch(t, admin, "instances", "", "nonsense").until("synced"); events[0] != `begin {"full":true}` {
+	if events, _ = openWatch(t, admin, "instances", "",
+		"nonsense").until("synced"); events[0] != `begin {"full":true}` {
 		t.Errorf("went on from nonsense: %q", events)
 	}
 }
@@ -146,8 +150,10 @@ func TestWatchShowsWhatMayBeSeen(t *testing.T) {
 		"outsider":       {},
 		"other-operator": {},
 		"nobody":         {},
-		"viewer":         {"put applications/xapp", "put events/1", "put events/2", "put instances/xapp.web.0", "put namespaces/xspace"},
-		"operator":       {"put clusters/xsite", "put events/2", "put events/3", "put events/4", "put instances/xapp.web.0", "put workers/xsite/xmachine"},
+		"viewer": {"put applications/xapp", "put events/1", "put events/2", "put instances/xapp.web.0",
+			"put namespaces/xspace"},
+		"operator": {"put clusters/xsite", "put events/2", "put events/3", "put events/4",
+			"put instances/xapp.web.0", "put workers/xsite/xmachine"},
 	} {
 		w := openWatch(t, nobody, all, who, "")
 		events, _ := w.until("synced")
@@ -232,7 +238,7 @@ func TestWatchesOfOnePerson(t *testing.T) {
 func TestWatchThatNeverReads(t *testing.T) {
 	f := &resttest.Fake{}
 	for i := range 2000 {
-		f.InstanceList = append(f.InstanceList, wire.InstanceView{Instance: wire.Instance{
+		f.InstanceList = append(f.InstanceList, apiv1.InstanceView{Instance: wire.Instance{
 			ID: fmt.Sprintf("a.b.%04d", i), App: "a", Service: "b", Reason: strings.Repeat("x", 2000),
 		}})
 	}
@@ -262,7 +268,7 @@ func TestWatchThatNeverReads(t *testing.T) {
 func TestDeafWatchesCostLittle(t *testing.T) {
 	f := &resttest.Fake{}
 	for i := range 600 {
-		f.InstanceList = append(f.InstanceList, wire.InstanceView{Instance: wire.Instance{
+		f.InstanceList = append(f.InstanceList, apiv1.InstanceView{Instance: wire.Instance{
 			ID: fmt.Sprintf("a.b.%04d", i), App: "a", Service: "b", Reason: strings.Repeat("x", 10_000),
 		}})
 	}
@@ -278,7 +284,8 @@ func TestDeafWatchesCostLittle(t *testing.T) {
 	before := used()
 	const deaf = 12
 	for range deaf {
-		if _, err := io.WriteString(rawConn(t, admin), "GET /v1/watch?kinds=instances HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
+		if _, err := io.WriteString(rawConn(t, admin),
+			"GET /v1/watch?kinds=instances HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -366,13 +373,13 @@ func TestClientWatchesOverCuts(t *testing.T) {
 	link := newWobbly(t, strings.TrimPrefix(admin.Server, "https://"))
 	admin.Server = "https://" + link.Addr().String()
 	c := newClient(t, admin)
-	told := make(chan wire.WatchEvent)
+	told := make(chan apiv1.WatchEvent)
 	ended := make(chan error, 1)
 	enough := errors.New("enough")
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	go func() {
-		ended <- watchBy(c.Watch(ctx, client.WatchInstances), func(e wire.WatchEvent) error {
+		ended <- watchBy(c.Watch(ctx, client.WatchInstances), func(e apiv1.WatchEvent) error {
 			select {
 			case told <- e:
 			case <-ctx.Done():
@@ -383,7 +390,7 @@ func TestClientWatchesOverCuts(t *testing.T) {
 			return nil
 		})
 	}()
-	hear := func(want string) wire.WatchEvent {
+	hear := func(want string) apiv1.WatchEvent {
 		t.Helper()
 		select {
 		case e := <-told:
@@ -394,37 +401,38 @@ func TestClientWatchesOverCuts(t *testing.T) {
 		case <-time.After(20 * time.Second):
 			t.Fatalf("not told %s", want)
 		}
-		return wire.WatchEvent{}
+		return apiv1.WatchEvent{}
 	}
 	add := func(id string) {
 		f.Change(func(f *resttest.Fake) {
-			f.InstanceList = append(f.InstanceList, wire.InstanceView{Instance: wire.Instance{ID: id}})
+			f.InstanceList = append(f.InstanceList, apiv1.InstanceView{Instance: wire.Instance{ID: id}})
 		})
 	}
-	if e := hear(wire.WatchBegin); !e.Full {
+	if e := hear(apiv1.WatchBegin); !e.Full {
 		t.Errorf("%+v", e)
 	}
-	hear(wire.WatchSynced)
+	hear(apiv1.WatchSynced)
 	add("a")
-	if e := hear(wire.WatchPut); e.Key != "a" || e.Kind != "instances" || !strings.Contains(string(e.Object), `"id":"a"`) {
+	if e := hear(apiv1.WatchPut); e.Key != "a" || e.Kind != "instances" ||
+		!strings.Contains(string(e.Object), `"id":"a"`) {
 		t.Errorf("%+v", e)
 	}
 	for _, id := range []string{"b", "c"} {
 		link.cut()
 		add(id)
-		if e := hear(wire.WatchLost); e.Why == "" {
+		if e := hear(apiv1.WatchLost); e.Why == "" {
 			t.Errorf("%+v", e)
 		}
-		if e := hear(wire.WatchBegin); e.Full {
+		if e := hear(apiv1.WatchBegin); e.Full {
 			t.Error("it did not go on")
 		}
-		hear(wire.WatchSynced)
-		if e := hear(wire.WatchPut); e.Key != id {
+		hear(apiv1.WatchSynced)
+		if e := hear(apiv1.WatchPut); e.Key != id {
 			t.Errorf("%+v", e)
 		}
 	}
 	add("last")
-	hear(wire.WatchPut)
+	hear(apiv1.WatchPut)
 	if err := <-ended; !errors.Is(err, enough) {
 		t.Errorf("ended with %v", err)
 	}
@@ -437,7 +445,7 @@ func TestClientWatchesOverCuts(t *testing.T) {
 }
 
 // watchBy has tell called until the watch ends, or tell returns an error.
-func watchBy(events iter.Seq2[client.WatchEvent, error], tell func(wire.WatchEvent) error) error {
+func watchBy(events iter.Seq2[client.WatchEvent, error], tell func(apiv1.WatchEvent) error) error {
 	for e, err := range events {
 		if err == nil {
 			err = tell(e)

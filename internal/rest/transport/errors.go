@@ -10,6 +10,7 @@ import (
 	"syscall"
 
 	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 // Codes of problems that a client makes itself.
@@ -39,12 +40,14 @@ func (c *Conn) transportError(err error) error {
 	}
 	p := tlsProblem(c.host, err)
 	if p == nil {
-		p = wire.Problemf(0, CodeUnreachable, unreachableRemedy, "the server at "+c.host+" does not answer", "%s", why(err))
+		p = wire.Problemf(0, CodeUnreachable, unreachableRemedy, "the server at "+c.host+" does not answer", "%s",
+			why(err))
 	}
 	return &transportProblem{problem: p, cause: err}
 }
 
-const unreachableRemedy = "is it running? start it (verge root, verge dev), or choose another context: verge context list"
+const unreachableRemedy = "is it running? start it (verge root, verge dev), or choose another context: verge " +
+	"context list"
 
 // why says in a few words why there was no answer.
 func why(err error) string {
@@ -76,20 +79,27 @@ func tlsProblem(host string, err error) *wire.Problem {
 	title := "no trusted connection to " + host
 	switch {
 	case errors.As(err, &authority):
-		return wire.Problemf(0, CodeTLS, "if this root was made anew, or its authority replaced (verge ca rotate), use its new context file (verge context use FILE); else someone else answers there",
+		return wire.Problemf(0, CodeTLS,
+			"if this root was made anew, or its authority replaced (verge ca rotate), use its new context file "+
+				"(verge context use FILE); else someone else answers there",
 			title, "its certificate is not from the authority that this context trusts")
 	case errors.As(err, &name):
-		return wire.Problemf(0, CodeTLS, "start it with --advertise and the host that you use, or set server_name in the context file",
+		return wire.Problemf(0, CodeTLS,
+			"start it with --advertise and the host that you use, or set server_name in the context file",
 			title, "its certificate is for another name: %v", name)
 	case errors.As(err, &invalid):
 		return wire.Problemf(0, CodeTLS, "compare the clocks of both machines",
 			title, "its certificate is not valid now: %v", invalid)
 	case errors.As(err, &record), strings.Contains(err.Error(), "server gave HTTP response to HTTPS client"):
-		return wire.Problemf(0, CodeTLS, "check the port in the context file: the API is at 8470 (root) or 8473 (cluster) by default",
+		return wire.Problemf(0, CodeTLS,
+			"check the port in the context file: the API is at "+rpc.RootAPIPort+" (root) or "+rpc.ClusterAPIPort+
+				" (cluster) by default",
 			title, "what answers there does not speak TLS")
 	case strings.Contains(err.Error(), "remote error: tls:"):
 		// crypto/tls does not export the type of an alert.
-		return wire.Problemf(0, CodeTLS, "the certificate of this context is not from this root, has expired, or was revoked: use its new context file (verge context use FILE)",
+		return wire.Problemf(0, CodeTLS,
+			"the certificate of this context is not from this root, has expired, or was revoked: use its new context "+
+				"file (verge context use FILE)",
 			title, "it refuses us: %v", innermost(err))
 	}
 	return nil

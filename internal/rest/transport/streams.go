@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/verge-edge/verge/internal/apiv1"
 	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -25,7 +26,8 @@ const (
 )
 
 // open sends a request whose answer is a stream, to be closed. set adds to the request.
-func (c *Conn) open(ctx context.Context, r rest.Request, set func(*http.Request), good func(*http.Response) bool) (*http.Response, error) {
+func (c *Conn) open(ctx context.Context, r rest.Request, set func(*http.Request),
+	good func(*http.Response) bool) (*http.Response, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	// A server that falls silent must not hold up the next request.
 	body := &awaited{cancel: cancel, stall: time.AfterFunc(stall, cancel)}
@@ -102,7 +104,8 @@ func (c *Conn) Figures(ctx context.Context, cluster, worker string, most int64) 
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	resp, err := c.open(ctx, rest.Request{Method: http.MethodGet, Path: path}, func(r *http.Request) { r.Header.Set("Accept", "text/plain") },
+	resp, err := c.open(ctx, rest.Request{Method: http.MethodGet, Path: path},
+		func(r *http.Request) { r.Header.Set("Accept", "text/plain") },
 		func(resp *http.Response) bool { return resp.StatusCode == http.StatusOK })
 	if err != nil {
 		return nil, err
@@ -115,14 +118,15 @@ func (c *Conn) Figures(ctx context.Context, cluster, worker string, most int64) 
 	case err != nil:
 		return nil, c.transportError(err)
 	case int64(len(data)) > most:
-		return nil, wire.Problemf(0, "answer-too-large", "ask it yourself: "+path, "the page is too large", "%s has more than %d bytes", path, most)
+		return nil, wire.Problemf(0, "answer-too-large", "ask it yourself: "+path, "the page is too large",
+			"%s has more than %d bytes", path, most)
 	}
 	return data, nil
 }
 
 // Object is an object and its content.
 type Object struct {
-	View wire.ObjectView
+	View apiv1.ObjectView
 	// Same: it is the one that the question named; there is no body then.
 	Same bool
 	// Body is to be closed. Reading it ends with an error if the object did not come
@@ -136,14 +140,15 @@ func (c *Conn) GetObject(ctx context.Context, namespace, name, have string) (Obj
 	if err := wire.CheckObjectName(name); err != nil {
 		return Object{}, err
 	}
-	resp, err := c.open(ctx, rest.Request{Method: http.MethodGet, Path: rest.GetObject.PathOf(namespace, name)}, func(r *http.Request) {
-		r.Header.Del("Accept")
-		if have != "" {
-			r.Header.Set("If-None-Match", wire.ETag(have))
-		}
-	}, func(resp *http.Response) bool {
-		return resp.StatusCode == http.StatusOK || resp.StatusCode == http.StatusNotModified
-	})
+	resp, err := c.open(ctx, rest.Request{Method: http.MethodGet, Path: rest.GetObject.PathOf(namespace, name)},
+		func(r *http.Request) {
+			r.Header.Del("Accept")
+			if have != "" {
+				r.Header.Set("If-None-Match", wire.ETag(have))
+			}
+		}, func(resp *http.Response) bool {
+			return resp.StatusCode == http.StatusOK || resp.StatusCode == http.StatusNotModified
+		})
 	if err != nil {
 		return Object{}, err
 	}
@@ -159,7 +164,7 @@ func (c *Conn) GetObject(ctx context.Context, namespace, name, have string) (Obj
 }
 
 // PutObject stores an object; see rest.Objects.
-func (c *Conn) PutObject(ctx context.Context, in rest.ObjectUpload) (v wire.ObjectView, err error) {
+func (c *Conn) PutObject(ctx context.Context, in rest.ObjectUpload) (v apiv1.ObjectView, err error) {
 	if err := wire.CheckObjectName(in.Name); err != nil {
 		return v, err
 	}
@@ -167,7 +172,8 @@ func (c *Conn) PutObject(ctx context.Context, in rest.ObjectUpload) (v wire.Obje
 	defer cancel()
 	silence := time.AfterFunc(stall, cancel)
 	defer silence.Stop()
-	req, err := c.request(ctx, rest.Request{Method: http.MethodPut, Path: rest.PutObject.PathOf(in.Namespace, in.Name), ContentType: in.Type})
+	req, err := c.request(ctx,
+		rest.Request{Method: http.MethodPut, Path: rest.PutObject.PathOf(in.Namespace, in.Name), ContentType: in.Type})
 	if err != nil {
 		return v, err
 	}
@@ -213,7 +219,7 @@ func (m *moving) Read(p []byte) (int, error) {
 }
 
 // RemoveObject removes an object; see rest.Objects.
-func (c *Conn) RemoveObject(ctx context.Context, namespace, name string) (v wire.ObjectView, err error) {
+func (c *Conn) RemoveObject(ctx context.Context, namespace, name string) (v apiv1.ObjectView, err error) {
 	if err := wire.CheckObjectName(name); err != nil {
 		return v, err
 	}

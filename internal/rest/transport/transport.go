@@ -97,7 +97,8 @@ func (c *Conn) ForNode() {
 }
 
 // Call asks for an operation. The server may hold the answer for wait.
-func Call[In, Out any](ctx context.Context, c *Conn, e rest.Endpoint[In, Out], in In, wait time.Duration) (out Out, err error) {
+func Call[In, Out any](ctx context.Context, c *Conn, e rest.Endpoint[In, Out], in In, wait time.Duration) (out Out,
+	err error) {
 	r, err := e.Request(in)
 	if err != nil {
 		return out, err
@@ -174,12 +175,14 @@ func (c *Conn) problem(resp *http.Response, data []byte) error {
 		return &wire.Problem{Status: resp.StatusCode, Code: b.Code, Title: b.Title, Detail: b.Detail, Remedy: b.Remedy}
 	}
 	text := strings.TrimSpace(string(data[:min(len(data), 200)]))
-	return wire.Problemf(resp.StatusCode, "unexpected-answer", "is it Verge that answers there, of about this version? (verge version)",
+	return wire.Problemf(resp.StatusCode, "unexpected-answer",
+		"is it Verge that answers there, of about this version? (verge version)",
 		"unexpected answer", "%s: %s %q", c.host, resp.Status, text)
 }
 
 // unreadable is the problem of an answer that is none of Verge.
 func (c *Conn) unreadable(err error) error {
-	return wire.Problemf(0, "unexpected-answer", "is it Verge that answers there, of about this version? (verge version)",
+	return wire.Problemf(0, "unexpected-answer",
+		"is it Verge that answers there, of about this version? (verge version)",
 		"the answer cannot be read", "%s: %v", c.host, err)
 }

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/verge-edge/verge/internal/apiv1"
 	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -28,12 +29,13 @@ const (
 )
 
 // Watch calls tell with how everything of some kinds is, and with every change
-// from then on: see wire.WatchEvent. A connection that is lost is made again, and
+// from then on: see apiv1.WatchEvent. A connection that is lost is made again, and
 // nothing is missed. It returns when ctx ends, when tell returns an error, or when
 // the server refuses. The first connection is not tried again, unless the server has
 // answered something else already (begun): one that goes away in between costs nothing.
-func (c *Conn) Watch(ctx context.Context, begun bool, kinds []string, tell func(wire.WatchEvent) error) error {
-	w := &watching{c: c, tell: tell, begun: begun, path: rest.Watch.Path + "?" + url.Values{"kinds": {strings.Join(kinds, ",")}}.Encode()}
+func (c *Conn) Watch(ctx context.Context, begun bool, kinds []string, tell func(apiv1.WatchEvent) error) error {
+	w := &watching{c: c, tell: tell, begun: begun, path: rest.Watch.Path + "?" +
+		url.Values{"kinds": {strings.Join(kinds, ",")}}.Encode()}
 	pause, down := firstWatchPause, false
 	for {
 		err := w.once(ctx)
@@ -56,7 +58,7 @@ func (c *Conn) Watch(ctx context.Context, begun bool, kinds []string, tell func(
 		}
 		if err != nil && !down {
 			down = true
-			if err := w.tell(wire.WatchEvent{Type: wire.WatchLost, Why: err.Error()}); err != nil {
+			if err := w.tell(apiv1.WatchEvent{Type: apiv1.WatchLost, Why: err.Error()}); err != nil {
 				return err
 			}
 		}
@@ -73,7 +75,7 @@ func (c *Conn) Watch(ctx context.Context, begun bool, kinds []string, tell func(
 type watching struct {
 	c    *Conn
 	path string
-	tell func(wire.WatchEvent) error
+	tell func(apiv1.WatchEvent) error
 	last string // id of the last event
 	// begun: the server has answered once; heard: it was by this connection.
 	// watched: a watch of it was once.
@@ -114,7 +116,7 @@ func (w *watching) once(ctx context.Context) error {
 	w.begun, w.watched = true, true
 	lines := bufio.NewScanner(resp.Body)
 	lines.Buffer(nil, maxWatchLine)
-	var e wire.WatchEvent
+	var e apiv1.WatchEvent
 	var data []byte
 	id, hasID := "", false
 	for lines.Scan() {
@@ -145,7 +147,7 @@ func (w *watching) once(ctx context.Context) error {
 		if err := w.tell(e); err != nil {
 			return &toldError{err}
 		}
-		e, data = wire.WatchEvent{}, nil
+		e, data = apiv1.WatchEvent{}, nil
 	}
 	return w.failed(ctx, lines.Err())
 }

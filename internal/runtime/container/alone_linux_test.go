@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/internal/runtime/container/containertest"
+	"github.com/verge-edge/verge/internal/runtime/container/pidfd"
 )
 
 // BenchmarkWithoutShim is the whole life of a container, created, started, killed and
@@ -135,14 +136,14 @@ func runcAlone(b *testing.B, bundle, id string, tell bool) (used time.Duration, 
 	if tell {
 		b.Logf("the parent of the container is process %d, which is neither runc nor this one, %d", parentOf(pid), os.Getpid())
 	}
-	p, err := findProcess(pid, 0)
+	p, err := pidfd.Find(pid, 0)
 	if err != nil {
 		b.Fatal(err)
 	}
-	defer p.close()
+	defer p.Close()
 	// Not delete --force, which looks every 100 ms whether it has ended.
 	runc("kill", id, "KILL")
-	if err := p.wait(b.Context()); err != nil {
+	if err := p.Wait(b.Context()); err != nil {
 		b.Fatal(err)
 	}
 	runc("delete", id)

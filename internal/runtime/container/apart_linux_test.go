@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/verge-edge/verge/internal/runtime"
+	"github.com/verge-edge/verge/internal/runtime/container/ctrd"
 )
 
 func TestFilesThatContainerdDoesNotSee(t *testing.T) {
@@ -20,23 +21,23 @@ func TestFilesThatContainerdDoesNotSee(t *testing.T) {
 	}
 	elsewhere := t.TempDir()
 	for _, x := range []struct {
-		m    mounts
+		m    ctrd.Mounts
 		path string
 		says string
 	}{
-		{mounts{}, file, ""},
-		{mounts{root: "/proc/self/root"}, file, ""},
-		{mounts{root: "/proc/self/root"}, link, ""},
-		{mounts{root: elsewhere}, file, "containerd does not see " + file},
-		{mounts{root: elsewhere}, link, "containerd does not see " + link},
+		{ctrd.Mounts{}, file, ""},
+		{ctrd.Mounts{Root: "/proc/self/root"}, file, ""},
+		{ctrd.Mounts{Root: "/proc/self/root"}, link, ""},
+		{ctrd.Mounts{Root: elsewhere}, file, "containerd does not see " + file},
+		{ctrd.Mounts{Root: elsewhere}, link, "containerd does not see " + link},
 	} {
-		err := x.m.sees(x.path)
+		err := x.m.Sees(x.path)
 		if (err == nil) != (x.says == "") || err != nil && !strings.Contains(err.Error(), x.says) {
 			t.Errorf("%+v: %s: %v", x.m, x.path, err)
 		}
 	}
 	s := runtime.Spec{NetNS: "/proc/self/ns/net"}
-	done, err := mounts{root: elsewhere}.network(&s)
+	done, err := ctrd.Mounts{Root: elsewhere}.Network(&s)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,6 +19,8 @@ import (
 
 	"github.com/verge-edge/verge/internal/runtime"
 	"github.com/verge-edge/verge/internal/runtime/container/containertest"
+	"github.com/verge-edge/verge/internal/runtime/container/ctrd"
+	"github.com/verge-edge/verge/internal/runtime/container/imagestore"
 )
 
 // times of steps, by name in the order of their first appearance.
@@ -64,8 +66,8 @@ func BenchmarkStart(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer client.Close()
-	ctx := namespaces.WithNamespace(b.Context(), Namespace)
-	name, err := FullName(testImage)
+	ctx := namespaces.WithNamespace(b.Context(), ctrd.Namespace)
+	name, err := imagestore.FullName(testImage)
 	if err != nil {
 		b.Fatal(err)
 	}

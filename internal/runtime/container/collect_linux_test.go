@@ -11,6 +11,7 @@ import (
 
 	"github.com/verge-edge/verge/internal/runtime"
 	"github.com/verge-edge/verge/internal/runtime/container/containertest"
+	"github.com/verge-edge/verge/internal/runtime/container/imagestore"
 )
 
 // What nothing has needed for long goes, and on a full disk as much as it takes; what is
@@ -31,7 +32,7 @@ func TestCollectImages(t *testing.T) {
 	lastUsed := func(what string, days int) {
 		t.Helper()
 		at := time.Now().AddDate(0, 0, -days).UTC().Format(time.RFC3339)
-		if out, err := c.Ctr("images", "label", names[what], labelUsed+"="+at); err != nil {
+		if out, err := c.Ctr("images", "label", names[what], "verge.used="+at); err != nil {
 			t.Fatal(out, err)
 		}
 	}
@@ -66,12 +67,12 @@ func TestCollectImages(t *testing.T) {
 	collect("again", week, 0)
 	full := func() int {
 		t.Helper()
-		cl, release, err := d.use(t.Context())
+		cl, release, err := d.conn.Use(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer release()
-		n, err := usedPercent(d.filesOf(t.Context(), cl))
+		n, err := imagestore.UsedPercent(d.FilesOf(t.Context(), cl))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -80,7 +81,7 @@ func TestCollectImages(t *testing.T) {
 	collect("there is room", week, full())
 	collect("a little over", week, full()-1, "new")
 	collect("there is room again", week, full())
-	loaded, err := FullName(testImage)
+	loaded, err := imagestore.FullName(testImage)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +131,7 @@ func TestInterruptedPullsMakeRoom(t *testing.T) {
 		return name
 	}
 	mine, theirs, pulled := interrupted(d, "shop/mine:1"), interrupted(other, "shop/theirs:1"), interrupted(d, "shop/pulled:1")
-	leave, err := d.alone(t.Context(), pulled, func(string) {})
+	leave, err := d.Alone(t.Context(), pulled, func(string) {})
 	if err != nil {
 		t.Fatal(err)
 	}

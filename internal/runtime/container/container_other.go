@@ -8,15 +8,13 @@ import (
 	"io"
 	"log/slog"
 
+	"github.com/verge-edge/verge/internal/engineapi"
 	"github.com/verge-edge/verge/internal/runtime"
-	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/runtime/container/imagestore"
 )
 
 // Name of the driver in descriptors.
 const Name = "container"
-
-// DefaultAddress is where containerd listens.
-const DefaultAddress = "/run/containerd/containerd.sock"
 
 var errSystem = errors.New("containers need Linux")
 
@@ -24,7 +22,7 @@ var errSystem = errors.New("containers need Linux")
 type Options struct {
 	Base    string
 	Address string
-	Pull    wire.PullConfig
+	Pull    engineapi.PullConfig
 	Logger  *slog.Logger
 }
 
@@ -52,7 +50,7 @@ func (*Driver) Adopt(context.Context, runtime.Spec, runtime.Handle) (runtime.Tas
 func (*Driver) Close() error { return nil }
 
 // Images always fails.
-func (*Driver) Images(context.Context) ([]Image, error) { return nil, errSystem }
+func (*Driver) Images(context.Context) ([]imagestore.Image, error) { return nil, errSystem }
 
 // Load always fails.
 func (*Driver) Load(context.Context, io.Reader, string) ([]string, error) { return nil, errSystem }

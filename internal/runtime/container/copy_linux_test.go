@@ -10,6 +10,7 @@ import (
 
 	"github.com/verge-edge/verge/internal/runtime"
 	"github.com/verge-edge/verge/internal/runtime/container/containertest"
+	"github.com/verge-edge/verge/internal/runtime/container/imagestore"
 )
 
 // adjacent is another worker's driver, as a neighbour.
@@ -20,7 +21,7 @@ type adjacent struct {
 	spoil func(at int64, p []byte) error
 }
 
-func (b *adjacent) Name() string  { return b.d.address }
+func (b *adjacent) Name() string  { return b.d.conn.Address }
 func (b *adjacent) Pending() bool { return b.pending }
 
 func (b *adjacent) Blob(ctx context.Context, image, digest string, offset int64) (io.ReadCloser, error) {
@@ -129,7 +130,7 @@ func TestNeighboursThatFail(t *testing.T) {
 	} {
 		c := containertest.Need(t)
 		d := driver(t, c)
-		d.copying.begin, d.copying.goOn, d.copying.again = 200*time.Millisecond, 300*time.Millisecond, 10*time.Millisecond
+		d.SetWaits(imagestore.Waits{Begin: 200 * time.Millisecond, GoOn: 300 * time.Millisecond, Again: 10 * time.Millisecond})
 		near(d, x.of)
 		h.sent.Store(0)
 		if fetched(t, d, specOf(t, name), what, "") == nil {
@@ -148,6 +149,8 @@ func TestNeighboursThatFail(t *testing.T) {
 func stuck(t *testing.T, name string) *Driver {
 	t.Helper()
 	d := driver(t, containertest.Need(t))
-	d.pulls[name] = &pullTurn{mine: make(chan struct{}, 1)}
+	if _, err := d.Alone(t.Context(), name, func(string) {}); err != nil {
+		t.Fatal(err)
+	}
 	return d
 }

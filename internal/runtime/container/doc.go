@@ -1,6 +1,13 @@
 // Package container is the driver that runs an instance as a container of the
 // system's containerd, with the runc shim.
 //
+// Images are package imagestore, the connection to containerd is ctrd, processes that are not
+// children pidfd, and what a container may do ocispec. What is left is one thing, although it
+// is larger than most packages: the life of a task from Start or Adopt over Exec, copies and
+// its end to the removal of what it leaves, while containerd, its shims and this engine may
+// each die at any point. Each of these steps hands what it could not do to the same guard,
+// so parts of it would share all state.
+//
 // Besides the promises of every driver (package runtime):
 //
 //  1. containerd is asked when something begins or has ended, and by nobody in
@@ -31,21 +38,16 @@
 //     to translate that list for three architectures as for all the rest of a start.
 //  8. A container may do as little as runtime.Security says, and what runs beside it
 //     by Exec may do no more.
-//  9. What is fetched of an image has the digest that its registry says, wherever it
-//     comes from. A pull that fails leaves no image; what an interrupted one has fetched
-//     is kept for a day, or until its room is needed, and the next goes on from there.
-//  10. Containers of an application share shims, ten at most, and a start that meets the
+//  9. Containers of an application share shims, ten at most, and a start that meets the
 //     end of one is made again under another. A shim to which nobody can be connected
 //     since then is ended.
-//  11. Containers of an image that write nothing to their root share it: what
+//  10. Containers of an image that write nothing to their root share it: what
 //     runc would make in each to mount something at is made once for all that are mounted
 //     alike. It is owned by nobody, and goes by containerd's own collection of garbage
 //     when neither a container is on it nor its image there. Who cannot start on one
 //     starts on files of its own.
-//  12. What an image says that its program writes to (VOLUME) is writable under a root that
+//  11. What an image says that its program writes to (VOLUME) is writable under a root that
 //     is not, in files of the container's own: of the same disk, and gone with it.
-//  13. Collect never removes an image of which there is a container, or that its caller
-//     needs.
 //
 // The main process is the first of a namespace of its own: a signal that it does
 // not handle is ignored by the kernel, so a program without a handler for TERM ends

@@ -1,29 +1,25 @@
 package container
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"os"
 	"os/exec"
-	"strings"
 	"sync"
 	"time"
 
-	// The client of containerd itself: its protocol is gRPC with some hundred types.
-	containerd "github.com/containerd/containerd/v2/client"
 	"github.com/containerd/containerd/v2/core/mount"
 	"github.com/containerd/containerd/v2/pkg/namespaces"
 	containerdlog "github.com/containerd/log" // that of the client, to be silenced
-	"golang.org/x/time/rate"
-	"google.golang.org/grpc"
 
+	"github.com/verge-edge/verge/internal/engineapi"
 	"github.com/verge-edge/verge/internal/runtime"
 	"github.com/verge-edge/verge/internal/runtime/cgroup"
-	"github.com/verge-edge/verge/internal/runtime/container/registryhttp"
+	"github.com/verge-edge/verge/internal/runtime/container/ctrd"
+	"github.com/verge-edge/verge/internal/runtime/container/imagestore"
+	"github.com/verge-edge/verge/internal/runtime/container/pidfd"
 	"github.com/verge-edge/verge/internal/runtime/logfile"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -31,18 +27,10 @@ import (
 // Name of the driver in descriptors.
 const Name = "container"
 
-// DefaultAddress is where containerd listens.
-const DefaultAddress = "/run/containerd/containerd.sock"
-
-// Namespace of containerd in which everything of Verge is.
-const Namespace = "verge"
-
 // Labels of what is made in containerd.
 const (
-	LabelEngine   = "verge.engine"   // whose it is
-	LabelInstance = "verge.instance" // of the instance
-	labelCgroup   = "verge.cgroup"   // as in Handle.Cgroup
-	labelExit     = "verge.exit"     // how it ended, as JSON
+	labelCgroup = "verge.cgroup" // as in Handle.Cgroup
+	labelExit   = "verge.exit"   // how it ended, as JSON
 	// labelKeep keeps what nothing else refers to.
 	labelKeep = "containerd.io/gc.root"
 )
@@ -51,9 +39,6 @@ const (
 	defaultPIDs = 4096
 	// leftoverTimeout bounds the removal of what a task left behind.
 	leftoverTimeout = 10 * time.Second
-	// answerWithin is how long containerd may take to accept a connection, and to
-	// say that it works.
-	answerWithin = 3 * time.Second
 )
 
 var errClosed = errors.New("the container driver is closed; the task goes on")
@@ -70,10 +55,10 @@ type Options struct {
 	// Base tells what several engines on one machine have made apart; the engine's
 	// data directory.
 	Base string
-	// Address of containerd's socket; "" is DefaultAddress.
+	// Address of containerd's socket; "" is ctrd.DefaultAddress.
 	Address string
 	// Pull is how images are fetched.
-	Pull wire.PullConfig
+	Pull engineapi.PullConfig
 	// Logger is told what goes wrong where no caller is to be told. nil means
 	// nobody is.
 	Logger *slog.Logger
@@ -81,15 +66,14 @@ type Options struct {
 
 // Driver runs tasks as containers.
 type Driver struct {
-	address string
-	mark    string // LabelEngine of what is ours
-	groups  *cgroup.Manager
-	log     *slog.Logger
-	logs    *logfile.Collector
+	conn   *ctrd.Connection
+	mark   string // LabelEngine of what is ours
+	groups *cgroup.Manager
+	log    *slog.Logger
+	logs   *logfile.Collector
 
-	registrySettings
+	*imagestore.Store
 	timing
-	copying copying
 
 	ctx  context.Context // ends with Close; for goroutines of the driver alone
 	stop context.CancelFunc
@@ -97,14 +81,11 @@ type Driver struct {
 
 	mu     sync.Mutex // guards below
 	closed bool
-	connection
-	living   int                                    // tasks that have not ended
-	known    map[string]bool                        // containers that are somebody's
-	resolved map[string]*resolvedImage              // of images, by their full names
-	debts    map[string]func(context.Context) error // that remove what could not be removed, by its name
-	shims    map[string]*shim                       // by their names
-	shared   sharedRoots
-	pulls    map[string]*pullTurn // of images that are being fetched, by their full names
+	living int                                    // tasks that have not ended
+	known  map[string]bool                        // containers that are somebody's
+	debts  map[string]func(context.Context) error // that remove what could not be removed, by its name
+	shims  map[string]*shim                       // by their names
+	shared sharedRoots
 	// sweep is what could not be swept while containerd was away; nil is nothing.
 	sweep    func(path string) bool
 	guarding bool // guard runs
@@ -117,55 +98,34 @@ type Driver struct {
 	poke chan struct{} // holds one: guard is to look again
 }
 
-// registrySettings is how pulls reach registries.
-type registrySettings struct {
-	mirrors map[string]string // of registries, by their hosts
-	hosts   string            // folder in which the machine says how registries are reached
-	pace    *rate.Limiter     // of all pulls together, in bytes; nil is none
-	stall   time.Duration     // how long a registry may send nothing
-}
-
 // timing of the talk with containerd: the constants of these names, less in tests.
 type timing struct {
-	timeout                   time.Duration // how long containerd may take to answer
 	debtAgain                 time.Duration
 	healthEvery, healthWithin time.Duration
 }
 
-// connection to containerd, which is open while somebody uses it.
-type connection struct {
-	client   *containerd.Client // nil while nobody does
-	users    int
-	together bool // containerd has the mounts of this process; known of client
-}
-
 // New makes a driver. It asks containerd nothing.
 func New(o Options) *Driver {
+	if o.Address == "" {
+		o.Address = ctrd.DefaultAddress
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	conn, mark := ctrd.New(o.Address, 0, o.Logger), wire.Mark(o.Base)[:16]
 	d := &Driver{
-		address: o.Address, mark: wire.Mark(o.Base)[:16], log: o.Logger,
-		registrySettings: registrySettings{
-			mirrors: o.Pull.Mirrors, hosts: cmp.Or(o.Pull.Hosts, defaultHosts),
-			pace: registryhttp.NewPace(int64(o.Pull.Rate) / 8), stall: registryhttp.StallAfter,
-		},
-		timing: timing{timeout: wedgedAfter, debtAgain: debtAgain, healthEvery: healthEvery, healthWithin: healthWithin},
-		known:  map[string]bool{}, debts: map[string]func(context.Context) error{}, resolved: map[string]*resolvedImage{},
-		pulls: map[string]*pullTurn{}, shims: map[string]*shim{},
+		conn: conn, mark: mark, log: o.Logger, Store: imagestore.New(conn, mark, o.Pull, o.Logger),
+		timing: timing{debtAgain: debtAgain, healthEvery: healthEvery, healthWithin: healthWithin},
+		known:  map[string]bool{}, debts: map[string]func(context.Context) error{}, shims: map[string]*shim{},
 		problem: func(error) {}, changed: func() {}, step: func(string) {}, poke: make(chan struct{}, 1),
 	}
 	d.shared = sharedRoots{known: map[string][]mount.Mount{}, unfit: map[string]bool{}, turn: make(gate, 1)}
-	d.copying.begin, d.copying.goOn, d.copying.again = beginWithin, goOnWithin, askAgain
 	quiet()
-	if d.address == "" {
-		d.address = DefaultAddress
-	}
-	if d.log == nil {
-		d.log = slog.New(slog.DiscardHandler)
-	}
 	d.logs = logfile.NewCollector(d.log)
 	// Another name than that of the process driver, which removes what it does not
 	// know.
 	d.groups = cgroup.DetectTop(o.Base + "#" + Name)
-	d.ctx, d.stop = context.WithCancel(namespaces.WithNamespace(context.Background(), Namespace)) //nolint:gosec // Close ends it
+	d.ctx, d.stop = context.WithCancel(namespaces.WithNamespace(context.Background(), ctrd.Namespace)) //nolint:gosec // Close ends it
 	return d
 }
 
@@ -184,15 +144,15 @@ func (d *Driver) Probe() (missing string, err error) {
 	if _, err := runc(); err != nil {
 		return "", err
 	}
-	ctx, cancel := context.WithTimeout(d.ctx, answerWithin)
+	ctx, cancel := context.WithTimeout(d.ctx, ctrd.AnswerWithin)
 	defer cancel()
-	c, release, err := d.use(ctx)
+	c, release, err := d.conn.Use(ctx)
 	if err != nil {
 		return "", err
 	}
 	defer release()
 	if _, err := c.Version(ctx); err != nil {
-		return "", d.away(err)
+		return "", d.conn.Away(err)
 	}
 	return d.groups.Missing(), nil
 }
@@ -226,64 +186,6 @@ func (d *Driver) Close() error {
 	d.logs.Close()
 	d.groups.Close()
 	return nil
-}
-
-// dial looks whether anybody listens at containerd's socket.
-func (d *Driver) dial(ctx context.Context) (net.Conn, error) {
-	ctx, cancel := context.WithTimeout(ctx, answerWithin)
-	defer cancel()
-	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", strings.TrimPrefix(d.address, "unix://"))
-	if err != nil {
-		return nil, d.away(err)
-	}
-	return conn, nil
-}
-
-// away says that containerd does not answer.
-func (d *Driver) away(err error) error {
-	return fmt.Errorf("containerd at %s: %w (%w); is it installed and running? systemctl status containerd", d.address,
-		runtime.ErrAway, err)
-}
-
-// use returns a client of containerd for as long as it is not released. All who
-// use one at a time share it, and none is kept.
-func (d *Driver) use(ctx context.Context) (*containerd.Client, func(), error) {
-	d.mu.Lock()
-	if d.client != nil { // whose connection tells those who ask if nobody listens
-		defer d.mu.Unlock()
-		d.users++
-		return d.client, d.release, nil
-	}
-	d.mu.Unlock()
-	conn, err := d.dial(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
-	_ = conn.Close() // it was only a knock
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.client == nil {
-		c, err := containerd.New(d.address, containerd.WithDefaultNamespace(Namespace), containerd.WithTimeout(answerWithin),
-			containerd.WithExtraDialOpts([]grpc.DialOption{grpc.WithChainUnaryInterceptor(callTimeout(d.timeout))}))
-		if err != nil {
-			return nil, nil, d.away(err)
-		}
-		d.client = c
-	}
-	d.users++
-	return d.client, d.release, nil
-}
-
-func (d *Driver) release() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.users--
-	if d.users == 0 {
-		if err := d.client.Close(); err != nil {
-			d.log.Debug("close the connection to containerd", "error", err)
-		}
-		d.client, d.together = nil, false
-	}
 }
 
 // enter announces a task, so that Close waits for the goroutine that watches it.
@@ -330,7 +232,7 @@ func (d *Driver) Adopt(ctx context.Context, s runtime.Spec, h runtime.Handle) (r
 }
 
 func (d *Driver) adopt(ctx context.Context, s runtime.Spec, h runtime.Handle) (_ *task, err error) {
-	boot, err := bootID()
+	boot, err := pidfd.BootID()
 	if err != nil {
 		return nil, err
 	}
@@ -358,7 +260,7 @@ func (d *Driver) adopt(ctx context.Context, s runtime.Spec, h runtime.Handle) (_
 			d.part(h.Shim)
 		}
 	}()
-	t.proc, err = findProcess(h.PID, h.Started)
+	t.proc, err = pidfd.Find(h.PID, h.Started)
 	switch {
 	case err == nil:
 		t.sweepExecs(ctx)
@@ -371,7 +273,7 @@ func (d *Driver) adopt(ctx context.Context, s runtime.Spec, h runtime.Handle) (_
 	switch {
 	case aerr != nil:
 		return nil, fmt.Errorf("adopt %s: %w", s.ID, aerr)
-	case state == absent, state == running && errors.Is(err, errReused):
+	case state == absent, state == running && errors.Is(err, pidfd.ErrReused):
 		if group != nil && state == absent {
 			gctx, cancel := context.WithTimeout(ctx, leftoverTimeout)
 			defer cancel()

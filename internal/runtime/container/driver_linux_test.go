@@ -18,6 +18,7 @@ import (
 
 	"github.com/verge-edge/verge/internal/runtime"
 	"github.com/verge-edge/verge/internal/runtime/container/containertest"
+	"github.com/verge-edge/verge/internal/runtime/container/imagestore"
 	"github.com/verge-edge/verge/internal/runtime/logfile"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -226,23 +227,10 @@ func TestPull(t *testing.T) {
 	if err := d.RemoveImage(t.Context(), name); err != nil {
 		t.Error(err)
 	}
-	if err := d.RemoveImage(t.Context(), name); !errors.Is(err, ErrNoImage) {
+	if err := d.RemoveImage(t.Context(), name); !errors.Is(err, imagestore.ErrNoImage) {
 		t.Errorf("removed twice: %v", err)
 	}
 	empty(t, c)
-}
-
-func TestProgressInWords(t *testing.T) {
-	p := &pulling{name: "x", seen: map[string]int64{}}
-	for _, step := range []struct {
-		all, done int64
-		want      string
-	}{{0, 0, "pulling x"}, {120e6, 34e6, "pulling x: 34 of 120 MB"}, {120e6, 120e6, "unpacking x"}} {
-		p.seen["layer"], p.done = step.all, step.done
-		if got := p.words(); got != step.want {
-			t.Errorf("%q, want %q", got, step.want)
-		}
-	}
 }
 
 func TestUserAndMounts(t *testing.T) {

@@ -27,7 +27,7 @@ func (t *task) Exchange(_ context.Context, source string) error {
 	}
 	spec, err := t.config()
 	if err != nil {
-		if t.proc.ended() {
+		if t.proc.Ended() {
 			return runtime.ErrGone
 		}
 		return err
@@ -41,7 +41,7 @@ func (t *task) Exchange(_ context.Context, source string) error {
 			continue
 		}
 		if err := t.remount(real, m.Destination, slices.Contains(m.Options, "ro")); err != nil {
-			if t.proc.ended() {
+			if t.proc.Ended() {
 				return runtime.ErrGone
 			}
 			return fmt.Errorf("mount it anew: %w", err)
@@ -68,12 +68,12 @@ func (t *task) remount(file, at string, ro bool) error {
 			return err
 		}
 	}
-	ns, err := unix.Open("/proc/"+strconv.Itoa(t.proc.pid)+"/ns/mnt", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	ns, err := unix.Open("/proc/"+strconv.Itoa(t.proc.Pid)+"/ns/mnt", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return err
 	}
 	defer unix.Close(ns) //nolint:errcheck // read only
-	if t.proc.ended() {  // then the number may be another's, and was it before the namespace was opened
+	if t.proc.Ended() {  // then the number may be another's, and was it before the namespace was opened
 		return runtime.ErrGone
 	}
 	return onthread.Do(func() error {

@@ -21,12 +21,14 @@ import (
 
 	"github.com/verge-edge/verge/internal/runtime"
 	"github.com/verge-edge/verge/internal/runtime/cgroup"
+	"github.com/verge-edge/verge/internal/runtime/container/ctrd"
+	"github.com/verge-edge/verge/internal/runtime/container/pidfd"
 	"github.com/verge-edge/verge/internal/runtime/ending"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
 // runcRoot is where the shims keep the state of their containers.
-const runcRoot = "/run/containerd/runc/" + Namespace
+const runcRoot = "/run/containerd/runc/" + ctrd.Namespace
 
 // endingWithin is how long after all others of its namespace the first process may
 // take to end. The kernel kills them first.
@@ -56,7 +58,7 @@ func (t *task) Exec(ctx context.Context, e runtime.Exec) (wire.Exit, error) {
 	}
 	what, err := t.execFile(e)
 	if err != nil {
-		if t.proc.ended() {
+		if t.proc.Ended() {
 			return wire.Exit{}, runtime.ErrGone
 		}
 		return wire.Exit{}, err
@@ -105,12 +107,12 @@ func (t *task) Exec(ctx context.Context, e runtime.Exec) (wire.Exit, error) {
 		return wire.Exit{}, gone
 	}
 	if problem := lastError(said); problem != "" {
-		if t.proc.ended() {
+		if t.proc.Ended() {
 			return wire.Exit{}, runtime.ErrGone
 		}
 		return wire.Exit{}, words(problem, fmt.Sprintf("%q", e.Command[0]))
 	}
-	if cmd.ProcessState.ExitCode() == 128+int(unix.SIGKILL) && t.proc.endsWithin(ctx, endingWithin) {
+	if cmd.ProcessState.ExitCode() == 128+int(unix.SIGKILL) && t.proc.EndsWithin(ctx, endingWithin) {
 		return wire.Exit{}, runtime.ErrGone
 	}
 	x := wire.Exit{Code: cmd.ProcessState.ExitCode(), At: time.Now()}
@@ -145,9 +147,9 @@ func untilOver(ctx context.Context, runc int, own *cgroup.Group, ended <-chan st
 				return
 			}
 			if main >= 0 {
-				if p, err := findProcess(pids[main], 0); err == nil {
-					_ = p.wait(ctx) // ctx says why it did not wait
-					p.close()
+				if p, err := pidfd.Find(pids[main], 0); err == nil {
+					_ = p.Wait(ctx) // ctx says why it did not wait
+					p.Close()
 					continue
 				}
 			}

@@ -23,7 +23,7 @@ func (t *task) Files(f func(root *os.Root, dir string) error) error {
 	if t.end.Over() || t.proc == nil {
 		return runtime.ErrGone
 	}
-	proc := "/proc/" + strconv.Itoa(t.proc.pid)
+	proc := "/proc/" + strconv.Itoa(t.proc.Pid)
 	root, err := os.OpenRoot(proc + "/root")
 	var dir string
 	var r fileRights
@@ -35,7 +35,7 @@ func (t *task) Files(f func(root *os.Root, dir string) error) error {
 		r, err = rightsOf(proc + "/status")
 	}
 	// What was opened was the task's if the task is still there now.
-	if t.end.Over() || t.proc.ended() {
+	if t.end.Over() || t.proc.Ended() {
 		return runtime.ErrGone
 	}
 	if err != nil {

@@ -16,11 +16,20 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/verge-edge/verge/internal/runtime"
+	"github.com/verge-edge/verge/internal/runtime/container/ctrd"
+	"github.com/verge-edge/verge/internal/runtime/container/pidfd"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
-// Pace of looking whether containerd is back, while somebody needs it. Else only
-// its socket is waited for, which costs nothing.
+// healthEvery and healthWithin bound how long a hung containerd goes unnoticed: their sum
+// is below 10 s.
+const (
+	healthEvery  = 5 * time.Second
+	healthWithin = 3 * time.Second
+)
+
+// While somebody needs containerd it is probed after pauses from firstLook to slowestLook.
+// Otherwise the driver waits for its socket, which costs nothing.
 const (
 	firstLook   = 50 * time.Millisecond
 	slowestLook = 10 * time.Second
@@ -85,7 +94,7 @@ func (d *Driver) guard(ctx context.Context) {
 			continue
 		}
 		seen = true
-		sick := d.health(ctx)
+		sick := d.conn.Health(ctx, d.healthWithin)
 		if sick == nil {
 			pause = firstLook
 			d.problem(nil)
@@ -97,7 +106,7 @@ func (d *Driver) guard(ctx context.Context) {
 			d.settleDebts(ctx)
 			sick = d.park(ctx, daemon)
 		} else if daemon != nil {
-			daemon.close()
+			daemon.Close()
 		}
 		if sick != nil && ctx.Err() == nil {
 			d.problem(fmt.Errorf("%w; what runs goes on, nothing new is started", sick))
@@ -126,17 +135,17 @@ func (d *Driver) needed() bool {
 }
 
 // daemon is containerd's process, nil where it cannot be seen from here.
-func (d *Driver) daemon(ctx context.Context) (*process, error) {
-	conn, err := d.dial(ctx)
+func (d *Driver) daemon(ctx context.Context) (*pidfd.Process, error) {
+	conn, err := d.conn.Dial(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer conn.Close() //nolint:errcheck // nothing was written
-	pid, err := peerOf(conn)
+	pid, err := ctrd.PeerOf(conn)
 	if err != nil {
 		return nil, err
 	}
-	p, err := findProcess(pid, 0)
+	p, err := pidfd.Find(pid, 0)
 	if err != nil { // of another pid namespace, or just gone
 		return nil, nil //nolint:nilnil // as the comment says
 	}
@@ -145,14 +154,14 @@ func (d *Driver) daemon(ctx context.Context) (*process, error) {
 
 // park waits until containerd has ended, and pays debts that come. An error says that
 // containerd is there and stands still.
-func (d *Driver) park(ctx context.Context, daemon *process) (sick error) {
+func (d *Driver) park(ctx context.Context, daemon *pidfd.Process) (sick error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	gone := make(chan struct{})
 	if daemon != nil {
-		defer daemon.close()
+		defer daemon.Close()
 		d.wg.Go(func() {
-			if daemon.wait(ctx) == nil {
+			if daemon.Wait(ctx) == nil {
 				close(gone)
 			}
 		})
@@ -177,7 +186,7 @@ func (d *Driver) park(ctx context.Context, daemon *process) (sick error) {
 		case <-gone:
 			return nil
 		case <-look.C:
-			if err := d.health(ctx); err != nil {
+			if err := d.conn.Health(ctx, d.healthWithin); err != nil {
 				return err
 			}
 			continue
@@ -250,7 +259,7 @@ func (d *Driver) await(ctx context.Context, pause time.Duration) {
 // settles waits until containerd listens at the socket that has appeared.
 func (d *Driver) settles(ctx context.Context) {
 	for end := time.Now().Add(settle); time.Now().Before(end) && ctx.Err() == nil; {
-		conn, err := d.dial(ctx)
+		conn, err := d.conn.Dial(ctx)
 		if err == nil {
 			_ = conn.Close() // it was only a knock
 			return
@@ -268,7 +277,7 @@ func (d *Driver) settles(ctx context.Context) {
 // before, or a directory above it, or that in which it would be is removed. False if it
 // cannot be waited for.
 func (d *Driver) appears(ctx context.Context) bool {
-	path := strings.TrimPrefix(d.address, "unix://")
+	path := d.conn.Socket()
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
 	if err != nil {
 		d.log.Debug("containerd's socket can't be waited for", "error", err)
@@ -411,20 +420,20 @@ func (d *Driver) EndOrphans(ctx context.Context, id wire.InstanceID) error {
 // sweepContainers removes the containers of this engine that are nobody's, except
 // those to be kept, by instance and control group.
 func (d *Driver) sweepContainers(ctx context.Context, keep func(instance, path string) bool) error {
-	ctx = namespaces.WithNamespace(ctx, Namespace)
-	c, release, err := d.use(ctx)
+	ctx = namespaces.WithNamespace(ctx, ctrd.Namespace)
+	c, release, err := d.conn.Use(ctx)
 	if err != nil {
 		return err
 	}
 	defer release()
-	ours := fmt.Sprintf("labels.%q==%s", LabelEngine, d.mark)
+	ours := fmt.Sprintf("labels.%q==%s", ctrd.LabelEngine, d.mark)
 	list, err := c.ContainerService().List(ctx, ours)
 	if err != nil {
-		return d.orAway(err)
+		return d.conn.OrAway(err)
 	}
 	stray := func(id string, labels map[string]string) bool {
 		// Without control groups nothing tells a stray from one that is named.
-		return !d.knows(id) && labels[labelCgroup] != "" && !keep(labels[LabelInstance], labels[labelCgroup])
+		return !d.knows(id) && labels[labelCgroup] != "" && !keep(labels[ctrd.LabelInstance], labels[labelCgroup])
 	}
 	made := map[string]bool{}
 	for _, x := range list {
@@ -446,11 +455,11 @@ func (d *Driver) sweepContainers(ctx context.Context, keep func(instance, path s
 		}
 		return nil
 	}, ours); err != nil {
-		return d.orAway(err)
+		return d.conn.OrAway(err)
 	}
 	for _, name := range files {
-		if err := snapshotter.Remove(ctx, name); err != nil && !isNotFound(err) {
-			return d.orAway(err)
+		if err := snapshotter.Remove(ctx, name); err != nil && !ctrd.IsNotFound(err) {
+			return d.conn.OrAway(err)
 		}
 	}
 	return nil

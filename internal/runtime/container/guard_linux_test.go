@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/verge-edge/verge/internal/runtime/container/pidfd"
 )
 
 // Of a directory that is removed while something is waited for in it nothing is heard any
@@ -67,7 +69,7 @@ func TestADebtIsSettledInTheEnd(t *testing.T) {
 		close(settled)
 		return nil
 	}
-	self, err := findProcess(os.Getpid(), 0) // as containerd, which stays
+	self, err := pidfd.Find(os.Getpid(), 0) // as containerd, which stays
 	if err != nil {
 		t.Fatal(err)
 	}

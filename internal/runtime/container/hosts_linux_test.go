@@ -17,10 +17,10 @@ import (
 // K3s, counts for pulls: mirrors, authorities, and a server that is elsewhere.
 func TestHostsOfTheMachine(t *testing.T) {
 	d, c := bench(t, containertest.Config{})
-	d.hosts = t.TempDir()
+	d.Hosts = t.TempDir()
 	says := func(host, file, text string) {
 		t.Helper()
-		dir := filepath.Join(d.hosts, host)
+		dir := filepath.Join(d.Hosts, host)
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			t.Fatal(err)
 		}
@@ -43,7 +43,7 @@ func TestHostsOfTheMachine(t *testing.T) {
 		}
 	}
 	// A mirror, and what it does not have. A registry that there is by another name alone.
-	says("registry.test", hostsFile, fmt.Sprintf("server = \"http://%s\"\n[host.\"http://%s\"]\n  capabilities = [\"pull\", \"resolve\"]\n", main.host, mirror.host))
+	says("registry.test", "hosts.toml", fmt.Sprintf("server = \"http://%s\"\n[host.\"http://%s\"]\n  capabilities = [\"pull\", \"resolve\"]\n", main.host, mirror.host))
 	prints("registry.test/shop/web:1", "mirror")
 	prints("registry.test/shop/only:1", "only")
 
@@ -52,19 +52,19 @@ func TestHostsOfTheMachine(t *testing.T) {
 	defer tls.Close()
 	host := strings.TrimPrefix(tls.URL, "https://")
 	dir := strings.Replace(host, ":", "_", 1) + "_"
-	says(dir, hostsFile, fmt.Sprintf("server = %q\n", tls.URL))
-	if err := fetched(t, d, specOf(t, host+"/shop/web:1"), "an unknown authority", "has a certificate that this worker does not trust"); err != nil && !strings.Contains(err.Error(), hostsFile) {
+	says(dir, "hosts.toml", fmt.Sprintf("server = %q\n", tls.URL))
+	if err := fetched(t, d, specOf(t, host+"/shop/web:1"), "an unknown authority", "has a certificate that this worker does not trust"); err != nil && !strings.Contains(err.Error(), "hosts.toml") {
 		t.Errorf("what is to be done is not said: %v", err)
 	}
-	says(dir, hostsFile, fmt.Sprintf("server = %q\nca = \"ca.crt\"\n", tls.URL))
+	says(dir, "hosts.toml", fmt.Sprintf("server = %q\nca = \"ca.crt\"\n", tls.URL))
 	says(dir, "ca.crt", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: tls.Certificate().Raw})))
 	prints(host+"/shop/web:1", "main")
 
 	// What cannot be read sends nobody to the registry itself.
 	before := main.asked.Load()
-	says(dir, hostsFile, "server = \"http://"+main.host+"\"\n[host\n")
-	_ = fetched(t, d, specOf(t, host+"/shop/only:1"), "half a line", hostsFile+":2:")
-	says(dir, hostsFile, "server = \"http://"+main.host+"\"\nca = \"none.crt\"\n")
+	says(dir, "hosts.toml", "server = \"http://"+main.host+"\"\n[host\n")
+	_ = fetched(t, d, specOf(t, host+"/shop/only:1"), "half a line", "hosts.toml:2:")
+	says(dir, "hosts.toml", "server = \"http://"+main.host+"\"\nca = \"none.crt\"\n")
 	_ = fetched(t, d, specOf(t, host+"/shop/only:1"), "no such file", "none.crt")
 	if now := main.asked.Load(); now != before {
 		t.Errorf("the registry was asked %d times", now-before)

@@ -15,6 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/verge-edge/verge/internal/runtime"
+	"github.com/verge-edge/verge/internal/runtime/container/ctrd"
+	"github.com/verge-edge/verge/internal/runtime/container/pidfd"
 )
 
 // orphanFor is how long a shim has to be without any process before it is ended: much
@@ -78,10 +80,10 @@ func (d *Driver) endOrphans(ctx context.Context) {
 		return // the next time that containerd is back tells
 	}
 	for _, o := range still {
-		p, err := findProcess(o.pid, o.started)
+		p, err := pidfd.Find(o.pid, o.started)
 		if err == nil {
-			err = p.signal(unix.SIGKILL)
-			p.close()
+			err = p.Signal(unix.SIGKILL)
+			p.Close()
 		}
 		if err != nil && !errors.Is(err, runtime.ErrGone) {
 			d.log.Warn("a shim of containerd is left under which there is nothing", "pid", o.pid, "error", err)
@@ -98,7 +100,7 @@ func (d *Driver) childless() map[string]orphan {
 	if err != nil {
 		return nil
 	}
-	address := unlinked(strings.TrimPrefix(d.address, "unix://"))
+	address := unlinked(d.conn.Socket())
 	parents, out := map[int]bool{}, map[string]orphan{}
 	for _, e := range entries {
 		pid, err := strconv.Atoi(e.Name())
@@ -107,7 +109,7 @@ func (d *Driver) childless() map[string]orphan {
 		}
 		parents[parentOf(pid)] = true
 		if id, at := shimOf(pid); id != "" && unlinked(at) == address {
-			if started, gone, err := startOf(pid); err == nil && !gone {
+			if started, gone, err := pidfd.StartOf(pid); err == nil && !gone {
 				out[id] = orphan{pid, started}
 			}
 		}
@@ -121,16 +123,16 @@ func (d *Driver) withoutContainers(ctx context.Context, shims map[string]orphan)
 	if len(shims) == 0 {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(namespaces.WithNamespace(ctx, Namespace), answerWithin)
+	ctx, cancel := context.WithTimeout(namespaces.WithNamespace(ctx, ctrd.Namespace), ctrd.AnswerWithin)
 	defer cancel()
-	c, release, err := d.use(ctx)
+	c, release, err := d.conn.Use(ctx)
 	if err != nil {
 		return err
 	}
 	defer release()
 	list, err := c.ContainerService().List(ctx)
 	if err != nil {
-		return d.orAway(err)
+		return d.conn.OrAway(err)
 	}
 	for _, x := range list {
 		delete(shims, x.ID)
@@ -153,7 +155,7 @@ func shimOf(pid int) (id, address string) {
 	for i := 1; i+1 < len(args); i++ {
 		values[strings.TrimLeft(args[i], "-")] = args[i+1]
 	}
-	if values["namespace"] != Namespace {
+	if values["namespace"] != ctrd.Namespace {
 		return "", ""
 	}
 	return values["id"], values["address"]

@@ -27,10 +27,9 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 
+	"github.com/verge-edge/verge/internal/engineapi"
 	"github.com/verge-edge/verge/internal/runtime"
 	"github.com/verge-edge/verge/internal/runtime/container/containertest"
-	"github.com/verge-edge/verge/internal/runtime/container/registryhttp"
-	"github.com/verge-edge/verge/internal/wire"
 )
 
 // hub is a registry whose answers a test can spoil.
@@ -269,7 +268,7 @@ func TestSpoiledLayers(t *testing.T) {
 // A registry that sends nothing is given up, and tried again later.
 func TestHangingRegistry(t *testing.T) {
 	d, c := bench(t, containertest.Config{})
-	d.stall = 200 * time.Millisecond
+	d.Stall = 200 * time.Millisecond
 	h := newHub(t)
 	name, size := h.push(t, "shop/web:1", containertest.Config{}, 1<<20)
 	isLayer := func(r *http.Request, plain http.Handler) bool {
@@ -308,7 +307,7 @@ func TestHangingRegistry(t *testing.T) {
 		noImage(t, d)
 	}
 	// Who does not want it any more does not wait.
-	d.stall = time.Hour
+	d.Stall = time.Hour
 	ctx, cancel := context.WithCancel(t.Context())
 	d.step = func(string) {}
 	done := make(chan error, 1)
@@ -409,7 +408,7 @@ func TestMirrors(t *testing.T) {
 	name, _ := main.push(t, "shop/web:1", containertest.Config{Cmd: []string{"/bin/echo", "main"}}, 0)
 	only, _ := main.push(t, "shop/only:1", containertest.Config{Cmd: []string{"/bin/echo", "only"}}, 0)
 	mirror.push(t, "shop/web:1", containertest.Config{Cmd: []string{"/bin/echo", "mirror"}}, 0)
-	d.mirrors = map[string]string{main.host: "http://" + mirror.host}
+	d.Mirrors = map[string]string{main.host: "http://" + mirror.host}
 	for image, want := range map[string]string{name: "mirror\n", only: "only\n"} {
 		s := specOf(t, image)
 		if fetched(t, d, s, image, "") == nil {
@@ -426,7 +425,7 @@ func TestPullRate(t *testing.T) {
 	c := containertest.Need(t)
 	h := newHub(t)
 	const bytesASecond = 2 << 20
-	d := New(Options{Base: t.TempDir(), Address: c.Address, Pull: wire.PullConfig{Rate: 8 * bytesASecond}})
+	d := New(Options{Base: t.TempDir(), Address: c.Address, Pull: engineapi.PullConfig{Rate: 8 * bytesASecond}})
 	defer d.Close()
 	all := int64(0)
 	var names []string
@@ -441,7 +440,7 @@ func TestPullRate(t *testing.T) {
 	}
 	wg.Wait()
 	// More time than that is allowed on a busy machine, less is not.
-	if least := time.Duration(float64(all-registryhttp.PaceAtOnce) / bytesASecond * float64(time.Second)); time.Since(began) < least {
+	if least := time.Duration(float64(all-64<<10) / bytesASecond * float64(time.Second)); time.Since(began) < least {
 		t.Errorf("%d bytes in %s, which is at least %s", all, time.Since(began), least)
 	}
 }
@@ -489,8 +488,8 @@ func TestFullDiskWhileUnpacking(t *testing.T) {
 // A containerd that is wedged takes connections and answers nothing.
 func TestWedgedContainerd(t *testing.T) {
 	d, c := bench(t, containertest.Config{})
-	d.timeout = 300 * time.Millisecond
-	cl, release, err := d.use(t.Context())
+	d.conn.Timeout = 300 * time.Millisecond
+	cl, release, err := d.conn.Use(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -515,7 +514,7 @@ func TestWedgedContainerd(t *testing.T) {
 		}
 	}
 	resume()
-	d.timeout = wedgedAfter
+	d.conn.Timeout = time.Minute
 	if out, e := run(t, d, specOf(t, testImage, "/bin/echo", "well")); out != "well\n" || e.Code != 0 {
 		t.Errorf("%q, %+v", out, e)
 	}

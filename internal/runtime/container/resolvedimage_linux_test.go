@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/containerd/containerd/v2/core/mount"
+
+	"github.com/verge-edge/verge/internal/runtime/container/imagestore"
 )
 
 func TestImagesWithProgramsOf32Bits(t *testing.T) {
@@ -34,10 +36,10 @@ func TestImagesWithProgramsOf32Bits(t *testing.T) {
 		"of no kind that we know":   {mount.Mount{Type: "erofs", Source: plain}, goruntime.GOARCH, false},
 		"of a machine that is none": {overlay(plain), "", false},
 	} {
-		p := &resolvedImage{width: x.width}
-		p.look([]mount.Mount{x.m})
-		if p.narrow != x.narrow {
-			t.Errorf("%s: %v", name, p.narrow)
+		p := &imagestore.Resolved{Width: x.width}
+		p.Look([]mount.Mount{x.m})
+		if p.Narrow != x.narrow {
+			t.Errorf("%s: %v", name, p.Narrow)
 		}
 	}
 }

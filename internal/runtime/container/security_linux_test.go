@@ -2,18 +2,16 @@ package container
 
 import (
 	"bytes"
-	"maps"
 	"os"
-	goruntime "runtime"
 	"strings"
 	"testing"
 
 	"github.com/containerd/containerd/v2/core/mount"
-	"github.com/opencontainers/runtime-spec/specs-go"
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/runtime"
 	"github.com/verge-edge/verge/internal/runtime/container/containertest"
+	"github.com/verge-edge/verge/internal/runtime/container/imagestore"
 )
 
 // rights writes what the kernel says of the process that runs it, and tries what a
@@ -116,51 +114,10 @@ func TestImagesWithSomethingInTmp(t *testing.T) {
 		t.Fatal(err)
 	}
 	for dirs, empty := range map[string]bool{bare: true, made: true, bare + ":" + made: true, full: false, made + ":" + full: false, "/no/such/dir": false} {
-		p := &resolvedImage{}
-		p.look([]mount.Mount{{Type: "overlay", Options: []string{"lowerdir=" + dirs}}})
-		if p.emptyTmp != empty {
-			t.Errorf("%s: %v", dirs, p.emptyTmp)
-		}
-	}
-}
-
-// Of an image without programs of 32 bits the list has what machines of 64 know, and all
-// of that.
-func TestCallsOfOtherMachines(t *testing.T) {
-	names := func(narrow bool) map[string]bool {
-		t.Helper()
-		spec := &specs.Spec{Process: &specs.Process{Capabilities: &specs.LinuxCapabilities{}}, Linux: &specs.Linux{}}
-		if err := withSeccomp(narrow, false)(t.Context(), nil, nil, spec); err != nil {
-			t.Fatal(err)
-		}
-		out := map[string]bool{}
-		for _, rule := range spec.Linux.Seccomp.Syscalls {
-			for _, n := range rule.Names {
-				out[n] = true
-			}
-		}
-		return out
-	}
-	all, few, old := names(false), names(true), oldCalls()
-	if _, ok := ownArch[goruntime.GOARCH]; !ok {
-		if !maps.Equal(all, few) {
-			t.Error("on this machine all of them count")
-		}
-		return
-	}
-	for n := range all {
-		if few[n] == old[n] {
-			t.Errorf("%s: %v", n, few[n])
-		}
-	}
-	for n := range old {
-		if !all[n] {
-			t.Errorf("%s is not in the list any more", n)
-		}
-	}
-	for _, n := range []string{"read", "openat", "clone", "socket", "pwrite64", "newfstatat", "getrandom", "futex"} {
-		if !few[n] {
-			t.Errorf("%s is left out", n)
+		p := &imagestore.Resolved{}
+		p.Look([]mount.Mount{{Type: "overlay", Options: []string{"lowerdir=" + dirs}}})
+		if p.EmptyTmp != empty {
+			t.Errorf("%s: %v", dirs, p.EmptyTmp)
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/verge-edge/verge/internal/runtime"
 	"github.com/verge-edge/verge/internal/runtime/container/containertest"
+	"github.com/verge-edge/verge/internal/runtime/container/ctrd"
 	"github.com/verge-edge/verge/internal/runtime/logfile"
 )
 
@@ -161,7 +162,7 @@ func TestShimForNothingIsEnded(t *testing.T) {
 	}
 	begin := func(id string) {
 		t.Helper()
-		cmd := exec.Command("containerd-shim-runc-v2", "-namespace", Namespace, "-id", id, "-address", c.Address, "start") //nolint:gosec,noctx // as containerd does
+		cmd := exec.Command("containerd-shim-runc-v2", "-namespace", ctrd.Namespace, "-id", id, "-address", c.Address, "start") //nolint:gosec,noctx // as containerd does
 		cmd.Dir = t.TempDir()
 		cmd.Env = append(os.Environ(), "TTRPC_ADDRESS="+c.Address+".ttrpc", "XDG_RUNTIME_DIR="+cmd.Dir)
 		if err := os.WriteFile(cmd.Dir+"/config.json", []byte("{}"), 0o600); err != nil {

@@ -26,6 +26,9 @@ import (
 
 	"github.com/verge-edge/verge/internal/filecopy"
 	"github.com/verge-edge/verge/internal/runtime"
+	"github.com/verge-edge/verge/internal/runtime/container/ctrd"
+	"github.com/verge-edge/verge/internal/runtime/container/imagestore"
+	"github.com/verge-edge/verge/internal/runtime/container/ocispec"
 )
 
 // sharedPrefix begins the names of shared root file systems among the snapshots; versions
@@ -68,10 +71,10 @@ type gate chan struct{}
 
 // sharedRootfsOf is what a container stands on, nil where it needs files of its own; free lets
 // go of it once there is a container on it.
-func (d *Driver) sharedRootfsOf(ctx context.Context, c *containerd.Client, image *resolvedImage, s runtime.Spec,
-	seen mounts) (g *sharedRootfs, free func()) {
+func (d *Driver) sharedRootfsOf(ctx context.Context, c *containerd.Client, image *imagestore.Resolved, s runtime.Spec,
+	seen ctrd.Mounts) (g *sharedRootfs, free func()) {
 	free = func() {}
-	if s.Container.Security.WritableRoot || seen.root != "" || image.snapshotter != "overlayfs" || image.chain == "" {
+	if s.Container.Security.WritableRoot || seen.Root != "" || image.Snapshotter != "overlayfs" || image.Chain == "" {
 		return nil, free
 	}
 	if len(imageVolumes(s, image)) > 0 {
@@ -81,7 +84,7 @@ func (d *Driver) sharedRootfsOf(ctx context.Context, c *containerd.Client, image
 	if err != nil {
 		return nil, free // which is said when it is described
 	}
-	g = &sharedRootfs{key: sharedKey(image.chain, points), points: points}
+	g = &sharedRootfs{key: sharedKey(image.Chain, points), points: points}
 	d.mu.Lock()
 	unfit := d.shared.unfit[g.key]
 	g.mounts = d.shared.known[g.key]
@@ -95,7 +98,7 @@ func (d *Driver) sharedRootfsOf(ctx context.Context, c *containerd.Client, image
 	free, err = d.findOrMake(ctx, c, image, g)
 	if err != nil {
 		d.log.Debug("a container gets files of its own", "instance", s.ID, "error", err)
-		if ctx.Err() == nil && !isNotFound(err) && !errors.Is(d.orAway(err), runtime.ErrAway) {
+		if ctx.Err() == nil && !ctrd.IsNotFound(err) && !errors.Is(d.conn.OrAway(err), runtime.ErrAway) {
 			d.refuseShared(g)
 		}
 		return nil, func() {}
@@ -105,17 +108,17 @@ func (d *Driver) sharedRootfsOf(ctx context.Context, c *containerd.Client, image
 
 // mountShared makes sure that a shared rootfs is there, when there is a container on it: from then on
 // it stays.
-func (d *Driver) mountShared(ctx context.Context, c *containerd.Client, image *resolvedImage,
+func (d *Driver) mountShared(ctx context.Context, c *containerd.Client, image *imagestore.Resolved,
 	g *sharedRootfs) ([]*taskapi.Mount, error) {
-	list, err := c.SnapshotService(image.snapshotter).Mounts(ctx, g.key)
-	if isNotFound(err) {
+	list, err := c.SnapshotService(image.Snapshotter).Mounts(ctx, g.key)
+	if ctrd.IsNotFound(err) {
 		var free func()
 		if free, err = d.findOrMake(ctx, c, image, g); err == nil {
 			free()
 			list = g.mounts
 		}
 	}
-	if e := d.orAway(err); err != nil && (ctx.Err() != nil || errors.Is(e, runtime.ErrAway)) {
+	if e := d.conn.OrAway(err); err != nil && (ctx.Err() != nil || errors.Is(e, runtime.ErrAway)) {
 		return nil, e
 	}
 	if err != nil {
@@ -160,14 +163,14 @@ func toMount(list []mount.Mount) []*taskapi.Mount {
 
 // mountPoints are the paths at which something is mounted in a container, and its
 // working directory, which is made where there is none.
-func mountPoints(s runtime.Spec, image *resolvedImage, seen mounts) ([]point, error) {
+func mountPoints(s runtime.Spec, image *imagestore.Resolved, seen ctrd.Mounts) ([]point, error) {
 	cwd := workingDir(s, image)
 	own, err := ownMounts(s, cwd, specs.User{}, seen)
 	if err != nil {
 		return nil, err
 	}
 	points := []point{{"/proc", true}, {"/dev", true}, {"/sys", true}, {"/run", true}, {cwd, true}}
-	for _, m := range append(tmp(s, image), own...) {
+	for _, m := range append(ocispec.Tmp(s, image), own...) {
 		dir := true
 		if m.Type == "bind" {
 			info, err := os.Stat(m.Source)
@@ -193,7 +196,7 @@ func sharedKey(chain string, points []point) string {
 }
 
 // findOrMake finds a shared rootfs, or makes it. free lets go of it.
-func (d *Driver) findOrMake(ctx context.Context, c *containerd.Client, image *resolvedImage,
+func (d *Driver) findOrMake(ctx context.Context, c *containerd.Client, image *imagestore.Resolved,
 	g *sharedRootfs) (free func(), err error) {
 	select {
 	case d.shared.turn <- struct{}{}:
@@ -201,16 +204,16 @@ func (d *Driver) findOrMake(ctx context.Context, c *containerd.Client, image *re
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	files := c.SnapshotService(image.snapshotter)
+	files := c.SnapshotService(image.Snapshotter)
 	free = func() {}
 	g.mounts, err = files.Mounts(ctx, g.key)
-	if isNotFound(err) {
+	if ctrd.IsNotFound(err) {
 		// What nobody refers to yet is held by a lease.
 		var leased context.Context
 		if leased, free, err = d.shortLease(ctx, c); err != nil {
 			return nil, err
 		}
-		if g.mounts, err = makeSharedRootfs(leased, files, image.chain, g); err != nil {
+		if g.mounts, err = makeSharedRootfs(leased, files, image.Chain, g); err != nil {
 			free()
 		}
 	}
@@ -232,16 +235,16 @@ func (d *Driver) shortLease(ctx context.Context,
 	c *containerd.Client) (leased context.Context, done func(), err error) {
 	l, err := c.LeasesService().Create(ctx, leases.WithRandomID(), leases.WithExpiration(time.Hour))
 	if err != nil {
-		return nil, nil, d.orAway(err)
+		return nil, nil, d.conn.OrAway(err)
 	}
 	end := func(ctx context.Context) error {
-		c, release, err := d.use(ctx)
+		c, release, err := d.conn.Use(ctx)
 		if err != nil {
 			return err
 		}
 		defer release()
-		if err := c.LeasesService().Delete(namespaces.WithNamespace(ctx, Namespace), l); err != nil && !isNotFound(err) {
-			return d.orAway(err)
+		if err := c.LeasesService().Delete(namespaces.WithNamespace(ctx, ctrd.Namespace), l); err != nil && !ctrd.IsNotFound(err) {
+			return d.conn.OrAway(err)
 		}
 		return nil
 	}
@@ -258,7 +261,7 @@ func (d *Driver) shortLease(ctx context.Context,
 func makeSharedRootfs(ctx context.Context, files snapshots.Snapshotter, chain string,
 	g *sharedRootfs) ([]mount.Mount, error) {
 	layer := g.key + "-files"
-	if _, err := files.Stat(ctx, layer); isNotFound(err) {
+	if _, err := files.Stat(ctx, layer); ctrd.IsNotFound(err) {
 		var b [6]byte
 		if _, err := rand.Read(b[:]); err != nil {
 			return nil, err
@@ -273,7 +276,7 @@ func makeSharedRootfs(ctx context.Context, files snapshots.Snapshotter, chain st
 			err = files.Commit(ctx, layer, active)
 		}
 		if err != nil {
-			if rerr := files.Remove(ctx, active); rerr != nil && !isNotFound(rerr) {
+			if rerr := files.Remove(ctx, active); rerr != nil && !ctrd.IsNotFound(rerr) {
 				err = errors.Join(err, rerr)
 			}
 			if !isThere(err) { // another engine may have been sooner

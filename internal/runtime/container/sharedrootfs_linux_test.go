@@ -12,14 +12,16 @@ import (
 
 	"github.com/verge-edge/verge/internal/runtime"
 	"github.com/verge-edge/verge/internal/runtime/container/containertest"
+	"github.com/verge-edge/verge/internal/runtime/container/ctrd"
+	"github.com/verge-edge/verge/internal/runtime/container/imagestore"
 	"github.com/verge-edge/verge/internal/runtime/logfile"
 )
 
 // standOn counts the snapshots that containers stand on: shared ones, and files of their own.
 func standOn(t *testing.T, d *Driver) (shared, own int) {
 	t.Helper()
-	ctx := namespaces.WithNamespace(t.Context(), Namespace)
-	c, release, err := d.use(ctx)
+	ctx := namespaces.WithNamespace(t.Context(), ctrd.Namespace)
+	c, release, err := d.conn.Use(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +104,7 @@ func TestSharedGround(t *testing.T) {
 	}
 	empty(t, c)
 
-	name, err := FullName(testImage)
+	name, err := imagestore.FullName(testImage)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,27 +131,27 @@ func TestUnfitGround(t *testing.T) {
 	if err := os.WriteFile(s.Container.Mounts[0].Source, []byte("here"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	ctx := namespaces.WithNamespace(t.Context(), Namespace)
-	cl, release, err := d.use(ctx)
+	ctx := namespaces.WithNamespace(t.Context(), ctrd.Namespace)
+	cl, release, err := d.conn.Use(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer release()
-	image, err := d.image(ctx, cl, s)
+	image, err := d.Resolve(ctx, cl, s)
 	if err != nil {
 		t.Fatal(err)
 	}
-	points, err := mountPoints(s, image, mounts{})
+	points, err := mountPoints(s, image, ctrd.Mounts{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	// One that a power cut has taken the points from.
-	bad := &sharedRootfs{key: sharedKey(image.chain, points)}
+	bad := &sharedRootfs{key: sharedKey(image.Chain, points)}
 	leased, done, err := cl.WithLease(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := makeSharedRootfs(leased, cl.SnapshotService(image.snapshotter), image.chain, bad); err != nil {
+	if _, err := makeSharedRootfs(leased, cl.SnapshotService(image.Snapshotter), image.Chain, bad); err != nil {
 		t.Fatal(err)
 	}
 	for i := range 2 { // one log

@@ -7,18 +7,19 @@ import (
 	"fmt"
 	"net"
 	"path/filepath"
-	"strings"
 	"time"
 
 	shimapi "github.com/containerd/containerd/api/runtime/task/v3"
 	tasktypes "github.com/containerd/containerd/api/types/task"
 	"github.com/containerd/containerd/v2/pkg/namespaces"
+
 	// What shims speak, as containerd itself does with them.
 	"github.com/containerd/ttrpc"
 	"golang.org/x/sys/unix"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/verge-edge/verge/internal/runtime"
+	"github.com/verge-edge/verge/internal/runtime/container/ctrd"
 	"github.com/verge-edge/verge/internal/runtime/ending"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -34,10 +35,10 @@ var shimServices = []string{"containerd.task.v3.Task", "containerd.task.v2.Task"
 // containerd 2 could not tell when it is back: at its start it removes what has ended, and
 // says nobody how. An error means that this is not known here.
 func (d *Driver) askShim(ctx context.Context, h runtime.Handle) (wire.Exit, error) {
-	ctx, cancel := context.WithTimeout(namespaces.WithNamespace(ctx, Namespace), answerWithin)
+	ctx, cancel := context.WithTimeout(namespaces.WithNamespace(ctx, ctrd.Namespace), ctrd.AnswerWithin)
 	defer cancel()
-	address := strings.TrimPrefix(d.address, "unix://")
-	name := sha256.Sum256([]byte(filepath.Join(address, Namespace, cmp.Or(h.Shim, h.Container))))
+	address := d.conn.Socket()
+	name := sha256.Sum256([]byte(filepath.Join(address, ctrd.Namespace, cmp.Or(h.Shim, h.Container))))
 	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", fmt.Sprintf("%s/%x", shimSockets, name))
 	if err != nil {
 		return wire.Exit{}, err

@@ -29,6 +29,10 @@ import (
 
 	"github.com/verge-edge/verge/internal/runtime"
 	"github.com/verge-edge/verge/internal/runtime/cgroup"
+	"github.com/verge-edge/verge/internal/runtime/container/ctrd"
+	"github.com/verge-edge/verge/internal/runtime/container/imagestore"
+	"github.com/verge-edge/verge/internal/runtime/container/ocispec"
+	"github.com/verge-edge/verge/internal/runtime/container/pidfd"
 	"github.com/verge-edge/verge/internal/runtime/logfile"
 )
 
@@ -58,7 +62,7 @@ func (d *Driver) Start(ctx context.Context, s runtime.Spec) (runtime.Task, error
 	var t *task
 	var err error
 	for range 1 + startTries {
-		t, err = d.start(namespaces.WithNamespace(ctx, Namespace), s)
+		t, err = d.start(namespaces.WithNamespace(ctx, ctrd.Namespace), s)
 		if errors.Is(err, errShimEnded) {
 			d.seekOrphans()
 		} else if !errors.Is(err, errUnfit) {
@@ -74,21 +78,21 @@ func (d *Driver) Start(ctx context.Context, s runtime.Spec) (runtime.Task, error
 }
 
 func (d *Driver) start(ctx context.Context, s runtime.Spec) (_ *task, err error) {
-	c, release, err := d.use(ctx)
+	c, release, err := d.conn.Use(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer release()
-	seen, err := d.mountsOf(ctx)
+	seen, err := d.conn.MountsOf(ctx)
 	if err != nil {
 		return nil, err
 	}
-	named, err := seen.network(&s)
+	named, err := seen.Network(&s)
 	if err != nil {
 		return nil, err
 	}
 	defer named()
-	image, err := d.image(ctx, c, s)
+	image, err := d.Resolve(ctx, c, s)
 	if err != nil {
 		return nil, err
 	}
@@ -102,7 +106,7 @@ func (d *Driver) start(ctx context.Context, s runtime.Spec) (_ *task, err error)
 		return nil, fmt.Errorf("cannot write the log of %s: %w", s.ID, err)
 	}
 	defer out.Close() //nolint:errcheck // the shim has its own; nothing was written through it
-	if err := seen.sees(pipe); err != nil {
+	if err := seen.Sees(pipe); err != nil {
 		return nil, err
 	}
 	if err := d.logs.Collect(s.LogDir); err != nil {
@@ -129,7 +133,7 @@ func (d *Driver) start(ctx context.Context, s runtime.Spec) (_ *task, err error)
 			d.part(h.Shim)
 		}
 	}()
-	if h.Boot, err = bootID(); err != nil {
+	if h.Boot, err = pidfd.BootID(); err != nil {
 		return nil, err
 	}
 	d.step("files")
@@ -139,7 +143,7 @@ func (d *Driver) start(ctx context.Context, s runtime.Spec) (_ *task, err error)
 	var rootfs []*types.Mount
 	files := base{key: h.Container}
 	if shared != nil {
-		image.look(shared.mounts)
+		image.Look(shared.mounts)
 		files.key = shared.key
 	} else {
 		var list []mount.Mount
@@ -153,7 +157,7 @@ func (d *Driver) start(ctx context.Context, s runtime.Spec) (_ *task, err error)
 	}
 	d.step("snapshot")
 	err = d.create(ctx, c, h, image, s, seen, files)
-	if shared != nil && isNotFound(err) { // it went when the last container on it did
+	if shared != nil && ctrd.IsNotFound(err) { // it went when the last container on it did
 		d.forgetShared(shared)
 		err = fmt.Errorf("%w: %w", errUnfit, err)
 	}
@@ -184,13 +188,13 @@ func (d *Driver) start(ctx context.Context, s runtime.Spec) (_ *task, err error)
 		return nil, d.explain(ctx, errgrpc.ToNative(err), s)
 	}
 	d.step("task")
-	proc, err := findProcess(int(started.Pid), 0)
+	proc, err := pidfd.Find(int(started.Pid), 0)
 	if err != nil {
 		return nil, fmt.Errorf("identify the process of the container: %w", err)
 	}
-	h.PID, h.Started = proc.pid, proc.started
+	h.PID, h.Started = proc.Pid, proc.Started
 	if _, err := c.TaskService().Start(ctx, &taskapi.StartRequest{ContainerID: id}); err != nil {
-		proc.close()
+		proc.Close()
 		return nil, d.explain(ctx, errgrpc.ToNative(err), s)
 	}
 	d.step("start")
@@ -246,19 +250,19 @@ func (d *Driver) removeGroup(ctx context.Context, id string, group *cgroup.Group
 // snapshot makes the files of a container out of those of its image, and says how
 // they are mounted. Until it has a container it is kept by its label: a lease would
 // be two more writes to the disk.
-func (d *Driver) snapshot(ctx context.Context, c *containerd.Client, h runtime.Handle, image *resolvedImage,
+func (d *Driver) snapshot(ctx context.Context, c *containerd.Client, h runtime.Handle, image *imagestore.Resolved,
 	s runtime.Spec) ([]mount.Mount, error) {
 	labels := d.labels(h, s)
 	labels[labelKeep] = time.Now().UTC().Format(time.RFC3339)
-	list, err := c.SnapshotService(image.snapshotter).Prepare(ctx, h.Container, image.chain, snapshots.WithLabels(labels))
-	if isNotFound(err) {
-		d.forgetImage(image) // somebody has removed what it was unpacked to
-		err = fmt.Errorf("%w: the files of the image %s are gone; it is unpacked anew", runtime.ErrAway, image.name)
+	list, err := c.SnapshotService(image.Snapshotter).Prepare(ctx, h.Container, image.Chain, snapshots.WithLabels(labels))
+	if ctrd.IsNotFound(err) {
+		d.Forget(image) // somebody has removed what it was unpacked to
+		err = fmt.Errorf("%w: the files of the image %s are gone; it is unpacked anew", runtime.ErrAway, image.Name)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("make the files of the container: %w", d.orAway(err))
+		return nil, fmt.Errorf("make the files of the container: %w", d.conn.OrAway(err))
 	}
-	image.look(list)
+	image.Look(list)
 	return list, nil
 }
 
@@ -270,18 +274,18 @@ type base struct {
 
 // labels of what is made for a task.
 func (d *Driver) labels(h runtime.Handle, s runtime.Spec) map[string]string {
-	return map[string]string{LabelEngine: d.mark, LabelInstance: s.ID, labelCgroup: h.Cgroup}
+	return map[string]string{ctrd.LabelEngine: d.mark, ctrd.LabelInstance: s.ID, labelCgroup: h.Cgroup}
 }
 
 // create makes the container on a snapshot, without anything that runs in it.
-func (d *Driver) create(ctx context.Context, c *containerd.Client, h runtime.Handle, image *resolvedImage,
-	s runtime.Spec, seen mounts, files base) error {
+func (d *Driver) create(ctx context.Context, c *containerd.Client, h runtime.Handle, image *imagestore.Resolved,
+	s runtime.Spec, seen ctrd.Mounts, files base) error {
 	program, err := runc()
 	if err != nil {
 		return err
 	}
 	made := containers.Container{
-		ID: h.Container, Labels: d.labels(h, s), Image: image.name, Snapshotter: image.snapshotter, SnapshotKey: files.key,
+		ID: h.Container, Labels: d.labels(h, s), Image: image.Name, Snapshotter: image.Snapshotter, SnapshotKey: files.key,
 		Runtime: containers.RuntimeInfo{Name: shimName},
 	}
 	if made.Runtime.Options, err = typeurl.MarshalAny(&options.Options{BinaryName: program}); err != nil {
@@ -290,7 +294,7 @@ func (d *Driver) create(ctx context.Context, c *containerd.Client, h runtime.Han
 	var wrong error // what the user is to know, in words
 	spec, err := oci.GenerateSpec(ctx, c, &made,
 		func(ctx context.Context, c oci.Client, made *containers.Container, spec *specs.Spec) error {
-			wrong = image.setUser(ctx, c, made, spec, s.Container.User)
+			wrong = image.SetUser(ctx, c, made, spec, s.Container.User)
 			if wrong == nil {
 				spec.Annotations = map[string]string{labelShim: h.Shim}
 				spec.Root.Path = rootfsDir
@@ -299,27 +303,27 @@ func (d *Driver) create(ctx context.Context, c *containerd.Client, h runtime.Han
 			}
 			return wrong
 		},
-		withSeccomp(image.narrow, s.Container.Security.NoSeccomp),
+		ocispec.WithSeccomp(image.Narrow, s.Container.Security.NoSeccomp),
 	)
 	switch {
 	case wrong != nil:
-		return d.orAway(wrong)
+		return d.conn.OrAway(wrong)
 	case err != nil:
-		return fmt.Errorf("describe the container: %w", d.orAway(err))
+		return fmt.Errorf("describe the container: %w", d.conn.OrAway(err))
 	}
 	if made.Spec, err = typeurl.MarshalAny(spec); err != nil {
 		return err
 	}
 	if _, err := c.ContainerService().Create(ctx, made); err != nil {
-		return fmt.Errorf("make the container: %w", d.orAway(err))
+		return fmt.Errorf("make the container: %w", d.conn.OrAway(err))
 	}
 	return nil
 }
 
 // fill completes what runc is told. Its errors are for users.
-func (d *Driver) fill(spec *specs.Spec, id string, image *resolvedImage, s runtime.Spec, seen mounts) error {
-	p, config := spec.Process, image.config
-	secure(spec, s.Container.Security)
+func (d *Driver) fill(spec *specs.Spec, id string, image *imagestore.Resolved, s runtime.Spec, seen ctrd.Mounts) error {
+	p, config := spec.Process, image.Config
+	ocispec.Secure(spec, s.Container.Security)
 	p.Args, p.Cwd = s.Command, workingDir(s, image)
 	if len(s.Command) == 0 {
 		p.Args = append(append([]string{}, config.Entrypoint...), config.Cmd...)
@@ -341,7 +345,7 @@ func (d *Driver) fill(spec *specs.Spec, id string, image *resolvedImage, s runti
 	spec.Linux.CgroupsPath = d.groups.Inner(id)
 	spec.Linux.Namespaces = inNetwork(spec.Linux.Namespaces, s.NetNS)
 	for _, path := range s.Container.Devices {
-		if err := addDevice(spec, path); err != nil {
+		if err := ocispec.AddDevice(spec, path); err != nil {
 			return err
 		}
 	}
@@ -349,13 +353,13 @@ func (d *Driver) fill(spec *specs.Spec, id string, image *resolvedImage, s runti
 	if err != nil {
 		return err
 	}
-	spec.Mounts = append(append(spec.Mounts, tmp(s, image)...), own...)
+	spec.Mounts = append(append(spec.Mounts, ocispec.Tmp(s, image)...), own...)
 	return nil
 }
 
 // workingDir is what the service says, or else its image.
-func workingDir(s runtime.Spec, image *resolvedImage) string {
-	dir := cmp.Or(s.Dir, image.config.WorkingDir)
+func workingDir(s runtime.Spec, image *imagestore.Resolved) string {
+	dir := cmp.Or(s.Dir, image.Config.WorkingDir)
 	if !path.IsAbs(dir) {
 		dir = "/" + dir
 	}
@@ -427,12 +431,12 @@ func inNetwork(list []specs.LinuxNamespace, netns string) []specs.LinuxNamespace
 }
 
 // ownMounts are the mounts that a container has besides those of every container.
-func ownMounts(s runtime.Spec, cwd string, user specs.User, seen mounts) ([]specs.Mount, error) {
+func ownMounts(s runtime.Spec, cwd string, user specs.User, seen ctrd.Mounts) ([]specs.Mount, error) {
 	var out []specs.Mount
 	for at, source := range map[string]string{"/etc/hosts": "", "/etc/resolv.conf": s.Resolv} {
 		if source == "" {
 			source = at // containerd's, where that has mounts of its own
-		} else if err := seen.sees(source); err != nil {
+		} else if err := seen.Sees(source); err != nil {
 			return nil, err
 		}
 		if _, err := os.Stat(source); err == nil {
@@ -455,7 +459,7 @@ func ownMounts(s runtime.Spec, cwd string, user specs.User, seen mounts) ([]spec
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", m.Target, err)
 		}
-		if err := seen.sees(source); err != nil {
+		if err := seen.Sees(source); err != nil {
 			return nil, fmt.Errorf("%s: %w", m.Target, err)
 		}
 		if m.Own && user.UID != 0 {
@@ -477,7 +481,7 @@ func (d *Driver) explain(ctx context.Context, err error, s runtime.Spec) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	if e := d.orAway(err); errors.Is(e, runtime.ErrAway) {
+	if e := d.conn.OrAway(err); errors.Is(e, runtime.ErrAway) {
 		return e
 	}
 	program := "the image's command"

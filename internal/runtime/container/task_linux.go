@@ -14,12 +14,13 @@ import (
 	containerd "github.com/containerd/containerd/v2/client"
 	"github.com/containerd/containerd/v2/pkg/namespaces"
 	"github.com/containerd/errdefs"
-	"github.com/containerd/errdefs/pkg/errgrpc"
 	"golang.org/x/sys/unix"
 
 	"github.com/verge-edge/verge/internal/runtime"
 	"github.com/verge-edge/verge/internal/runtime/beside"
 	"github.com/verge-edge/verge/internal/runtime/cgroup"
+	"github.com/verge-edge/verge/internal/runtime/container/ctrd"
+	"github.com/verge-edge/verge/internal/runtime/container/pidfd"
 	"github.com/verge-edge/verge/internal/runtime/ending"
 	"github.com/verge-edge/verge/internal/wire"
 )
@@ -35,7 +36,7 @@ type task struct {
 	handle  runtime.Handle
 	attempt int
 	logDir  string
-	proc    *process // nil if it had ended when it was adopted
+	proc    *pidfd.Process // nil if it had ended when it was adopted
 	group   *cgroup.Group
 
 	killed atomic.Bool // by us, so a SIGKILL is not the kernel's
@@ -49,7 +50,7 @@ type task struct {
 	beside beside.Commands
 }
 
-func newTask(d *Driver, s runtime.Spec, h runtime.Handle, p *process, g *cgroup.Group) *task {
+func newTask(d *Driver, s runtime.Spec, h runtime.Handle, p *pidfd.Process, g *cgroup.Group) *task {
 	return &task{
 		d: d, id: s.ID, handle: h, attempt: s.Attempt, logDir: s.LogDir, proc: p, group: g,
 		end: ending.New(errClosed),
@@ -60,8 +61,8 @@ func newTask(d *Driver, s runtime.Spec, h runtime.Handle, p *process, g *cgroup.
 func (t *task) watch(ctx context.Context) {
 	defer t.end.Stop()
 	if t.proc != nil {
-		defer t.proc.close()
-		if t.proc.wait(ctx) != nil {
+		defer t.proc.Close()
+		if t.proc.Wait(ctx) != nil {
 			return
 		}
 	}
@@ -96,7 +97,7 @@ func (t *task) outcome(ctx context.Context) (wire.Exit, error) {
 		if t.killed.Load() {
 			return wire.Exit{Code: 128 + int(unix.SIGKILL), Signal: "KILL", At: time.Now()}, nil
 		}
-		if errors.Is(t.d.orAway(err), runtime.ErrAway) {
+		if errors.Is(t.d.conn.OrAway(err), runtime.ErrAway) {
 			if e, err := t.d.askShim(ctx, t.handle); err == nil {
 				return e, nil
 			}
@@ -117,8 +118,8 @@ func (t *task) outcome(ctx context.Context) (wire.Exit, error) {
 // finish waits until containerd knows that a container has ended, makes its log
 // complete, and returns how it ended.
 func (d *Driver) finish(ctx context.Context, id string) (wire.Exit, error) {
-	ctx = namespaces.WithNamespace(ctx, Namespace)
-	c, release, err := d.use(ctx)
+	ctx = namespaces.WithNamespace(ctx, ctrd.Namespace)
+	c, release, err := d.conn.Use(ctx)
 	if err != nil {
 		return wire.Exit{}, err
 	}
@@ -133,7 +134,7 @@ func (d *Driver) finish(ctx context.Context, id string) (wire.Exit, error) {
 	var e wire.Exit
 	answer, err := c.TaskService().Wait(ctx, &taskapi.WaitRequest{ContainerID: id})
 	if err != nil {
-		if !isNotFound(err) {
+		if !ctrd.IsNotFound(err) {
 			return wire.Exit{}, err
 		}
 		// Its shim is gone; it may have been asked before.
@@ -148,7 +149,7 @@ func (d *Driver) finish(ctx context.Context, id string) (wire.Exit, error) {
 		d.log.Debug("note the exit of a container", "container", id, "error", err)
 	}
 	// It returns when the shim has written the last of the log.
-	if _, err := c.TaskService().Delete(ctx, &taskapi.DeleteTaskRequest{ContainerID: id}); err != nil && !isNotFound(err) {
+	if _, err := c.TaskService().Delete(ctx, &taskapi.DeleteTaskRequest{ContainerID: id}); err != nil && !ctrd.IsNotFound(err) {
 		d.log.Warn("end the shim of a container", "container", id, "error", err)
 	}
 	return e, nil
@@ -157,19 +158,6 @@ func (d *Driver) finish(ctx context.Context, id string) (wire.Exit, error) {
 // unknown is an end of which containerd cannot say the exit code.
 func unknown(why string) wire.Exit {
 	return wire.Exit{Code: -1, Unknown: true, At: time.Now(), Why: why}
-}
-
-// isNotFound says so of what comes over the wire, too.
-func isNotFound(err error) bool {
-	return err != nil && (errdefs.IsNotFound(err) || errdefs.IsNotFound(errgrpc.ToNative(err)))
-}
-
-// orAway wraps runtime.ErrAway if that is what err means.
-func (d *Driver) orAway(err error) error {
-	if err != nil && (errdefs.IsUnavailable(err) || errdefs.IsUnavailable(errgrpc.ToNative(err))) {
-		return d.away(err)
-	}
-	return err
 }
 
 // states of a container.
@@ -183,9 +171,9 @@ const (
 
 // ask asks containerd what has become of a container.
 func (d *Driver) ask(ctx context.Context, id string) (state, error) {
-	ctx, cancel := context.WithTimeout(namespaces.WithNamespace(ctx, Namespace), answerWithin)
+	ctx, cancel := context.WithTimeout(namespaces.WithNamespace(ctx, ctrd.Namespace), ctrd.AnswerWithin)
 	defer cancel()
-	c, release, err := d.use(ctx)
+	c, release, err := d.conn.Use(ctx)
 	if err != nil {
 		return absent, err
 	}
@@ -194,14 +182,14 @@ func (d *Driver) ask(ctx context.Context, id string) (state, error) {
 		if errdefs.IsNotFound(err) {
 			return absent, nil
 		}
-		return absent, d.orAway(err)
+		return absent, d.conn.OrAway(err)
 	}
 	answer, err := c.TaskService().Get(ctx, &taskapi.GetRequest{ContainerID: id})
 	switch {
-	case isNotFound(err):
+	case ctrd.IsNotFound(err):
 		return over, nil
 	case err != nil:
-		return absent, d.orAway(err)
+		return absent, d.conn.OrAway(err)
 	case answer.Process != nil && answer.Process.Status.String() == "STOPPED":
 		return over, nil
 	}
@@ -226,7 +214,7 @@ func (t *task) Signal(name string) error {
 	if sig == unix.SIGKILL {
 		t.killed.Store(true)
 	}
-	return t.proc.signal(sig)
+	return t.proc.Signal(sig)
 }
 
 // Kill implements runtime.Task. It does not need containerd.
@@ -237,7 +225,7 @@ func (t *task) Kill(ctx context.Context) error {
 	t.beside.Stop()
 	// With the first process of their namespace all others end.
 	if t.proc != nil {
-		if err := t.proc.signal(unix.SIGKILL); err != nil && !errors.Is(err, runtime.ErrGone) {
+		if err := t.proc.Signal(unix.SIGKILL); err != nil && !errors.Is(err, runtime.ErrGone) {
 			return fmt.Errorf("kill: %w", err)
 		}
 	}
@@ -311,24 +299,24 @@ func (d *Driver) remove(ctx context.Context, id string) error {
 
 // removeThere is what containerd does of remove.
 func (d *Driver) removeThere(ctx context.Context, id string) error {
-	ctx = namespaces.WithNamespace(ctx, Namespace)
-	c, release, err := d.use(ctx)
+	ctx = namespaces.WithNamespace(ctx, ctrd.Namespace)
+	c, release, err := d.conn.Use(ctx)
 	if err != nil {
 		return err
 	}
 	defer release()
-	return d.orAway(Remove(ctx, c, id))
+	return d.conn.OrAway(Remove(ctx, c, id))
 }
 
 // Remove ends a container and removes all that containerd has of it, in Namespace. One that is
 // not there is no error.
 func Remove(ctx context.Context, c *containerd.Client, id string) error {
-	ctx = namespaces.WithNamespace(ctx, Namespace)
+	ctx = namespaces.WithNamespace(ctx, ctrd.Namespace)
 	made, err := c.LoadContainer(ctx, id)
 	if errdefs.IsNotFound(err) {
 		// A start may have come no further than its snapshot.
 		err := c.SnapshotService("").Remove(ctx, id)
-		if err != nil && !isNotFound(err) {
+		if err != nil && !ctrd.IsNotFound(err) {
 			return err
 		}
 		return nil
@@ -340,7 +328,7 @@ func Remove(ctx context.Context, c *containerd.Client, id string) error {
 	if err == nil {
 		_, err = t.Delete(ctx, containerd.WithProcessKill)
 	}
-	if err != nil && !isNotFound(err) {
+	if err != nil && !ctrd.IsNotFound(err) {
 		return fmt.Errorf("end container %s: %w", id, err)
 	}
 	info, err := made.Info(ctx, containerd.WithoutRefreshedMetadata)
@@ -351,7 +339,7 @@ func Remove(ctx context.Context, c *containerd.Client, id string) error {
 	if strings.HasPrefix(info.SnapshotKey, sharedPrefix) { // others may stand on it
 		cleanup = nil
 	}
-	if err := made.Delete(ctx, cleanup...); err != nil && !isNotFound(err) {
+	if err := made.Delete(ctx, cleanup...); err != nil && !ctrd.IsNotFound(err) {
 		return fmt.Errorf("remove container %s: %w", id, err)
 	}
 	return nil

@@ -13,6 +13,9 @@ import (
 
 	"github.com/verge-edge/verge/internal/filecopy"
 	"github.com/verge-edge/verge/internal/runtime"
+	"github.com/verge-edge/verge/internal/runtime/container/ctrd"
+	"github.com/verge-edge/verge/internal/runtime/container/imagestore"
+	"github.com/verge-edge/verge/internal/runtime/container/ocispec"
 )
 
 // maxImageVolumes bounds how many directories an image may say that it writes to.
@@ -24,7 +27,7 @@ var elsewhere = []string{"/proc", "/sys", "/dev", "/tmp"}
 // imageVolumes are the directories that an image says its program writes to (VOLUME), as
 // clean paths in the order of mounting them, without those that are writable anyway: all
 // of them where the root is, and what the service mounts something at or above.
-func imageVolumes(s runtime.Spec, image *resolvedImage) []string {
+func imageVolumes(s runtime.Spec, image *imagestore.Resolved) []string {
 	if s.Container.Security.WritableRoot {
 		return nil
 	}
@@ -38,7 +41,7 @@ func imageVolumes(s runtime.Spec, image *resolvedImage) []string {
 		covered = append(covered, path.Clean(target))
 	}
 	var out []string
-	for v := range image.config.Volumes {
+	for v := range image.Config.Volumes {
 		v = path.Clean("/" + v)
 		if v == "/" || v == "/run" || slices.ContainsFunc(covered, func(dir string) bool { return below(v, dir) }) {
 			continue
@@ -58,7 +61,7 @@ func below(name, dir string) bool {
 // mounted once more, by itself, in its own place. So it has what the image has there, with
 // its owners, and is on the same disk and gone at the same time as the rest of the
 // container's files. files are the mounts of those, which nobody else uses yet.
-func volumeMounts(ctx context.Context, dirs []string, files []mount.Mount, seen mounts) ([]specs.Mount, error) {
+func volumeMounts(ctx context.Context, dirs []string, files []mount.Mount, seen ctrd.Mounts) ([]specs.Mount, error) {
 	if len(dirs) == 0 {
 		return nil, nil
 	}
@@ -66,10 +69,10 @@ func volumeMounts(ctx context.Context, dirs []string, files []mount.Mount, seen 
 		return nil, fmt.Errorf("the image says %d volumes, and may say %d at most; security: {root: writable} does without them", len(dirs), maxImageVolumes)
 	}
 	var out []specs.Mount
-	if seen.root != "" { // its files cannot be mounted here: a copy in memory
+	if seen.Root != "" { // its files cannot be mounted here: a copy in memory
 		for _, dir := range dirs {
 			out = append(out, specs.Mount{Destination: dir, Type: "tmpfs", Source: "tmpfs",
-				Options: []string{"nosuid", "nodev", "tmpcopyup", fmt.Sprintf("size=%d", tmpBytes)}})
+				Options: []string{"nosuid", "nodev", "tmpcopyup", fmt.Sprintf("size=%d", ocispec.TmpBytes)}})
 		}
 		return out, nil
 	}

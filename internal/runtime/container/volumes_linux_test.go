@@ -13,6 +13,7 @@ import (
 
 	"github.com/verge-edge/verge/internal/runtime"
 	"github.com/verge-edge/verge/internal/runtime/container/containertest"
+	"github.com/verge-edge/verge/internal/runtime/container/imagestore"
 )
 
 // imported gives containerd an image with further layers.
@@ -103,7 +104,7 @@ func TestImageVolumesApart(t *testing.T) {
 
 // Where nothing of an image's volumes is left to be made, containers share their root.
 func TestVolumesOfTheService(t *testing.T) {
-	image := &resolvedImage{config: imagespec.ImageConfig{WorkingDir: "/srv", Volumes: map[string]struct{}{"/data/db": {}, "log/": {}, "/srv/x": {}, "/datax": {}}}}
+	image := &imagestore.Resolved{Config: imagespec.ImageConfig{WorkingDir: "/srv", Volumes: map[string]struct{}{"/data/db": {}, "log/": {}, "/srv/x": {}, "/datax": {}}}}
 	s := specOf(t, testImage)
 	for _, x := range []struct {
 		targets []string

@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
 
-	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 // diskOf is what the files of a log take on disk.
@@ -311,7 +311,7 @@ func TestTimesOfALog(t *testing.T) {
 		}
 	}
 	got, err := Times(dir, Range{From: 12, To: 18})
-	if want := (wire.LogTime{Offset: 10, At: at(100)}); err != nil || len(got) != 1 || got[0] != want {
+	if want := (rpc.LogTime{Offset: 10, At: at(100)}); err != nil || len(got) != 1 || got[0] != want {
 		t.Errorf("%v, %v, want %v", got, err, want)
 	}
 	c, err := ReadWithin(dir, Range{From: 5, To: 18}, -1, 0)
@@ -361,7 +361,7 @@ func TestTimesOfTwoWriters(t *testing.T) {
 	dir, now := t.TempDir(), time.Unix(1000, 0)
 	a, b := newStore(dir), newStore(dir)
 	a.data, b.data = 64, 64
-	var want []wire.LogTime
+	var want []rpc.LogTime
 	var offset int64
 	for i := range 40 {
 		s := a
@@ -373,7 +373,7 @@ func TestTimesOfTwoWriters(t *testing.T) {
 		if err := s.put([]byte(text), now); err != nil {
 			t.Fatal(err)
 		}
-		want = append(want, wire.LogTime{Offset: offset, At: now})
+		want = append(want, rpc.LogTime{Offset: offset, At: now})
 		offset += int64(len(text))
 	}
 	all, err := readTimes(dir, Range{To: offset})
@@ -393,7 +393,7 @@ func TestTimesOfTwoWriters(t *testing.T) {
 	if err := errors.Join(os.Remove(first), os.Mkdir(first, 0o700)); err != nil { // which cannot be read
 		t.Fatal(err)
 	}
-	if got, err := Times(dir, Range{From: last.Offset, To: offset}); err != nil || !slices.Equal(got, []wire.LogTime{last}) {
+	if got, err := Times(dir, Range{From: last.Offset, To: offset}); err != nil || !slices.Equal(got, []rpc.LogTime{last}) {
 		t.Errorf("%v, %v, want %v", got, err, last)
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"math"
 	"os"
 
-	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 // Bounds of one Read.
@@ -31,7 +31,7 @@ var errOvertaken = errors.New("overtaken by a rotation")
 // offset starts that many lines before the end. It may return fewer bytes than
 // there are; the end, which is End, is reached when Data is empty. An offset beyond it
 // yields Next = the end.
-func Read(dir string, offset int64, limit int) (wire.LogChunk, error) {
+func Read(dir string, offset int64, limit int) (rpc.LogChunk, error) {
 	return ReadWithin(dir, Range{To: math.MaxInt64}, offset, limit)
 }
 
@@ -40,7 +40,7 @@ type Range struct{ From, To int64 }
 
 // ReadWithin is Read of a part of the log: it begins at r.From and ends at r.To, or where
 // the log ends.
-func ReadWithin(dir string, r Range, offset int64, limit int) (wire.LogChunk, error) {
+func ReadWithin(dir string, r Range, offset int64, limit int) (rpc.LogChunk, error) {
 	if limit <= 0 {
 		limit = DefaultChunk
 	}
@@ -51,14 +51,14 @@ func ReadWithin(dir string, r Range, offset int64, limit int) (wire.LogChunk, er
 			return c, err
 		}
 	}
-	return wire.LogChunk{}, fmt.Errorf("read log: %w %d times in a row; is something else changing %s?",
+	return rpc.LogChunk{}, fmt.Errorf("read log: %w %d times in a row; is something else changing %s?",
 		errOvertaken, readAttempts, dir)
 }
 
-func readOnce(dir string, r Range, offset int64, limit int) (wire.LogChunk, error) {
+func readOnce(dir string, r Range, offset int64, limit int) (rpc.LogChunk, error) {
 	l, err := load(dir)
 	if err != nil {
-		return wire.LogChunk{}, err
+		return rpc.LogChunk{}, err
 	}
 	v := newView(dir, l, r)
 	defer v.close()
@@ -66,22 +66,22 @@ func readOnce(dir string, r Range, offset int64, limit int) (wire.LogChunk, erro
 	if offset < 0 {
 		offset, err = v.lastLines(-max(offset, -MaxLines))
 		if err != nil {
-			return wire.LogChunk{}, err
+			return rpc.LogChunk{}, err
 		}
 	}
 	offset = max(offset, r.From)
 	pos := v.seek(offset)
 	data, err := v.readFrom(pos, limit)
 	if err != nil {
-		return wire.LogChunk{}, err
+		return rpc.LogChunk{}, err
 	}
 	// What came from segments alone, without a gap, needs no second look.
 	if v.readLive || pos != offset || len(data) == 0 {
 		if err := v.check(); err != nil {
-			return wire.LogChunk{}, err
+			return rpc.LogChunk{}, err
 		}
 	}
-	return wire.LogChunk{Data: data, Next: pos + int64(len(data)), Lost: max(0, pos-offset), End: v.end}, nil
+	return rpc.LogChunk{Data: data, Next: pos + int64(len(data)), Lost: max(0, pos-offset), End: v.end}, nil
 }
 
 // source is a run of bytes [start, end) of the log within one file.

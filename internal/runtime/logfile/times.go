@@ -17,7 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 const (
@@ -44,7 +44,7 @@ func (s *store) stamp(offset int64, now time.Time) error {
 	var b [markSize]byte
 	for {
 		// A crash or a full disk may have torn the last one, which is written over.
-		n, err := unix.Pwrite(fd, appendMark(b[:0], wire.LogTime{Offset: offset, At: now}), s.seen.times)
+		n, err := unix.Pwrite(fd, appendMark(b[:0], rpc.LogTime{Offset: offset, At: now}), s.seen.times)
 		switch {
 		case errors.Is(err, unix.EINTR):
 			continue
@@ -83,25 +83,25 @@ func lastMark(path string) (end, last int64, err error) {
 	return end, decodeMark(b[:]).At.UnixNano(), nil
 }
 
-func appendMark(b []byte, m wire.LogTime) []byte {
+func appendMark(b []byte, m rpc.LogTime) []byte {
 	b = binary.LittleEndian.AppendUint64(b, uint64(m.Offset))
 	return binary.LittleEndian.AppendUint64(b, uint64(m.At.UnixNano()))
 }
 
-func decodeMark(b []byte) wire.LogTime {
-	return wire.LogTime{
+func decodeMark(b []byte) rpc.LogTime {
+	return rpc.LogTime{
 		Offset: int64(binary.LittleEndian.Uint64(b)),
 		At:     time.Unix(0, int64(binary.LittleEndian.Uint64(b[8:]))),
 	}
 }
 
 // readMarks reads a file of marks; one that is not there has none.
-func readMarks(path string) ([]wire.LogTime, error) {
+func readMarks(path string) ([]rpc.LogTime, error) {
 	b, err := os.ReadFile(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("read times of log: %w", err)
 	}
-	out := make([]wire.LogTime, 0, len(b)/markSize)
+	out := make([]rpc.LogTime, 0, len(b)/markSize)
 	for ; len(b) >= markSize; b = b[markSize:] {
 		out = append(out, decodeMark(b))
 	}
@@ -141,13 +141,13 @@ func listTimes(dir string) ([]timesFile, error) {
 // readTimes reads the marks of a part of the log of dir, by offset, and those around it that
 // are in the same files. A rotation gives a file another name, so what was listed before and
 // after must be the same.
-func readTimes(dir string, r Range) ([]wire.LogTime, error) {
+func readTimes(dir string, r Range) ([]rpc.LogTime, error) {
 	list, err := listTimes(dir)
 	for range readAttempts {
 		if err != nil {
 			return nil, err
 		}
-		var out []wire.LogTime
+		var out []rpc.LogTime
 		for i, f := range list {
 			if i > 0 && f.start != math.MaxInt64 && f.start >= r.To || i+1 < len(list) && list[i+1].start <= r.From {
 				continue // all of it is behind the part, or before it
@@ -169,12 +169,12 @@ func readTimes(dir string, r Range) ([]wire.LogTime, error) {
 // Times says when the bytes of a part of the log of dir were read from their program: the
 // first of it is of r.From or less, and each holds up to the next. It is empty where no
 // times were kept, as of a log that an older version wrote.
-func Times(dir string, r Range) ([]wire.LogTime, error) {
+func Times(dir string, r Range) ([]rpc.LogTime, error) {
 	marks, err := readTimes(dir, r)
 	if err != nil {
 		return nil, err
 	}
-	var out []wire.LogTime
+	var out []rpc.LogTime
 	for _, m := range marks {
 		switch {
 		case m.Offset >= r.To:
@@ -219,7 +219,7 @@ func noteStart(dir string, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	starts = append(starts, wire.LogTime{Offset: l.end(), At: now})
+	starts = append(starts, rpc.LogTime{Offset: l.end(), At: now})
 	starts = starts[max(0, len(starts)-maxStarts):]
 	var b []byte
 	for _, m := range starts {
@@ -233,4 +233,4 @@ func noteStart(dir string, now time.Time) error {
 
 // Starts are the last starts of the program that writes the log of dir, oldest first: where
 // the output of each begins, and when that was.
-func Starts(dir string) ([]wire.LogTime, error) { return readMarks(filepath.Join(dir, startsName)) }
+func Starts(dir string) ([]rpc.LogTime, error) { return readMarks(filepath.Join(dir, startsName)) }

@@ -7,7 +7,7 @@ import (
 	"github.com/creack/pty" // pseudo-terminals, which every system opens in another way
 	"golang.org/x/sys/unix"
 
-	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 // endOfFile is the character that ends the input on a terminal.
@@ -46,7 +46,7 @@ func (s *Session) openPipes(stdin bool) error {
 	return nil
 }
 
-func (s *Session) openTerminal(size *wire.Terminal) error {
+func (s *Session) openTerminal(size *rpc.Terminal) error {
 	ours, line, err := pty.Open()
 	if err != nil {
 		return fmt.Errorf("open a terminal: %w", err)
@@ -70,7 +70,7 @@ func (s *Session) openTerminal(size *wire.Terminal) error {
 }
 
 // resize sets the size of the terminal, if there is one.
-func (s *Session) resize(size *wire.Terminal) {
+func (s *Session) resize(size *rpc.Terminal) {
 	if !s.ours.terminal || size.Rows <= 0 || size.Columns <= 0 {
 		return
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/verge-edge/verge/internal/runtime"
 	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 // Bounds of a session.
@@ -39,7 +40,7 @@ type Options struct {
 	// Stdin: there is input.
 	Stdin bool
 	// Terminal gives the program a terminal; nil gives it pipes.
-	Terminal *wire.Terminal
+	Terminal *rpc.Terminal
 	// Idle is how long it may not be asked; 0 is DefaultIdle.
 	Idle time.Duration
 	// Over is called once, when the program has ended and nobody is to ask for
@@ -68,7 +69,7 @@ type Session struct {
 	stop    func() // ends the program; nil before Run
 	closed  bool   // by End: nothing is kept any more
 	why     string
-	again   bool // see wire.ExecOutput
+	again   bool // see rpc.ExecOutput
 	ended   bool // the program has, and all its output is kept
 	exit    *wire.Exit
 	over    bool // Over was called
@@ -176,7 +177,7 @@ func (s *Session) Run(ctx context.Context) {
 // for its output now. What is kept is dropped.
 func (s *Session) End(why string) { s.finish(why, false) }
 
-// finish is End. again: see wire.ExecOutput.
+// finish is End. again: see rpc.ExecOutput.
 func (s *Session) finish(why string, again bool) {
 	s.mu.Lock()
 	if !s.closed {
@@ -289,7 +290,7 @@ func (s *Session) keep(i int, data []byte) {
 
 // Output returns what the program has written from an offset on, and forgets what
 // comes before. If there is nothing it waits for something.
-func (s *Session) Output(ctx context.Context, q wire.ExecOffset) (wire.ExecOutput, error) {
+func (s *Session) Output(ctx context.Context, q rpc.ExecOffset) (rpc.ExecOutput, error) {
 	defer s.ask()()
 	hold := time.NewTimer(min(max(time.Duration(q.WaitMs)*time.Millisecond, 0), maxHold))
 	defer hold.Stop()
@@ -304,7 +305,7 @@ func (s *Session) Output(ctx context.Context, q wire.ExecOffset) (wire.ExecOutpu
 			stdout = stdout[:min(len(stdout), most-len(stderr))]
 			all = false
 		}
-		a := wire.ExecOutput{Stdout: slices.Clone(stdout), Stderr: slices.Clone(stderr)}
+		a := rpc.ExecOutput{Stdout: slices.Clone(stdout), Stderr: slices.Clone(stderr)}
 		if all {
 			a.Ended, a.Exit, a.Why, a.Again = s.ended || s.closed, s.exit, s.why, s.again
 		}
@@ -318,7 +319,7 @@ func (s *Session) Output(ctx context.Context, q wire.ExecOffset) (wire.ExecOutpu
 		case <-hold.C:
 			return a, nil
 		case <-ctx.Done():
-			return wire.ExecOutput{}, ctx.Err()
+			return rpc.ExecOutput{}, ctx.Err()
 		}
 	}
 }
@@ -352,7 +353,7 @@ func (s *Session) forgetLocked(offsets [2]int64) error {
 
 // Input gives the program a piece of input, or its terminal another size. taken
 // is how much of the whole input has been taken; the rest is to be sent again.
-func (s *Session) Input(ctx context.Context, in wire.ExecInput) (taken int64, err error) {
+func (s *Session) Input(ctx context.Context, in rpc.ExecInput) (taken int64, err error) {
 	defer s.ask()()
 	if in.Terminal != nil {
 		s.resize(in.Terminal)
@@ -389,7 +390,7 @@ func (s *Session) Input(ctx context.Context, in wire.ExecInput) (taken int64, er
 }
 
 // takeLocked takes what is new of in and has room; full: there was none.
-func (s *Session) takeLocked(in wire.ExecInput) (took, full bool) {
+func (s *Session) takeLocked(in rpc.ExecInput) (took, full bool) {
 	if s.noMore || s.closed || in.Offset > s.taken {
 		return false, false
 	}

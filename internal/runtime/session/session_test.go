@@ -15,6 +15,7 @@ import (
 	"github.com/verge-edge/verge/internal/runtime"
 	"github.com/verge-edge/verge/internal/runtime/session"
 	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 // execute runs a program as a driver would, as far as a session can tell.
@@ -65,11 +66,11 @@ func run(t *testing.T, o session.Options) *session.Session {
 type taker struct {
 	t        *testing.T
 	s        *session.Session
-	at       wire.ExecOffset
+	at       rpc.ExecOffset
 	out, err bytes.Buffer
 }
 
-func (k *taker) ask() wire.ExecOutput {
+func (k *taker) ask() rpc.ExecOutput {
 	k.t.Helper()
 	k.at.WaitMs = 20_000
 	a, err := k.s.Output(k.t.Context(), k.at)
@@ -79,7 +80,7 @@ func (k *taker) ask() wire.ExecOutput {
 	return a
 }
 
-func (k *taker) take() wire.ExecOutput {
+func (k *taker) take() rpc.ExecOutput {
 	k.t.Helper()
 	a := k.ask()
 	k.at.Stdout += int64(len(a.Stdout))
@@ -90,7 +91,7 @@ func (k *taker) take() wire.ExecOutput {
 }
 
 // end takes all output and returns the last answer.
-func (k *taker) end() wire.ExecOutput {
+func (k *taker) end() rpc.ExecOutput {
 	k.t.Helper()
 	for {
 		if a := k.take(); a.Ended {
@@ -123,7 +124,7 @@ func TestOutputAndExit(t *testing.T) {
 
 func TestOutputStaysUntilItWasReceived(t *testing.T) {
 	k := &taker{t: t, s: run(t, shell("printf 12345; sleep 1000"))}
-	var first wire.ExecOutput
+	var first rpc.ExecOutput
 	for len(first.Stdout) < 5 {
 		first = k.ask()
 	}
@@ -134,14 +135,14 @@ func TestOutputStaysUntilItWasReceived(t *testing.T) {
 	if rest := k.ask(); string(rest.Stdout) != "45" {
 		t.Errorf("after 3 bytes there is %q", rest.Stdout)
 	}
-	for _, at := range []wire.ExecOffset{{Stdout: 2}, {Stdout: 6}, {Stdout: 3, Stderr: 1}, {Stdout: -1}} {
+	for _, at := range []rpc.ExecOffset{{Stdout: 2}, {Stdout: 6}, {Stdout: 3, Stderr: 1}, {Stdout: -1}} {
 		_, err := k.s.Output(t.Context(), at)
 		var p *wire.Problem
 		if !errors.As(err, &p) || p.Code != "wrong-offset" {
 			t.Errorf("%+v gave %v", at, err)
 		}
 	}
-	k.at = wire.ExecOffset{Stdout: 5, WaitMs: 20_000}
+	k.at = rpc.ExecOffset{Stdout: 5, WaitMs: 20_000}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := k.s.Output(ctx, k.at); !errors.Is(err, context.Canceled) {
@@ -179,7 +180,7 @@ func TestInput(t *testing.T) {
 	o.Stdin = true
 	s := run(t, o)
 	k := &taker{t: t, s: s}
-	send := func(in wire.ExecInput) int64 {
+	send := func(in rpc.ExecInput) int64 {
 		t.Helper()
 		taken, err := s.Input(t.Context(), in)
 		if err != nil {
@@ -187,16 +188,16 @@ func TestInput(t *testing.T) {
 		}
 		return taken
 	}
-	if n := send(wire.ExecInput{Data: []byte("one ")}); n != 4 {
+	if n := send(rpc.ExecInput{Data: []byte("one ")}); n != 4 {
 		t.Errorf("took %d", n)
 	}
-	if n := send(wire.ExecInput{Data: []byte("one ")}); n != 4 {
+	if n := send(rpc.ExecInput{Data: []byte("one ")}); n != 4 {
 		t.Errorf("took %d the second time", n)
 	}
-	if n := send(wire.ExecInput{Offset: 10, Data: []byte("later")}); n != 4 {
+	if n := send(rpc.ExecInput{Offset: 10, Data: []byte("later")}); n != 4 {
 		t.Errorf("took %d with a gap", n)
 	}
-	if n := send(wire.ExecInput{Offset: 2, Data: []byte("e two ")}); n != 8 {
+	if n := send(rpc.ExecInput{Offset: 2, Data: []byte("e two ")}); n != 8 {
 		t.Errorf("took %d of what overlaps", n)
 	}
 	k.until("one two ")
@@ -208,7 +209,7 @@ func TestInput(t *testing.T) {
 		defer close(done)
 		for at := int64(8); ; {
 			n := min(int64(len(all))-at, 48<<10)
-			taken, err := s.Input(t.Context(), wire.ExecInput{Offset: at, Data: all[at : at+n], End: at+n == int64(len(all))})
+			taken, err := s.Input(t.Context(), rpc.ExecInput{Offset: at, Data: all[at : at+n], End: at+n == int64(len(all))})
 			if err != nil {
 				t.Error(err)
 				return
@@ -224,10 +225,10 @@ func TestInput(t *testing.T) {
 		t.Errorf("%d bytes of %d, %+v", k.out.Len(), len(all), a)
 	}
 	var p *wire.Problem
-	if _, err := s.Input(t.Context(), wire.ExecInput{Offset: int64(len(all)), Data: []byte("x")}); !errors.As(err, &p) || p.Code != "session-ended" {
+	if _, err := s.Input(t.Context(), rpc.ExecInput{Offset: int64(len(all)), Data: []byte("x")}); !errors.As(err, &p) || p.Code != "session-ended" {
 		t.Errorf("input after the end: %v", err)
 	}
-	if _, err := run(t, shell("sleep 1000")).Input(t.Context(), wire.ExecInput{Data: []byte("x")}); !errors.As(err, &p) || p.Code != "no-stdin" {
+	if _, err := run(t, shell("sleep 1000")).Input(t.Context(), rpc.ExecInput{Data: []byte("x")}); !errors.As(err, &p) || p.Code != "no-stdin" {
 		t.Errorf("input where there is none: %v", err)
 	}
 }
@@ -237,7 +238,7 @@ func TestEndOfInput(t *testing.T) {
 	o := shell("cat")
 	o.Stdin = true
 	s := run(t, o)
-	for _, in := range []wire.ExecInput{{Data: []byte("x")}, {Offset: 1, End: true}, {Offset: 1, End: true}} {
+	for _, in := range []rpc.ExecInput{{Data: []byte("x")}, {Offset: 1, End: true}, {Offset: 1, End: true}} {
 		if taken, err := s.Input(t.Context(), in); err != nil || taken != 1 {
 			t.Fatalf("%+v: %d, %v", in, taken, err)
 		}
@@ -250,13 +251,13 @@ func TestEndOfInput(t *testing.T) {
 
 func TestTerminal(t *testing.T) {
 	o := shell("trap 'stty size' WINCH; trap 'exit 42' INT; echo $TERM; stty size; read -r x; echo got $x; read -r x; while :; do sleep 0.02; done")
-	o.Stdin, o.Terminal = true, &wire.Terminal{Rows: 20, Columns: 70, Type: "vt100"}
+	o.Stdin, o.Terminal = true, &rpc.Terminal{Rows: 20, Columns: 70, Type: "vt100"}
 	s := run(t, o)
 	k := &taker{t: t, s: s}
 	at := int64(0)
-	say := func(text string, size *wire.Terminal) {
+	say := func(text string, size *rpc.Terminal) {
 		t.Helper()
-		taken, err := s.Input(t.Context(), wire.ExecInput{Offset: at, Data: []byte(text), Terminal: size})
+		taken, err := s.Input(t.Context(), rpc.ExecInput{Offset: at, Data: []byte(text), Terminal: size})
 		if at += int64(len(text)); err != nil || taken != at {
 			t.Fatalf("%d, %v", taken, err)
 		}
@@ -264,7 +265,7 @@ func TestTerminal(t *testing.T) {
 	k.until("vt100\r\n20 70\r\n")
 	say("hello\n", nil)
 	k.until("got hello\r\n")
-	say("", &wire.Terminal{Rows: 30, Columns: 99})
+	say("", &rpc.Terminal{Rows: 30, Columns: 99})
 	say("\n", nil) // a shell runs its trap after a line
 	k.until("30 99\r\n")
 	say("\x03", nil)
@@ -273,9 +274,9 @@ func TestTerminal(t *testing.T) {
 	}
 
 	o = shell("cat; exit 5")
-	o.Stdin, o.Terminal = true, &wire.Terminal{}
+	o.Stdin, o.Terminal = true, &rpc.Terminal{}
 	s = run(t, o)
-	if _, err := s.Input(t.Context(), wire.ExecInput{End: true}); err != nil {
+	if _, err := s.Input(t.Context(), rpc.ExecInput{End: true}); err != nil {
 		t.Fatal(err)
 	}
 	if a := (&taker{t: t, s: s}).end(); a.Exit == nil || a.Exit.Code != 5 {

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"strings"
 	"time"
+
+	"github.com/verge-edge/verge/internal/runtime/wasm/cgi"
 )
 
 // answer turns what a module writes into the answer to a request.
@@ -34,15 +36,15 @@ func (a *answer) Write(p []byte) (int, error) {
 	n := len(p)
 	if !a.begun {
 		a.buf = append(a.buf, p...)
-		text, body, ok := splitHead(a.buf)
+		text, body, ok := cgi.SplitHead(a.buf)
 		switch {
-		case !ok && len(a.buf) > maxHead, len(text) > maxHead:
-			a.err = notCGI("its head is longer than %d bytes", maxHead)
+		case !ok && len(a.buf) > cgi.MaxHead, len(text) > cgi.MaxHead:
+			a.err = cgi.NotCGI("its head is longer than %d bytes", cgi.MaxHead)
 			return 0, a.err
 		case !ok:
 			return n, nil
 		}
-		h, err := parseHead(text)
+		h, err := cgi.ParseHead(text)
 		if err != nil {
 			a.err = err
 			return 0, err
@@ -76,17 +78,17 @@ func (a *answer) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-func (a *answer) begin(h head) {
+func (a *answer) begin(h cgi.Head) {
 	a.begun, a.buf = true, nil
 	header := a.w.Header()
-	for name, values := range h.fields {
+	for name, values := range h.Fields {
 		header[name] = values
 	}
 	if header.Get("Content-Type") == "" {
 		header["Content-Type"] = nil // not to be guessed
 	}
 	a.flush = strings.HasPrefix(header.Get("Content-Type"), "text/event-stream")
-	a.w.WriteHeader(h.status)
+	a.w.WriteHeader(h.Status)
 }
 
 // send sends what is held back: the module is about to wait for something.

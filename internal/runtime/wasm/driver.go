@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/internal/runtime"
+	"github.com/verge-edge/verge/internal/runtime/wasm/modulestore"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -74,7 +75,7 @@ func New(o Options) *Driver {
 		log: log, tasks: map[*task]struct{}{},
 		client: &http.Client{Transport: &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 4, IdleConnTimeout: 10 * time.Second}},
 		library: &library{
-			disk: disk{dir: o.Dir, most: cmp.Or(o.MaxDisk, 1<<30), least: leastShell},
+			disk: modulestore.Disk{Dir: o.Dir, Most: cmp.Or(o.MaxDisk, 1<<30), Least: modulestore.LeastShell},
 			most: cmp.Or(o.MaxIdle, 128<<20), idle: cmp.Or(o.IdleAfter, time.Minute),
 			log: log, compiling: make(chan struct{}, 1),
 			loaded: map[string]*module{}, tasks: map[string]int{},
@@ -213,7 +214,7 @@ func (d *Driver) Start(ctx context.Context, s runtime.Spec) (runtime.Task, error
 }
 
 func (d *Driver) start(ctx context.Context, s runtime.Spec, digest string) (*task, error) {
-	sealed, err := d.library.disk.seal(digest)
+	sealed, err := d.library.disk.Seal(digest)
 	if err != nil {
 		return nil, fmt.Errorf("its module: %w", err)
 	}

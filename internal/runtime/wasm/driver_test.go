@@ -20,11 +20,12 @@ import (
 
 	"github.com/verge-edge/verge/internal/runtime"
 	"github.com/verge-edge/verge/internal/runtime/logfile"
+	"github.com/verge-edge/verge/internal/runtime/wasm/guestfs"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
-// patience with real requests, on a slow and busy machine.
-const patience = 30 * time.Second
+// timeout of real requests, on a slow and busy machine.
+const timeout = 30 * time.Second
 
 // freeAddr is an address that can be listened on.
 func freeAddr(t testing.TB) string {
@@ -69,7 +70,7 @@ func specOf(t testing.TB, module string) runtime.Spec {
 
 func startTask(t testing.TB, d *Driver, s runtime.Spec) *task {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()
 	if err := d.Fetch(ctx, s, func(string) {}); err != nil {
 		t.Fatal(err)
@@ -90,7 +91,7 @@ func startTask(t testing.TB, d *Driver, s runtime.Spec) *task {
 // there before that.
 func ask(t testing.TB, x *task, method, path, body string, header ...string) (*http.Response, string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, method, "http://"+x.spec.Wasm.Listen+path, strings.NewReader(body))
 	if err != nil {
@@ -117,9 +118,9 @@ func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
-	for deadline := time.Now().Add(patience); !ok(); <-tick.C {
+	for deadline := time.Now().Add(timeout); !ok(); <-tick.C {
 		if time.Now().After(deadline) {
-			t.Fatalf("not within %v: %s", patience, what)
+			t.Fatalf("not within %v: %s", timeout, what)
 		}
 	}
 }
@@ -211,7 +212,7 @@ func TestAHandlerIsUsedAgain(t *testing.T) {
 	if log := logOf(t, x); log != "ready\n" {
 		t.Errorf("log %q: an instance is made once, and what it prints is logged", log)
 	}
-	if u := x.Usage(); u.Memory != 8*pageSize {
+	if u := x.Usage(); u.Memory != 8*64<<10 {
 		t.Errorf("usage %+v, want the memory of one instance", u)
 	}
 	x.trim(0)
@@ -369,7 +370,7 @@ func TestObjectsAsFiles(t *testing.T) {
 		http.ServeContent(w, r, "", time.Unix(1, 0), strings.NewReader(text))
 	}))
 	defer store.Close()
-	o := &objects{base: store.URL + "/key", client: store.Client(), ctx: t.Context, waiting: func(f func()) { f() }}
+	o := &guestfs.Objects{Base: store.URL + "/key", Client: store.Client(), Ctx: t.Context, Waiting: func(f func()) { f() }}
 	f, err := o.Open("default/a b")
 	if err != nil {
 		t.Fatal(err)
@@ -502,7 +503,7 @@ func TestAnUnaskedBodyIsNotWaitedFor(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	if err := conn.SetDeadline(time.Now().Add(patience / 2)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(timeout / 2)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := io.WriteString(conn, "POST / HTTP/1.1\r\nHost: function\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\n"); err != nil {

@@ -13,6 +13,8 @@ import (
 
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
+
+	"github.com/verge-edge/verge/internal/runtime/wasm/modulestore"
 )
 
 // runtimeCost is roughly what a loaded module costs besides its code, in bytes: a
@@ -22,13 +24,13 @@ const runtimeCost = 300 << 10
 // library has the modules of a worker: on disk those that were used, in memory those
 // that are.
 type library struct {
-	disk disk
+	disk modulestore.Disk
 	most int64         // bytes of modules in memory that nobody uses
 	idle time.Duration // after which one is dropped
 	log  *slog.Logger
 	// keeping is held while modules come to the disk, or go.
-	keeping sync.Mutex // taken before mu
-	origins origins    // guarded by keeping
+	keeping sync.Mutex          // taken before mu
+	origins modulestore.Origins // guarded by keeping
 	// kept is at most how many bytes the disk has of modules, once they were counted.
 	kept    int64 // guarded by keeping
 	counted bool  // so is this
@@ -84,15 +86,15 @@ func (l *library) ready(digest string) bool {
 	if there {
 		return true
 	}
-	s, err := l.disk.seal(digest)
-	return err == nil && l.disk.hasCode(digest, s)
+	s, err := l.disk.Seal(digest)
+	return err == nil && l.disk.HasCode(digest, s)
 }
 
 // known is the digest of the module in a file, "" if that is not known.
 func (l *library) known(path string) string {
 	l.keeping.Lock()
 	defer l.keeping.Unlock()
-	_, digest := l.origins.find(path)
+	_, digest := l.origins.Find(path)
 	return digest
 }
 
@@ -100,7 +102,7 @@ func (l *library) known(path string) string {
 func (l *library) hold(digest string) bool {
 	l.keeping.Lock()
 	defer l.keeping.Unlock()
-	if _, err := l.disk.seal(digest); err != nil {
+	if _, err := l.disk.Seal(digest); err != nil {
 		return false
 	}
 	l.mu.Lock()
@@ -113,12 +115,12 @@ func (l *library) hold(digest string) bool {
 func (l *library) take(path string) (digest string, err error) {
 	l.keeping.Lock()
 	defer l.keeping.Unlock()
-	before, known := l.origins.find(path)
-	if _, err := l.disk.seal(known); known == "" || err != nil {
-		if known, err = l.disk.take(path); err != nil {
+	before, known := l.origins.Find(path)
+	if _, err := l.disk.Seal(known); known == "" || err != nil {
+		if known, err = l.disk.Take(path); err != nil {
 			return "", err
 		}
-		l.origins.keep(path, before, known)
+		l.origins.Keep(path, before, known)
 	}
 	digest = known
 	l.mu.Lock()
@@ -134,8 +136,8 @@ func (l *library) clear(come string) {
 	l.keeping.Lock()
 	defer l.keeping.Unlock()
 	if l.counted {
-		l.kept += l.disk.size(come)
-		if l.kept <= l.disk.most {
+		l.kept += l.disk.Size(come)
+		if l.kept <= l.disk.Most {
 			return
 		}
 	}
@@ -149,7 +151,7 @@ func (l *library) clear(come string) {
 	}
 	l.mu.Unlock()
 	var err error
-	l.kept, err = l.disk.clear(func(digest string) bool { return used[digest] })
+	l.kept, err = l.disk.Clear(func(digest string) bool { return used[digest] })
 	l.counted = err == nil
 	if err != nil {
 		l.log.Warn("old modules are not removed", "error", err)
@@ -309,49 +311,49 @@ func (l *library) fill(m *module) (cost int64, err error) {
 			err = fmt.Errorf("its module can't be compiled: %v", p)
 		}
 	}()
-	defer l.disk.touch(m.digest, time.Now())
-	if binary, sealed, ok := l.disk.loadable(m.digest); ok && l.loadCode(m, binary, sealed) {
-		return runtimeCost + l.disk.size(m.digest), nil
+	defer l.disk.Touch(m.digest, time.Now())
+	if binary, sealed, ok := l.disk.Loadable(m.digest); ok && l.loadCode(m, binary, sealed) {
+		return runtimeCost + l.disk.Size(m.digest), nil
 	}
 	m.close(l.log) // what was not to be used
-	l.disk.dropCode(m.digest)
-	binary, sealed, err := l.disk.module(m.digest)
+	l.disk.DropCode(m.digest)
+	binary, sealed, err := l.disk.Module(m.digest)
 	if err != nil {
 		return 0, fmt.Errorf("its module: %w", err)
 	}
 	l.compiling <- struct{}{}
 	defer func() { <-l.compiling }()
-	if err := m.build(binary, l.disk.path(m.digest, codeDir)); err != nil {
+	if err := m.build(binary, l.disk.Path(m.digest, modulestore.CodeDir)); err != nil {
 		return 0, err
 	}
 	m.memory = sealed.Memory
-	if err := l.disk.keepCode(m.digest, binary, codeName); err != nil {
+	if err := l.disk.KeepCode(m.digest, binary, codeName); err != nil {
 		l.log.Warn("a compiled module is not kept as it should be", "module", m.digest, "error", err)
 	}
 	l.clear(m.digest)
 	debug.FreeOSMemory() // what compiling took
-	return runtimeCost + l.disk.size(m.digest) + int64(len(binary)), nil
+	return runtimeCost + l.disk.Size(m.digest) + int64(len(binary)), nil
 }
 
 // loadCode makes a module of machine code that is there and of what that is loaded
 // with. False where that came to nothing: above all where the library did not find the
 // code, because it or the processor is another one by now, and compiled a shell instead.
-func (l *library) loadCode(m *module, binary []byte, s seal) bool {
-	before := l.disk.codeStat(m.digest, s)
+func (l *library) loadCode(m *module, binary []byte, s modulestore.Seal) bool {
+	before := l.disk.CodeStat(m.digest, s)
 	err := func() (err error) {
 		defer func() {
 			if p := recover(); p != nil {
 				err = fmt.Errorf("the library: %v", p)
 			}
 		}()
-		return m.build(binary, l.disk.path(m.digest, codeDir))
+		return m.build(binary, l.disk.Path(m.digest, modulestore.CodeDir))
 	}()
 	if err != nil {
 		l.log.Warn("a compiled module is not loaded, it is compiled again", "module", m.digest, "error", err)
 		return false
 	}
 	m.memory = s.Memory
-	return l.disk.unchanged(m.digest, s, before)
+	return l.disk.Unchanged(m.digest, s, before)
 }
 
 // build makes what is run of a module, with the machine code that is in a directory;

@@ -7,12 +7,14 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/verge-edge/verge/internal/runtime/wasm/modulestore"
 )
 
 // codeOf are the files with machine code of all modules in a driver's directory.
 func codeOf(t *testing.T, d *Driver) []string {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(d.library.disk.dir, "*", codeDir, "*", "*"))
+	files, err := filepath.Glob(filepath.Join(d.library.disk.Dir, "*", modulestore.CodeDir, "*", "*"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,15 +89,15 @@ func TestDamageIsRepaired(t *testing.T) {
 			}
 		}},
 		{"module", func(t *testing.T, d *Driver) {
-			files, _ := filepath.Glob(filepath.Join(d.library.disk.dir, "*", moduleFile))
+			files, _ := filepath.Glob(filepath.Join(d.library.disk.Dir, "*", "module.wasm"))
 			damage(t, files[0])
 		}},
 		{"seal", func(t *testing.T, d *Driver) {
-			files, _ := filepath.Glob(filepath.Join(d.library.disk.dir, "*", sealFile))
+			files, _ := filepath.Glob(filepath.Join(d.library.disk.Dir, "*", "seal.json"))
 			damage(t, files[0])
 		}},
 		{"all gone", func(t *testing.T, d *Driver) {
-			if err := os.RemoveAll(d.library.disk.dir); err != nil {
+			if err := os.RemoveAll(d.library.disk.Dir); err != nil {
 				t.Fatal(err)
 			}
 		}},
@@ -114,8 +116,8 @@ func TestDamageIsRepaired(t *testing.T) {
 				}
 				unloadAll(t, d)
 			}
-			s, err := d.library.disk.seal(x.digest)
-			if err != nil || len(s.Code) != 1 || !d.library.disk.code(x.digest, s) {
+			s, err := d.library.disk.Seal(x.digest)
+			if err != nil || len(s.Code) != 1 || !d.library.disk.Code(x.digest, s) {
 				t.Errorf("after that its files are %+v, %v", s, err)
 			}
 		})
@@ -124,7 +126,7 @@ func TestDamageIsRepaired(t *testing.T) {
 
 // A copy that cannot be read for a moment is no damage: where it came from may be gone.
 func TestACopyThatCannotBeRead(t *testing.T) {
-	for _, name := range []string{sealFile, moduleFile} {
+	for _, name := range []string{"seal.json", "module.wasm"} {
 		d := newDriver(t, Options{})
 		from := testModule(t, "hello")
 		x := startTask(t, d, specOf(t, from))
@@ -132,20 +134,20 @@ func TestACopyThatCannotBeRead(t *testing.T) {
 			t.Fatal(resp.Status)
 		}
 		unloadAll(t, d)
-		path, away := d.library.disk.path(x.digest, name), filepath.Join(t.TempDir(), "away")
+		path, away := d.library.disk.Path(x.digest, name), filepath.Join(t.TempDir(), "away")
 		if err := os.Rename(path, away); err != nil {
 			t.Fatal(err)
 		}
 		if err := os.Symlink(path, path); err != nil { // it leads nowhere, as for who is out of descriptors
 			t.Fatal(err)
 		}
-		if _, _, err := d.library.disk.module(x.digest); err == nil || errors.Is(err, errDamaged) {
+		if _, _, err := d.library.disk.Module(x.digest); err == nil || errors.Is(err, modulestore.ErrDamaged) {
 			t.Errorf("%s cannot be read: %v", name, err)
 		}
 		if err := errors.Join(os.Remove(path), os.Rename(away, path)); err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := d.library.disk.module(x.digest); err != nil {
+		if _, _, err := d.library.disk.Module(x.digest); err != nil {
 			t.Errorf("%s can be read again: %v", name, err)
 		}
 	}
@@ -238,7 +240,7 @@ func TestModulesOnDiskAreCounted(t *testing.T) {
 	d := newDriver(t, Options{})
 	var want int64
 	for _, name := range []string{"hello", "echo", "handler"} {
-		want += d.library.disk.size(startTask(t, d, specOf(t, testModule(t, name))).digest)
+		want += d.library.disk.Size(startTask(t, d, specOf(t, testModule(t, name))).digest)
 	}
 	d.library.keeping.Lock()
 	defer d.library.keeping.Unlock()

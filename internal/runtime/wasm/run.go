@@ -15,6 +15,9 @@ import (
 	"github.com/tetratelabs/wazero/api"
 	"github.com/tetratelabs/wazero/experimental"
 	"github.com/tetratelabs/wazero/sys"
+
+	"github.com/verge-edge/verge/internal/runtime/wasm/cgi"
+	"github.com/verge-edge/verge/internal/runtime/wasm/guestfs"
 )
 
 // instance is a module that was given its memory: for one request, or, with the
@@ -74,10 +77,10 @@ func (i *instance) config(stdin io.Reader, stdout io.Writer, env []string) wazer
 	}
 	files := wazero.NewFSConfig()
 	if t.dir != "" {
-		files = files.WithFSMount(given{t.dir, t.spec.Wasm.Files}, "/")
+		files = files.WithFSMount(guestfs.Files{Dir: t.dir, Files: t.spec.Wasm.Files}, "/")
 	}
 	if t.objects != "" {
-		files = files.WithFSMount(&objects{base: t.objects, client: t.driver.client, ctx: i.context, waiting: i.waiting}, "/objects")
+		files = files.WithFSMount(&guestfs.Objects{Base: t.objects, Client: t.driver.client, Ctx: i.context, Waiting: i.waiting}, "/objects")
 	}
 	return c.WithFSConfig(files)
 }
@@ -194,7 +197,7 @@ func (i *instance) serve(ctx context.Context, a *answer, r *http.Request) error 
 		i.task.peak(i.purse.size)
 	}()
 	body := source{Reader: r.Body, a: a}
-	vars := variables(r, i.task.names)
+	vars := cgi.Variables(r, i.task.names)
 	var err error
 	if i.module.handler {
 		x := &exchange{vars: []byte(strings.Join(vars, "\x00") + "\x00"), body: body, out: a}
@@ -216,7 +219,7 @@ func (i *instance) serve(ctx context.Context, a *answer, r *http.Request) error 
 		return a.err // which is why it failed, if it did
 	}
 	if err == nil && !a.begun {
-		return notCGI("it ended without an answer")
+		return cgi.NotCGI("it ended without an answer")
 	}
 	return err
 }

@@ -19,6 +19,8 @@ import (
 
 	"github.com/verge-edge/verge/internal/runtime"
 	"github.com/verge-edge/verge/internal/runtime/ending"
+	"github.com/verge-edge/verge/internal/runtime/wasm/cgi"
+	"github.com/verge-edge/verge/internal/runtime/wasm/modulestore"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -86,7 +88,7 @@ func newTask(d *Driver, s runtime.Spec, digest, boot string) *task {
 	ctx, stop := context.WithCancel(context.Background())
 	t.stop = stop
 	t.server = &http.Server{
-		Handler: t, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: idleConnection, MaxHeaderBytes: maxHead,
+		Handler: t, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: idleConnection, MaxHeaderBytes: cgi.MaxHead,
 		BaseContext: func(net.Listener) context.Context { return ctx },
 		ErrorLog:    log.New(io.Discard, "", 0),
 	}
@@ -243,7 +245,7 @@ func (t *task) acquire(ctx context.Context) (*instance, error) {
 // where it came, if it is still there.
 func (t *task) open(ctx context.Context) (*module, error) {
 	m, err := t.driver.library.open(ctx, t.digest)
-	if !errors.Is(err, errDamaged) {
+	if !errors.Is(err, modulestore.ErrDamaged) {
 		return m, err
 	}
 	t.driver.log.Warn("a module on disk is damaged and taken again", "instance", t.spec.ID, "module", t.digest)
@@ -340,8 +342,8 @@ func (t *task) kill() {
 	if !t.end.Over() {
 		t.killed.Store(true)
 	}
+	_ = t.server.Close() // before requests end, or their clients see an error
 	t.stop()
-	_ = t.server.Close() // the listener may be closed already
 }
 
 // Kill implements runtime.Task.

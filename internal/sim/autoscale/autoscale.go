@@ -1,7 +1,6 @@
-// Package autoscale plays requests over time to autoscalers: ours, Knative's and
-// Kubernetes', with the same requests, pods and routing. Every request is one, with a
-// place or in a queue of the pod with the fewest; capacity is measured as in the
-// running system, by the same Meter and Capacity.
+// Package autoscale compares autoscalers, ours, Knative's and Kubernetes', on the same requests,
+// pods and routing. It simulates each request, which gets a place or is queued at the pod with the
+// fewest; capacity is measured by the Meter and Capacity of the running system.
 package autoscale
 
 import (
@@ -30,22 +29,35 @@ const (
 // All of them.
 func All() []Algorithm { return []Algorithm{Ours, OursNaive, RPS, Concurrency, HPA} }
 
+// Admission of requests: each is a comparison of its own.
+type Admission string
+
+// The zero value compares products: Verge rejects what it cannot answer in time, the others have no
+// such rule. The other two compare scaling alone.
+const (
+	AdmissionOfVerge Admission = ""
+	AdmissionOfAll   Admission = "all"
+	AdmissionOfNone  Admission = "none"
+)
+
 // Setting of a run. All pods are alike.
 type Setting struct {
 	Places, QueueMax int
 	Exec, SLO, Start time.Duration
-	// Most pods of all services together; 0 for any number.
+	// Most is the maximum of pods of all services together; 0 for any number.
 	Most int
-	// Least pods of each service; they are there from the beginning.
+	// Least is the minimum of pods of each service, which exist from the beginning.
 	Least int
 	Grace int
-	Seed  uint64
-	// Knative decides for the two of Knative, with this target for each pod; nil is
-	// the rules of package kpa.
+	// Admission says whose requests are rejected if their predicted wait exceeds the objective.
+	Admission Admission
+	Seed      uint64
+	// Knative decides for the two algorithms of Knative, with this target per pod; nil: the rules
+	// of package kpa.
 	Knative func(how Algorithm, target float64) Knative
 }
 
-// Knative is what decides as Knative's autoscaler does; see kpa.Scaler.
+// Knative decides like Knative's autoscaler; see kpa.Scaler.
 type Knative interface {
 	Observe(value float64, now time.Time)
 	Decide(ready int, now time.Time) (pods int, ok bool)
@@ -57,12 +69,12 @@ var _ Knative = (*kpa.Scaler)(nil)
 type Result struct {
 	Requests, Within, Refused int
 	P50, P99                  time.Duration
-	// Pods on average, and at most: those that start, run and end.
+	// Pods, mean and maximum: those that start, run and end.
 	Pods    float64
 	MaxPods int
 	// Starts of pods.
 	Starts int
-	// Each second's pods.
+	// Pods of each second.
 	Each []int
 }
 
@@ -114,7 +126,7 @@ type world struct {
 	services []*service
 }
 
-// Run services with these rates, one per second, on one machine room.
+// Run simulates services with these rates, one per second, in one data centre.
 func Run(set Setting, how Algorithm, rates ...[]float64) []Result {
 	w := &world{Setting: set, how: how}
 	per := float64(set.Places) / set.Exec.Seconds()
@@ -165,7 +177,7 @@ func Run(set Setting, how Algorithm, rates ...[]float64) []Result {
 	return out
 }
 
-// second of a service: its requests, and what is sampled of it.
+// second simulates a second of a service: requests and samples.
 func (w *world) second(s *service, n int) {
 	from := float64(n)
 	rate := 0.0
@@ -210,8 +222,8 @@ func (w *world) second(s *service, n int) {
 	s.out.Each, s.out.MaxPods = append(s.out.Each, pods), max(s.out.MaxPods, pods)
 }
 
-// release gives what is held to pods that have become ready by then, in a second that
-// began at from: who came last must not wait for the next request to come.
+// release sends held requests to pods that have become ready in the second that began at from: the
+// last request must not wait for the next one.
 func (w *world) release(s *service, from, until float64) {
 	if len(s.held) == 0 {
 		return
@@ -231,7 +243,7 @@ func (w *world) release(s *service, from, until float64) {
 	s.held = s.held[:0]
 }
 
-// arrive sends a request to the pod with the fewest, and holds it where there is none.
+// arrive sends a request to the pod with the fewest, and holds it if there is none.
 func (w *world) arrive(s *service, t float64) {
 	s.out.Requests++
 	var best *pod
@@ -267,7 +279,7 @@ func (w *world) give(s *service, p *pod, q request, t float64) {
 		s.refuse()
 		return
 	}
-	if w.how == Ours || w.how == OursNaive {
+	if w.admits() {
 		rps, _ := p.capacity.RPS()
 		if rps == 0 {
 			rps = float64(w.Places) / w.Exec.Seconds()
@@ -285,6 +297,11 @@ func (w *world) give(s *service, p *pod, q request, t float64) {
 	w.start(p, t)
 }
 
+// admits says whether a request may be rejected for its predicted wait.
+func (w *world) admits() bool {
+	return w.Admission == AdmissionOfAll || w.Admission == AdmissionOfVerge && (w.how == Ours || w.how == OursNaive)
+}
+
 func (w *world) start(p *pod, t float64) {
 	for len(p.queue) > 0 && len(p.run) < w.Places {
 		r := running{request: p.queue[0], ends: t + w.Exec.Seconds()}
@@ -294,7 +311,7 @@ func (w *world) start(p *pod, t float64) {
 	}
 }
 
-// until lets end what ends by then.
+// until ends the requests that end by a time.
 func (w *world) until(s *service, p *pod, t float64) {
 	for len(p.run) > 0 && p.run[0].ends <= t {
 		r := p.run[0]
@@ -309,7 +326,7 @@ func (w *world) until(s *service, p *pod, t float64) {
 	}
 }
 
-// decide at the end of an epoch of two seconds.
+// decide runs at the end of each epoch of two seconds.
 func (w *world) decide(t float64) {
 	total := 0
 	for _, s := range w.services {
@@ -333,7 +350,7 @@ func (w *world) decide(t float64) {
 	w.fill(t)
 }
 
-// ready pods at a time.
+// ready counts the pods that are ready at a time.
 func (s *service) ready(t float64) int {
 	n := 0
 	for _, p := range s.pods {
@@ -363,7 +380,7 @@ func (w *world) wanted(s *service, t float64) int {
 		return n
 	case HPA:
 		if int(t)%16 != 0 && len(s.pods) > 0 {
-			return len(s.pods) // it looks every 15 s
+			return len(s.pods) // it decides every 15 s
 		}
 		return s.hpa.Decide(min(1, mean(s.inUse, 15)/float64(max(1, ready)*w.Places)), max(1, len(s.pods)), at(t))
 	}
@@ -371,7 +388,8 @@ func (w *world) wanted(s *service, t float64) int {
 	for _, p := range s.pods {
 		rps, _ := p.capacity.RPS()
 		d.Replicas = append(d.Replicas,
-			scale.Replica{ID: p.id, RPS: rps, Exec: p.meter.Report(at(t)).Exec, Waiting: len(p.queue), Ready: p.ready <= t})
+			scale.Replica{ID: p.id, RPS: rps, Exec: p.meter.Report(at(t)).Exec, Waiting: len(p.queue),
+				Ready: p.ready <= t})
 	}
 	most := w.Most
 	if most == 0 {
@@ -387,8 +405,8 @@ func (w *world) wanted(s *service, t float64) int {
 	return got.Want
 }
 
-// share what there is: ours in equal shares, of which nobody gets more than asked for
-// (max-min); the others keep what they have, and the rest goes to whom fill picks.
+// share divides the pods: ours by max-min fairness; with the others, services keep their pods and
+// fill divides the rest.
 func (w *world) share() {
 	if w.how != Ours && w.how != OursNaive {
 		return
@@ -412,8 +430,7 @@ func (w *world) share() {
 	}
 }
 
-// fill starts pods where they are wanted, as long as there is room; whose turn it is
-// goes around.
+// fill starts wanted pods as long as there is room, round robin over services.
 func (w *world) fill(t float64) {
 	used := 0
 	for _, s := range w.services {
@@ -436,8 +453,7 @@ func (w *world) fill(t float64) {
 	}
 }
 
-// Ideal is how many pods would have been enough on average, had everything been known
-// and started at once.
+// Ideal is the mean number of pods needed with perfect foresight and instant starts.
 func Ideal(set Setting, rates []float64) float64 {
 	sum := 0.0
 	for _, r := range rates {

@@ -5,13 +5,13 @@ import (
 	"math"
 	"slices"
 
-	"github.com/verge-edge/verge/internal/policy/place"
+	"github.com/verge-edge/verge/internal/policy/place/device"
 )
 
-// Baseline is the default of Kubernetes, computed here and not by Verge: of the nodes
-// that fit the one with the highest mean of least-allocated (how much is left over, on
-// average of cpu and memory) and balanced-allocation (how alike both are filled). It
-// is what others are compared with, also Verge's own "spread".
+// Baseline is the default of Kubernetes, computed here and not by Verge: of the nodes that fit, the
+// one with the highest mean of least-allocated (the part left over, averaged over cpu and memory)
+// and balanced-allocation (how alike both are filled). The others are compared with it, also
+// Verge's own "spread".
 var Baseline = Scheduler{Name: "kubernetes", together: eachByScore(kubernetesScore)}
 
 func kubernetesScore(capacity, free, want [2]float64) float64 {
@@ -27,8 +27,8 @@ func kubernetesScore(capacity, free, want [2]float64) float64 {
 	return least + balanced
 }
 
-// eachByScore places one instance after the other on the worker with the highest score,
-// of equals the first.
+// eachByScore places the instances one by one on the worker with the highest score, the first of
+// equals.
 func eachByScore(score func(capacity, free, want [2]float64) float64) func(*Pool, *Scenario) error {
 	return func(p *Pool, s *Scenario) error {
 		full := map[int]bool{}
@@ -60,7 +60,7 @@ func (p *Pool) highest(v *Service, score func(capacity, free, want [2]float64) f
 			continue
 		}
 		if v.Demand.VGPUs > 0 {
-			if _, lacking := place.Give(w.Devices, v.Demand, nil); lacking != "" {
+			if _, lacking := device.Give(w.Devices, v.Demand, nil); lacking != "" {
 				continue
 			}
 		}
@@ -71,9 +71,9 @@ func (p *Pool) highest(v *Service, score func(capacity, free, want [2]float64) f
 	return best
 }
 
-// MostPods is what maximises how many instances are placed, nearly: the smallest first,
-// by the sum of their shares of all that there is, on the worker that is then the
-// fullest. It stands for Mu's ILP0 where there is no solver.
+// MostPods nearly maximises how many instances are placed: the smallest first, by the sum of their
+// shares of all resources, on the worker that is then the fullest. It stands for Mu's ILP0 where
+// there is no solver.
 var MostPods = Scheduler{Name: "most-pods", together: func(p *Pool, s *Scenario) error {
 	var total [2]float64
 	for i := range p.views {

@@ -8,24 +8,24 @@ import (
 	"github.com/verge-edge/verge/internal/policy/place/amount"
 )
 
-// Errors counts how often what the root expects of an aggregate was wrong.
+// Errors counts how often the root's expectation from an aggregate was wrong.
 type Errors struct {
 	// Fits counts cases in which all replicas fitted, FitsNot the others.
 	Fits, FitsNot int
-	// FalseRefuse counts those of Fits of which fewer were expected, FalseAccept those
-	// of FitsNot of which all were expected. Starved: none was expected, and one
-	// fitted; Vain: some were, and none fitted.
+	// FalseRefuse counts cases of Fits with fewer expected, FalseAccept cases of FitsNot with all
+	// expected. Starved: none was expected, and some fitted. Vain: some were expected, and none
+	// fitted.
 	FalseRefuse, FalseAccept, Starved, Vain int
-	// Wanted replicas in all, how many more were expected than fit, and how many fewer.
+	// Wanted replicas in all; Over and Under: how many more and fewer were expected than fit.
 	Wanted, Over, Under float64
 }
 
-// Cases is how many there were.
+// Cases is the number of cases.
 func (e Errors) Cases() int { return e.Fits + e.FitsNot }
 
-// Estimates fills the clusters of a scenario with its services, up to this share of
-// their processors, and then asks each cluster for drawn services in drawn numbers:
-// what the root would expect by the aggregate alone, against what fits.
+// Estimates fills each cluster of a scenario with its services up to the share full of its
+// processors, then asks it for random services in random numbers, and compares what the root
+// expects from the aggregate alone with what fits.
 func Estimates(ctx context.Context, s *Scenario, full float64, draws int, rng *rand.Rand) (e Errors, err error) {
 	t := NewTiers(s, Scheduler{Name: "rom"})
 	for _, p := range t.Pools {
@@ -67,8 +67,7 @@ func (e *Errors) add(expected, fits, wanted int) {
 	}
 }
 
-// fill puts services drawn from those of the scenario on workers drawn at random,
-// where they fit.
+// fill places random services of the scenario on random workers where they fit.
 func (p *Pool) fill(s *Scenario, full float64, rng *rand.Rand) {
 	var total, used float64
 	for i := range p.views {
@@ -85,8 +84,8 @@ func (p *Pool) fill(s *Scenario, full float64, rng *rand.Rand) {
 	}
 }
 
-// room is how many replicas really fit, at most as many as are wanted: identical ones
-// cannot be packed better than worker by worker.
+// room is how many of the wanted replicas fit: identical ones cannot be packed better than worker
+// by worker.
 func (p *Pool) room(v *Service, wanted int) int {
 	sum := 0
 	for i := range p.views {
@@ -102,7 +101,7 @@ func (p *Pool) room(v *Service, wanted int) int {
 	return min(sum, wanted)
 }
 
-// Regroup puts the workers of a scenario into clusters of this size, drawn at random.
+// Regroup puts the workers of a scenario into random clusters of the given size.
 func (s *Scenario) Regroup(size int, rng *rand.Rand) {
 	for k, i := range rng.Perm(len(s.Workers)) {
 		s.Workers[i].Cluster = clusterName(k / size)

@@ -30,7 +30,7 @@ type File struct {
 	Services []FileService `yaml:"services"`
 }
 
-// FileWorker is some workers that are alike.
+// FileWorker is a group of identical workers.
 type FileWorker struct {
 	Name    string    `yaml:"name"`
 	Count   *int      `yaml:"count"` // nil: one
@@ -52,14 +52,13 @@ type FileService struct {
 	Near     []FileNear `yaml:"near"`
 }
 
-// FileNear is a service that it must be near to.
+// FileNear is a service that it must be near.
 type FileNear struct {
 	To     string       `yaml:"to"`
 	Within api.Duration `yaml:"within"`
 }
 
-// Load is a scenario by the name of one of the data (continuum, openb, planetlab), or of
-// a file.
+// Load returns the scenario of a data set (continuum, openb, planetlab) or of a file.
 func Load(name string, seed uint64) (*Scenario, error) {
 	switch name {
 	case "continuum":
@@ -81,7 +80,7 @@ func Load(name string, seed uint64) (*Scenario, error) {
 	return s, nil
 }
 
-// Read reads a file strictly: what is unknown in it, impossible or too much is an error.
+// Read reads a file strictly: unknown, impossible and excessive values are errors.
 func Read(r io.Reader, seed uint64) (*Scenario, error) {
 	b, err := io.ReadAll(io.LimitReader(r, maxFile+1))
 	if err != nil {
@@ -112,7 +111,7 @@ func Read(r io.Reader, seed uint64) (*Scenario, error) {
 	return s, nil
 }
 
-// count is a number that may be left out: then it is one.
+// count is an optional number, 1 by default.
 func count(n *int, what string, most int) (int, error) {
 	if n == nil {
 		return 1, nil
@@ -216,14 +215,14 @@ func (f *File) services(s *Scenario) error {
 	return nil
 }
 
-// Round trips between places: what paths of the Internet take for a kilometre of the
-// great circle, and what the rest adds.
+// Round trips between places: ms per kilometre of the great circle on Internet paths, and what the
+// rest adds.
 const (
 	msPerKm   = 0.02
 	msAtLeast = 0.5
 )
 
-// roundTrip of two places in ms; half around the world where one is not known.
+// roundTrip of two places in ms; half around the world if one is unknown.
 func roundTrip(a, b api.Point) float64 {
 	if a == b {
 		return msAtLeast

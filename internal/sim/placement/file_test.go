@@ -19,7 +19,8 @@ func TestFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(s.Workers) != 6 || s.Workers[4].ID != "cloud-1" || !s.Clusters() || len(s.Services) != 2 || s.Services[1].Near[0].Within != 20 {
+	if len(s.Workers) != 6 || s.Workers[4].ID != "cloud-1" || !s.Clusters() || len(s.Services) != 2 ||
+		s.Services[1].Near[0].Within != 20 {
 		t.Errorf("%+v", s)
 	}
 	// Munich to Frankfurt is 300 km.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/policy/place"
+	"github.com/verge-edge/verge/internal/policy/place/device"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -14,7 +15,7 @@ import (
 func TestGPUs(t *testing.T) {
 	w := worker(0, 8, 8*gib)
 	for _, id := range []string{"gpu0", "gpu1"} {
-		w.Devices = append(w.Devices, place.Device{Device: wire.Device{ID: id, Type: api.DeviceGPU}})
+		w.Devices = append(w.Devices, device.Device{Device: wire.Device{ID: id, Type: api.DeviceGPU}})
 		w.Capacity.VGPUs += 1000
 	}
 	want := demand(1, gib)
@@ -75,8 +76,15 @@ func TestGPUsAreUsed(t *testing.T) {
 	}
 	theirs, their := measured(Baseline)
 	ours, our := measured(Scheduler{Name: place.ROM})
-	if ours < theirs || our.PlacedGPU < their.PlacedGPU || our.FragmentsGPU > 0.8*their.FragmentsGPU {
+	// Which pods come decides about a few of a thousand.
+	if float64(ours) < 0.995*float64(theirs) || our.PlacedGPU < their.PlacedGPU ||
+		our.FragmentsGPU > 0.8*their.FragmentsGPU {
 		t.Errorf("rom places %d pods, %.3f of the GPUs, %.3f are of no use; Kubernetes %d, %.3f and %.3f",
 			ours, our.PlacedGPU, our.FragmentsGPU, theirs, their.PlacedGPU, their.FragmentsGPU)
+	}
+	for j, what := range []string{"cores", "memory"} {
+		if our.Fragments[j] > their.Fragments[j] {
+			t.Errorf("rom leaves %.4f of the %s without use, Kubernetes %.4f", our.Fragments[j], what, their.Fragments[j])
+		}
 	}
 }

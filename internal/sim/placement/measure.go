@@ -7,30 +7,29 @@ import (
 	"slices"
 
 	"github.com/verge-edge/verge/api"
-	"github.com/verge-edge/verge/internal/policy/place"
+	"github.com/verge-edge/verge/internal/policy/place/device"
 )
 
 // Quality of a placement.
 type Quality struct {
-	// Placed is the share of instances, PlacedCPU that of the cores that they ask for.
+	// Placed is the share of instances placed, PlacedCPU that of the cores asked for.
 	Placed, PlacedCPU float64
 	// Violated is the share of agreements of placed instances that do not hold; NaN if
 	// there are none.
 	Violated float64
-	// Expected is how long a request takes on average, in ms: the way to the replica
-	// and back, and the work there, in which requests share what the instance reserves.
-	// Each goes where it takes least, knowing all (an equilibrium). Unserved is the share
-	// of requests beyond what the replicas can do. NaN where nothing is known of them.
+	// Expected is the mean time of a request in ms: the round trip to the replica, and the work
+	// there, where requests share what the instance reserves. Each goes where it takes least, with
+	// full knowledge (an equilibrium). Unserved is the share of requests beyond the capacity of the
+	// replicas. NaN if no requests are known.
 	Expected, Unserved float64
 	// Unfair and Unmet are U_j and I_j of Mu's equation 7 at the end, for cores and GiB.
 	Unfair, Unmet [2]float64
-	// Fragments is the share of all cores, and of all memory, that is free and of no use:
-	// on workers on which an instance drawn at random (of all that were asked for) does
-	// not fit.
+	// Fragments is the share of all cores, and of all memory, that is free but useless: on workers
+	// on which an instance drawn at random (of all that were asked for) does not fit.
 	Fragments [2]float64
-	// FragmentsGPU is the same of GPUs, for an instance that asks for some: all that is
-	// free where it does not fit, else what is left over of each in which it does not.
-	// NaN where there are none. PlacedGPU is the share of the GPUs asked for that was placed.
+	// FragmentsGPU is the same of GPUs, for an instance that asks for some: all that is free where
+	// it does not fit, else the rest of each GPU in which it does not. NaN if there are none.
+	// PlacedGPU is the share of the GPUs asked for that was placed.
 	FragmentsGPU, PlacedGPU float64
 	// Empty is the share of workers without an instance.
 	Empty float64
@@ -70,8 +69,7 @@ func ratio(a, of float64) float64 {
 	return a / of
 }
 
-// violated is the share of agreements without an instance of the other service that is
-// near enough.
+// violated is the share of agreements for which no instance of the other service is near enough.
 func violated(r *Result) float64 {
 	s := r.Scenario
 	if s.RTT == nil {
@@ -177,8 +175,8 @@ func fairness(r *Result) (unfair, unmet [2]float64) {
 	return unfair, unmet
 }
 
-// MaxMin divides a capacity so that nobody gets more than was asked for, and nobody
-// who is short gets less than another one gets.
+// MaxMin divides a capacity so that nobody gets more than was asked for, and nobody who is short
+// gets less than another.
 func MaxMin(asked []float64, capacity float64) []float64 {
 	order := make([]int, len(asked))
 	for i := range order {
@@ -193,8 +191,8 @@ func MaxMin(asked []float64, capacity float64) []float64 {
 	return out
 }
 
-// fragments is the share of what there is that is free, and that an instance drawn at
-// random cannot use.
+// fragments is the share of all resources that is free but that an instance drawn at random cannot
+// use.
 func fragments(s *Scenario, used []api.Resources) (share [2]float64) {
 	kinds := map[api.Resources]float64{}
 	all := 0.0
@@ -227,8 +225,8 @@ func fragments(s *Scenario, used []api.Resources) (share [2]float64) {
 	return [2]float64{ratio(lost[0], total[0]), ratio(lost[1], total[1])}
 }
 
-// gpus is which share of all GPUs is free and of no use, and which share of those that
-// were asked for was placed.
+// gpus is the share of all GPUs that is free but useless, and the share of those asked for that was
+// placed.
 func gpus(r *Result, used []api.Resources) (fragments, placed float64) {
 	s := r.Scenario
 	kinds := map[api.Resources]float64{}
@@ -249,7 +247,7 @@ func gpus(r *Result, used []api.Resources) (fragments, placed float64) {
 		c := s.Workers[i].Capacity
 		total += float64(c.VGPUs)
 		for _, d := range order {
-			_, lacking := place.Give(r.Devices[i], d, nil)
+			_, lacking := device.Give(r.Devices[i], d, nil)
 			fits := lacking == "" && d.CPU <= c.CPU-used[i].CPU && d.Memory <= c.Memory-used[i].Memory
 			for _, x := range r.Devices[i] {
 				if left := 1000 - x.Used; !fits || left < min(d.VGPUs, 1000) {

@@ -2,52 +2,42 @@ package placement
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"time"
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/policy/coord"
+	"github.com/verge-edge/verge/internal/policy/coord/surveyed"
 	"github.com/verge-edge/verge/internal/policy/place"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
-// How coordinates are found: each site measures one of so many others at a time.
-const (
-	peers    = 32
-	measured = 400
-)
-
-// locate gives the workers the coordinates that they would have after a while of
-// measuring each other, once.
+// locate sets, once, what a cluster of all workers would know after its survey: coordinates, one
+// for each site, and round trips between some.
 func (s *Scenario) locate() {
 	if s.RTT == nil || s.located {
 		return
 	}
 	s.located = true
-	rng := rand.New(rand.NewPCG(11, 12))
-	states, others := make([]coord.State, s.Sites), make([][]int, s.Sites)
-	for i := range states {
-		states[i] = coord.NewState(uint64(i))
-		for range peers {
-			others[i] = append(others[i], rng.IntN(s.Sites))
-		}
+	all := surveyed.New(s.Sites, func(i, j int) time.Duration {
+		return max(coord.MinRTT, time.Duration(s.RTT(i, j)*float64(time.Millisecond)))
+	}, 11)
+	all.Survey(coord.Rounds)
+	for _, t := range all.Tables {
+		s.coords = append(s.coords, wire.Coordinate(t.Own.Point))
 	}
-	for range measured {
-		for i := range states {
-			k := others[i][rng.IntN(peers)]
-			if k == i {
+	s.direct = make([]map[string]api.Duration, s.Sites)
+	for i := range s.Workers {
+		w := &s.Workers[i]
+		for j, name := range all.Names {
+			d := all.Tables[w.Site].Distance(name, all.Now)
+			if !d.Measured {
 				continue
 			}
-			rtt := max(coord.MinRTT, time.Duration(s.RTT(i, k)*float64(time.Millisecond)))
-			// What is refused changes nothing, as it should.
-			if next, err := states[i].Step(states[k].Point, rtt); err == nil {
-				states[i] = next
+			if s.direct[j] == nil {
+				s.direct[j] = map[string]api.Duration{}
 			}
+			s.direct[j][w.ID] = api.Duration(d.RTT)
 		}
-	}
-	for i := range states {
-		p := states[i].Point
-		s.coords = append(s.coords, wire.Coordinate{Vec: p.Vec, Height: p.Height, Adjustment: p.Adjustment, Error: p.Error})
 	}
 	for i := range s.Workers {
 		c := s.coords[s.Workers[i].Site]
@@ -55,8 +45,7 @@ func (s *Scenario) locate() {
 	}
 }
 
-// near is what an instance must be near with a scheduler that asks, where there are no
-// other clusters.
+// near is what an instance must be near if the scheduler asks, without other clusters.
 func (p *Pool) near(v *Service, by Scheduler) []place.Threshold {
 	if !by.Near {
 		return nil
@@ -64,15 +53,19 @@ func (p *Pool) near(v *Service, by Scheduler) []place.Threshold {
 	return p.thresholds(v, nil)
 }
 
-// thresholds are a service's agreements, with where the instances of the others are. One
-// that has none yet removes nobody: whoever comes second looks for the first. What is in
-// other clusters is elsewhere, nil: nothing is.
+// thresholds are a service's agreements, with the locations of the other services' instances. One
+// without instances excludes no worker: the service placed second looks for the first. elsewhere
+// returns the instances in other clusters; nil: there are none.
 func (p *Pool) thresholds(v *Service, elsewhere func(to string) []place.Target) (out []place.Threshold) {
 	for _, n := range v.Near {
 		t := place.Threshold{To: n.To, Max: api.Duration(n.Within * float64(time.Millisecond))}
 		for k, i := range p.on[n.To] {
 			w := &p.views[i]
-			t.Targets = append(t.Targets, place.Target{ID: fmt.Sprint(n.To, ".", k), Worker: w.ID, Coord: w.Coord})
+			target := place.Target{ID: fmt.Sprint(n.To, ".", k), Worker: w.ID, Coord: w.Coord}
+			if p.scenario.direct != nil {
+				target.Direct = p.scenario.direct[p.scenario.Workers[p.ids[i]].Site]
+			}
+			t.Targets = append(t.Targets, target)
 		}
 		if elsewhere != nil {
 			t.Targets = append(t.Targets, elsewhere(n.To)...)

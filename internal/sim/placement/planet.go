@@ -11,11 +11,11 @@ import (
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/policy/place"
 	"github.com/verge-edge/verge/internal/policy/place/amount"
+	"github.com/verge-edge/verge/internal/sim/placement/cputime"
 )
 
-// Planet is many clusters below one root, whose workers come and go while services are
-// deployed. The root decides on what clusters have told it, every Report seconds, and
-// takes off what it gave to them since then.
+// Planet is many clusters below one root, whose workers come and go while services are deployed.
+// The root decides on what clusters report every Report seconds, less what it gave them since.
 type Planet struct {
 	Clusters, Workers int // workers of each cluster
 	Seconds           int
@@ -23,33 +23,31 @@ type Planet struct {
 	// seconds on average.
 	Churn float64
 	Away  float64
-	// Deploy is how many services come per second, with 1 to 10 replicas.
+	// Deploy is how many services come per second on average, with 1 to 10 replicas.
 	Deploy float64
 	// Report is the time between two reports of a cluster, in s.
 	Report int
-	// Liars is the share of the clusters that tell the root that all they have is free.
+	// Liars is the share of the clusters that report all they have as free.
 	Liars float64
 	Seed  uint64
 }
 
-// PlanetResult is what came of it.
+// PlanetResult is the result of a Planet.
 type PlanetResult struct {
-	// Services that came, Whole those of which all was placed in the end; Instances and
-	// Placed count their replicas.
+	// Services that came, Whole those that were once placed completely; Instances and Placed count
+	// their replicas.
 	Services, Whole, Instances, Placed int
-	// Wait is the time until all replicas of a service were placed, in s, of those that
-	// were; Ranked how often a service was ranked until then.
+	// Wait is the time in s until all replicas of a service were placed, of those in Whole; Ranked
+	// how often a service was ranked until then.
 	Wait, Ranked []int
-	// Offered counts replicas that clusters were asked to take, Refused those that they
-	// gave back.
+	// Offered counts replicas offered to clusters, Refused those that they gave back.
 	Offered, Refused int
-	// Left counts workers that went away; Replaced the instances that got another worker
-	// since theirs did not return in time, Escalated those for which their own cluster had none.
+	// Left counts workers that left; Replaced the instances that got another worker because
+	// theirs did not return in time, Escalated those for which their own cluster had none.
 	Left, Replaced, Escalated int
-	// Root and Cluster are the processor's time of each decision, Report that of making
-	// and cleaning an aggregate.
+	// Root and Cluster are the processor time of each decision, Report that of making an aggregate.
 	Root, Cluster, Report []time.Duration
-	// Heap is the most memory in use, in bytes.
+	// Heap is the peak memory in use, in bytes.
 	Heap uint64
 }
 
@@ -81,11 +79,11 @@ type deployed struct {
 	done      bool
 }
 
-// askAgain is after how long a cluster is asked again for what it refused, in s, though its
+// askAgain is the time in s after which a cluster is asked again for what it refused, even if its
 // reports show no gain.
 const askAgain = 300
 
-// replaceAfter is how long instances of a worker that left wait for it, in s.
+// replaceAfter is how long instances wait for a worker that left, in s.
 const replaceAfter = 20
 
 type planet struct {
@@ -105,7 +103,7 @@ type planet struct {
 	out     PlanetResult
 }
 
-// Run it. It is an error if a worker is overcommitted.
+// Run simulates it. It is an error if a worker is overcommitted.
 func (o Planet) Run(ctx context.Context) (*PlanetResult, error) {
 	p := &planet{Planet: o, rng: rand.New(rand.NewPCG(o.Seed, 4)), back: map[int][]int32{}, due: map[int][]int32{}}
 	p.settle()
@@ -131,7 +129,7 @@ func (o Planet) Run(ctx context.Context) (*PlanetResult, error) {
 	return &p.out, nil
 }
 
-// settle makes the workers, of 2 to 32 cores, half to all of them in use.
+// settle makes the workers, of 2 to 32 cores, each a quarter to all in use.
 func (p *planet) settle() {
 	for i := range p.Workers {
 		p.ids = append(p.ids, fmt.Sprintf("w%05d", i))
@@ -176,10 +174,10 @@ func (p *planet) report(c int) {
 			views[i].Used = api.Resources{}
 		}
 	}
-	from := processor()
+	from := cputime.Thread()
 	was := p.views[c].Aggregate
 	p.views[c].Aggregate = Aggregate(views)
-	p.out.Report = append(p.out.Report, processor()-from)
+	p.out.Report = append(p.out.Report, cputime.Thread()-from)
 	p.views[c].Pending = api.Resources{}
 	for _, s := range p.open {
 		if _, ok := s.refused[c]; !ok {
@@ -192,7 +190,7 @@ func (p *planet) report(c int) {
 	}
 }
 
-// second is one second of the planet's life.
+// second simulates one second.
 func (p *planet) second() error {
 	p.churn()
 	for c := p.now % p.Report; c < p.Clusters; c += p.Report {
@@ -207,7 +205,7 @@ func (p *planet) second() error {
 	for n := p.Deploy * p.rng.ExpFloat64(); n > p.rng.Float64(); n-- {
 		p.deploy()
 	}
-	// What is new is placed at once, what waits is tried again as clusters report.
+	// New services are placed at once, waiting ones tried again as clusters report.
 	still := p.open[:0]
 	for _, s := range p.open {
 		if p.now == s.came || (p.now-s.came)%p.Report == 0 || s.refused == nil {
@@ -250,7 +248,7 @@ func (p *planet) churn() {
 	}
 }
 
-// deploy lets a service come.
+// deploy adds a random service.
 func (p *planet) deploy() {
 	s := &deployed{came: p.now, v: Service{
 		Name:     fmt.Sprintf("app.service-%d", len(p.svc)),
@@ -265,7 +263,7 @@ func (p *planet) deploy() {
 	p.svc, p.open = append(p.svc, s), append(p.open, s)
 }
 
-// place asks the root for what waits of a service, until nobody takes any more.
+// place asks the root for the waiting instances of a service, until no cluster takes any more.
 func (p *planet) place(s *deployed) error {
 	if s.refused == nil {
 		s.refused, s.asked = map[int]string{}, map[int]int{}
@@ -285,9 +283,9 @@ func (p *planet) place(s *deployed) error {
 		}
 		req := request(&s.v, 0, Scheduler{})
 		req.Instance, req.Count, req.Spread = s.v.Name, len(s.waiting), "none"
-		from := processor()
+		from := cputime.Thread()
 		d := place.RankClusters(p.views, req)
-		p.out.Root = append(p.out.Root, processor()-from)
+		p.out.Root = append(p.out.Root, cputime.Thread()-from)
 		s.ranked++
 		for c := range same {
 			p.views[c].Same = 0
@@ -323,7 +321,7 @@ func (p *planet) place(s *deployed) error {
 	return nil
 }
 
-// offer lets a cluster place as many of what waits of a service as it can.
+// offer lets a cluster place up to count of the waiting instances of a service.
 func (p *planet) offer(c int, s *deployed, count int) (took int, why string, err error) {
 	views := p.look(c)
 	for _, i := range s.instances {
@@ -334,16 +332,17 @@ func (p *planet) offer(c int, s *deployed, count int) (took int, why string, err
 	for took < count && len(s.waiting) > 0 {
 		id := s.waiting[len(s.waiting)-1]
 		req := request(&s.v, int(id), Scheduler{Name: "rom"})
-		from := processor()
+		from := cputime.Thread()
 		d := place.Schedule(views, req)
-		p.out.Cluster = append(p.out.Cluster, processor()-from)
+		p.out.Cluster = append(p.out.Cluster, cputime.Thread()-from)
 		if d.Chosen == "" {
 			return took, d.Reason, nil
 		}
 		k, _ := slices.BinarySearch(p.ids, d.Chosen)
 		m := &p.members[c*p.Workers+k]
 		if m.away || api.CPU(m.cpu-m.cpuUsed) < s.v.Demand.CPU || api.Bytes(m.mem-m.memUsed)<<20 < s.v.Demand.Memory {
-			return took, "", fmt.Errorf("%s in %s: worker %s was chosen, on which it does not fit", s.v.Name, p.views[c].ID,
+			return took, "", fmt.Errorf("%s in %s: worker %s was chosen, on which it does not fit", s.v.Name,
+				p.views[c].ID,
 				d.Chosen)
 		}
 		m.cpuUsed, m.memUsed = m.cpuUsed+int32(s.v.Demand.CPU), m.memUsed+int32(s.v.Demand.Memory>>20)
@@ -356,11 +355,11 @@ func (p *planet) offer(c int, s *deployed, count int) (took int, why string, err
 	return took, "", nil
 }
 
-// replace gives the instances of a worker that has not returned other ones, in its
-// cluster if that can, else the root is asked again.
+// replace moves the instances of a worker that has not returned: within its cluster if possible,
+// else the root is asked again.
 func (p *planet) replace(w int32) error {
 	m := &p.members[w]
-	if !m.away || p.now-int(m.left) < replaceAfter { // it was back meanwhile
+	if !m.away || p.now-int(m.left) < replaceAfter { // it has been back meanwhile
 		return nil
 	}
 	for id := m.first; id >= 0; {

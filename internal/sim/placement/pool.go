@@ -8,6 +8,9 @@ import (
 
 	"github.com/verge-edge/verge/internal/policy/place"
 	"github.com/verge-edge/verge/internal/policy/place/amount"
+	"github.com/verge-edge/verge/internal/policy/place/device"
+	"github.com/verge-edge/verge/internal/policy/place/waste"
+	"github.com/verge-edge/verge/internal/sim/placement/cputime"
 )
 
 // Pool is what one cluster knows of its workers.
@@ -20,19 +23,24 @@ type Pool struct {
 	at  map[string]int
 	// has counts the instances of a service by worker.
 	has map[string]map[int]int
-	// on are the workers of its instances, in their order.
+	// on are the workers of a service's instances, in their order.
 	on map[string][]int
-	// rate is what a worker does of a service, in requests per second.
+	// rate is the throughput of a service on a worker, in requests per second.
 	rate     func(worker int, v *Service) float64
 	scenario *Scenario
+	// seen counts what was asked for by now, of which usual is what the cluster goes by; nil: no
+	// worker has accelerators.
+	seen           map[waste.Kind]int
+	usual          waste.Usual
+	asked, counted int
 	// here are the sites whose requests enter at this cluster; nil: all.
 	here func(site int) bool
-	// Took is the time of the decisions so far; Decisions how many there were.
+	// Took is the total time of the decisions, Decisions their number.
 	Took      time.Duration
 	Decisions int
 }
 
-// NewPool is a cluster of these workers, whose numbers in the scenario are ids.
+// NewPool returns a cluster of the workers numbered ids in the scenario.
 func NewPool(s *Scenario, ids []int) *Pool {
 	p := &Pool{ids: ids, at: map[string]int{}, has: map[string]map[int]int{}, on: map[string][]int{}, rate: s.rate,
 		scenario: s}
@@ -41,13 +49,15 @@ func NewPool(s *Scenario, ids []int) *Pool {
 		w.Devices = slices.Clone(w.Devices)
 		p.views = append(p.views, w)
 		p.at[w.ID] = i
+		if p.seen == nil && w.Capacity.VGPUs > 0 {
+			p.seen = map[waste.Kind]int{}
+		}
 	}
 	return p
 }
 
-// one decides about one instance, which is to be near what these thresholds say, and binds it: the number of the worker
-// in the
-// scenario, or -1 and why none.
+// one places one instance within the thresholds near and binds it. It returns the number of the
+// worker in the scenario, or -1 and the reason.
 func (p *Pool) one(v *Service, instance int, ask Scheduler, near []place.Threshold) (worker int, why string,
 	err error) {
 	p.index()
@@ -59,6 +69,9 @@ func (p *Pool) one(v *Service, instance int, ask Scheduler, near []place.Thresho
 	}
 	req := request(v, instance, ask)
 	req.Latency = near
+	if p.seen != nil && ask.name() == place.ROM {
+		req.Usual = p.asks(v)
+	}
 	if ask.Traffic {
 		req.Traffic = p.traffic(v)
 	}
@@ -71,7 +84,17 @@ func (p *Pool) one(v *Service, instance int, ask Scheduler, near []place.Thresho
 	return p.ids[i], "", p.bind(i, v)
 }
 
-// index the workers, if that was not done.
+// asks counts an instance that is asked for, and returns what is usual. That is counted anew each
+// time that a sixteenth more have come.
+func (p *Pool) asks(v *Service) waste.Usual {
+	p.seen[waste.Kind{CPU: v.Demand.CPU, Memory: v.Demand.Memory}]++
+	if p.asked++; p.asked >= p.counted+p.counted/16 {
+		p.usual, p.counted = waste.UsualOf(p.seen), p.asked
+	}
+	return p.usual
+}
+
+// index puts the workers into fleet, if that was not done.
 func (p *Pool) index() {
 	if p.fleet.Len() == 0 {
 		for i := range p.views {
@@ -92,27 +115,27 @@ func request(v *Service, instance int, ask Scheduler) place.Request {
 	return req
 }
 
-// timed adds the processor's time of a decision.
+// timed adds the processor time of a decision.
 func (p *Pool) timed(decide func()) {
-	from := processor()
+	from := cputime.Thread()
 	decide()
-	p.Took += processor() - from
+	p.Took += cputime.Thread() - from
 	p.Decisions++
 }
 
-// bind reserves on a worker what an instance asks for, if it fits: a worker would
-// refuse what does not.
+// bind reserves the demand of an instance on a worker. It fails if that does not fit: a worker
+// would refuse it.
 func (p *Pool) bind(i int, v *Service) error {
 	w := &p.views[i]
 	if ok, lacking := amount.Fits(amount.Sub(w.Capacity, w.Used), v.Demand); !ok {
 		return fmt.Errorf("%s was placed on %s, where it does not fit: %s", v.Name, w.ID, lacking)
 	}
-	held, lacking := place.Give(w.Devices, v.Demand, nil)
+	held, lacking := device.Give(w.Devices, v.Demand, nil)
 	if lacking != "" {
 		return fmt.Errorf("%s was placed on %s, which has not the devices: %s", v.Name, w.ID, lacking)
 	}
 	for _, h := range held {
-		k := slices.IndexFunc(w.Devices, func(d place.Device) bool { return d.ID == h.ID })
+		k := slices.IndexFunc(w.Devices, func(d device.Device) bool { return d.ID == h.ID })
 		if w.Devices[k].Used += h.Share; w.Devices[k].Used > 1000 {
 			return fmt.Errorf("%s was placed on %s, where more is taken of %s than there is", v.Name, w.ID, h.ID)
 		}
@@ -126,17 +149,17 @@ func (p *Pool) bind(i int, v *Service) error {
 	if p.fleet.Len() == 0 {
 		return nil
 	}
-	from := processor() // keeping the index is a part of deciding
+	from := cputime.Thread() // maintaining the index is part of deciding
 	p.fleet.Use(w.ID, w.Used)
 	if len(held) > 0 {
 		p.fleet.Hold(w.ID, w.Devices)
 	}
 	p.fleet.Mark(v.Name, w.ID, p.has[v.Name][i], nil)
-	p.Took += processor() - from
+	p.Took += cputime.Thread() - from
 	return nil
 }
 
-// pinned runs f on one thread, whose time is measured.
+// pinned runs f on one thread, as processor measures the time of a thread.
 func pinned(f func() error) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

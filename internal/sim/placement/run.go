@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/internal/policy/place"
+	"github.com/verge-edge/verge/internal/policy/place/device"
 	"github.com/verge-edge/verge/internal/policy/place/turn"
 )
 
@@ -16,11 +17,11 @@ type Scheduler struct {
 	Asks string
 	// Tight: instances of one service need not be on several workers.
 	Tight bool
-	// Near: agreements on distances are a part of requests, by the coordinates that
-	// workers have. Between clusters the root goes by where their workers are on the
-	// whole, and a cluster by the round trips that its workers measure to instances in others.
+	// Near: requests include the agreements on distances, by the coordinates of workers. Between
+	// clusters the root goes by where their workers are on the whole, and a cluster by the round
+	// trips that its workers measure to instances in others.
 	Near bool
-	// Traffic: it is told where requests come from.
+	// Traffic: it knows where requests come from.
 	Traffic bool
 	// together decides about all instances at once; nil: one after the other.
 	together func(p *Pool, s *Scenario) error
@@ -33,7 +34,7 @@ func (a Scheduler) name() string {
 	return a.Name
 }
 
-// Schedulers that Verge has, after the one to compare with.
+// Schedulers returns the baseline, then those that Verge has.
 func Schedulers() []Scheduler {
 	return []Scheduler{
 		Baseline,
@@ -51,7 +52,7 @@ func Schedulers() []Scheduler {
 	}
 }
 
-// round is a scheduler by dominant resource fairness: all that waits is decided in one
+// round is a scheduler by dominant resource fairness: it decides all waiting instances in one
 // round, as in a cluster.
 func round(name string) Scheduler {
 	return Scheduler{Name: name, together: func(p *Pool, s *Scenario) error {
@@ -78,19 +79,18 @@ func round(name string) Scheduler {
 type Result struct {
 	Scenario  *Scenario
 	Scheduler Scheduler
-	// On are the workers of the instances of each service, in the order in which they
-	// were placed.
+	// On are the workers of the instances of each service, in the order of placement.
 	On             [][]int
 	Wanted, Placed int
-	// Devices of each worker, and what is taken of them.
-	Devices [][]place.Device
-	// Took is the processor's time of all decisions, Decisions how many there were.
+	// Devices of each worker, with their use.
+	Devices [][]device.Device
+	// Took is the processor time of all decisions, Decisions their number.
 	Took      time.Duration
 	Decisions int
-	// Why are the reasons for what was not placed, the first of each service.
+	// Why is the first reason of each service that was not placed completely.
 	Why map[string]string
-	// Refused counts what a cluster had been offered and gave back; Offers how often
-	// one was asked. Zero in a flat run. RootTook and RootDecisions are the root's.
+	// Refused counts instances that clusters were offered and gave back, Offers how often one was
+	// asked. Zero in a flat run. RootTook and RootDecisions are the root's.
 	Refused, Offers int
 	RootTook        time.Duration
 	RootDecisions   int
@@ -98,14 +98,14 @@ type Result struct {
 
 func newResult(s *Scenario, by Scheduler) *Result {
 	r := &Result{Scenario: s, Scheduler: by, On: make([][]int, len(s.Services)),
-		Devices: make([][]place.Device, len(s.Workers)), Why: map[string]string{}}
+		Devices: make([][]device.Device, len(s.Workers)), Why: map[string]string{}}
 	for _, v := range s.Services {
 		r.Wanted += v.Replicas
 	}
 	return r
 }
 
-// PerDecision is what a decision took on average.
+// PerDecision is the mean time of a decision.
 func (r *Result) PerDecision() time.Duration { return r.Took / time.Duration(max(1, r.Decisions)) }
 
 // Run places the services of a scenario in their order, on one cluster of all workers.
@@ -148,7 +148,7 @@ func Run(ctx context.Context, s *Scenario, by Scheduler) (*Result, error) {
 	return r, nil
 }
 
-// collect adds what runs in a cluster.
+// collect adds the instances of a cluster.
 func (r *Result) collect(p *Pool) {
 	for k, id := range p.ids {
 		r.Devices[id] = p.views[k].Devices
@@ -161,17 +161,16 @@ func (r *Result) collect(p *Pool) {
 	}
 }
 
-// Joint says whether it decides about all instances at once: then it has no form with
+// Joint says whether it decides about all instances at once: it cannot then run on several
 // clusters.
 func (a Scheduler) Joint() bool { return a.together != nil }
 
-// Spot is how many instances of a service go to a worker, both by their numbers in the
-// scenario.
-type Spot struct{ Service, Worker, Instances int }
+// Placed is how many instances of a service run on a worker, both by their numbers in the scenario.
+type Placed struct{ Service, Worker, Instances int }
 
-// Given is the result of a placement that somebody else has made, in so much time. It is
-// an error if it overcommits a worker, or has more instances than were asked for.
-func Given(s *Scenario, by string, spots []Spot, took time.Duration) (*Result, error) {
+// Evaluate returns the result of a placement made elsewhere in the time took. It is an error if it
+// overcommits a worker, or has more instances than were asked for.
+func Evaluate(s *Scenario, by string, spots []Placed, took time.Duration) (*Result, error) {
 	r := newResult(s, Scheduler{Name: by})
 	ids := make([]int, len(s.Workers))
 	for i := range ids {
@@ -183,7 +182,8 @@ func Given(s *Scenario, by string, spots []Spot, took time.Duration) (*Result, e
 		rest[i] = v.Replicas
 	}
 	for _, x := range spots {
-		if x.Service < 0 || x.Service >= len(s.Services) || x.Worker < 0 || x.Worker >= len(s.Workers) || x.Instances < 0 ||
+		if x.Service < 0 || x.Service >= len(s.Services) || x.Worker < 0 || x.Worker >= len(s.Workers) ||
+			x.Instances < 0 ||
 			x.Instances > rest[x.Service] {
 			return nil, fmt.Errorf("%s by %s: %d instances of service %d on worker %d were not asked for", s.Name,
 				by, x.Instances, x.Service, x.Worker)

@@ -8,6 +8,8 @@ import (
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/policy/place"
+	"github.com/verge-edge/verge/internal/policy/place/device"
+	"github.com/verge-edge/verge/internal/policy/place/turn"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -15,9 +17,9 @@ import (
 type Worker struct {
 	place.WorkerView
 	Cluster string
-	// Site is where it is, in Scenario.RTT.
+	// Site is its index in Scenario.RTT.
 	Site int
-	// Speed of one of its cores, next to the one that Service.Work is measured on.
+	// Speed of one of its cores, relative to the one that Service.Work is measured on.
 	Speed float64
 }
 
@@ -26,10 +28,10 @@ type Service struct {
 	Name     string // "application.service"
 	Demand   api.Resources
 	Replicas int
-	// Near are services of which one instance must be so near to each of this one's.
+	// Near are the services of which an instance must be near each of this one's.
 	Near []Near
-	// Work is what a request takes of a core, in s; Rate how many come, per second;
-	// Users the sites where they come from, equally many from each.
+	// Work is the core time of a request in s, Rate the requests per second, Users the sites they
+	// come from, equally many from each.
 	Work, Rate float64
 	Users      []int
 }
@@ -40,24 +42,26 @@ type Near struct {
 	Within float64 // ms of a round trip
 }
 
-// Scenario is an infrastructure and what is to be placed on it, in this order.
+// Scenario is an infrastructure and the services to place on it, in this order.
 type Scenario struct {
 	Name     string
 	Workers  []Worker
 	Services []Service
 	// RTT is the round trip between two sites in ms; nil where there are no distances.
 	RTT func(a, b int) float64
-	// Sites is how many there are.
+	// Sites is the number of sites.
 	Sites int
-	// Order has the service of each instance in the order in which they come; nil: all
-	// of a service, then all of the next.
+	// Order is the service of each instance in order of arrival; nil: all of one service, then all
+	// of the next, those that others must be near before these.
 	Order []int
-	// located: workers have coordinates; coords are those of the sites.
+	// located: workers have coordinates; coords are those of the sites, and direct the round trips
+	// to each site that workers have measured, by worker.
 	located bool
 	coords  []wire.Coordinate
+	direct  []map[string]api.Duration
 }
 
-// rate is what an instance of a service does on a worker, in requests per second.
+// rate is the throughput of an instance on a worker, in requests per second.
 func (s *Scenario) rate(worker int, v *Service) float64 {
 	work := v.Work
 	if work == 0 {
@@ -72,10 +76,30 @@ func (s *Scenario) order() []int {
 		return s.Order
 	}
 	var out []int
-	for i, v := range s.Services {
-		for range v.Replicas {
+	for _, i := range s.inTurn() {
+		for range s.Services[i].Replicas {
 			out = append(out, i)
 		}
+	}
+	return out
+}
+
+// inTurn are the services in their order, but what others must be near before these, as the root
+// places them.
+func (s *Scenario) inTurn() []int {
+	index, names := make(map[string]int, len(s.Services)), make([]string, len(s.Services))
+	for i := range s.Services {
+		names[i] = s.Services[i].Name
+		index[names[i]] = i
+	}
+	out := make([]int, 0, len(s.Services))
+	for _, name := range turn.AfterNeeds(names, func(name string) (to []string) {
+		for _, n := range s.Services[index[name]].Near {
+			to = append(to, n.To)
+		}
+		return to
+	}) {
+		out = append(out, index[name])
 	}
 	return out
 }
@@ -96,18 +120,18 @@ func demand(cores, memory float64) api.Resources {
 	return api.Resources{CPU: api.CPU(math.Round(cores * 1000)), Memory: api.Bytes(memory)}
 }
 
-// cpuOf is how many cores.
+// cpuOf is the number of cores.
 func cpuOf(r api.Resources) float64 { return float64(r.CPU) / 1000 }
 
-// Work of a request where the data say nothing of requests: 20 ms of a core, as often
-// as keeps half of what the service reserves busy, from eight sites.
+// Requests if the data have none: 20 ms of a core each, at a rate that keeps half of the reserved
+// cores busy, from eight sites.
 const (
 	usualWork  = 0.02
 	usualLoad  = 0.5
 	usualUsers = 8
 )
 
-// requested fills in the requests of the services.
+// requested sets the requests of the services.
 func (s *Scenario) requested(rng *rand.Rand) {
 	for i := range s.Services {
 		v := &s.Services[i]
@@ -119,8 +143,8 @@ func (s *Scenario) requested(rng *rand.Rand) {
 	}
 }
 
-// Continuum is the edge and the cloud of k8s-continuum-50: 1,000 nodes in 285
-// clusters, of which 284 services with 2,270 replicas ask for a half.
+// Continuum is the edge and the cloud of k8s-continuum-50: 1,000 nodes in 285 clusters, and 284
+// services with 2,270 replicas that ask for half of them.
 func Continuum(seed uint64) (*Scenario, error) {
 	nodes, err := table("continuum-nodes")
 	if err != nil {
@@ -205,9 +229,9 @@ func serviceName(of string) string {
 	return "app." + of
 }
 
-// OpenB is the cluster of openb: 1,523 nodes and 8,152 pods, each a service of its
-// own, by cpu and memory, and with gpus by these too: whole ones, or a share of one.
-// Times is how often all pods come: once is 68 % of the processors, and 98 % of the GPUs.
+// OpenB is the cluster of openb: 1,523 nodes and 8,152 pods, each a service, by cpu and memory, and
+// with gpus also by GPUs: whole ones, or a share of one. times is how often all pods come: once is
+// 68 % of the processors, and 98 % of the GPUs.
 func OpenB(times float64, gpus bool, seed uint64) (*Scenario, error) {
 	nodes, err := table("openb-nodes")
 	if err != nil {
@@ -224,7 +248,7 @@ func OpenB(times float64, gpus bool, seed uint64) (*Scenario, error) {
 		w.Cluster = "openb"
 		for k := 0; gpus && k < int(n.float(row[2])); k++ {
 			w.Devices = append(w.Devices,
-				place.Device{Device: wire.Device{ID: fmt.Sprint("gpu", k), Type: api.DeviceGPU, Model: row[3]}})
+				device.Device{Device: wire.Device{ID: fmt.Sprint("gpu", k), Type: api.DeviceGPU, Model: row[3]}})
 			w.Capacity.VGPUs += 1000
 		}
 		s.Workers = append(s.Workers, w)
@@ -233,14 +257,14 @@ func OpenB(times float64, gpus bool, seed uint64) (*Scenario, error) {
 	for _, row := range pods[1:] {
 		v := Service{Demand: demand(n.float(row[0])/1000, n.float(row[1])*(1<<20)), Replicas: 1}
 		if gpus {
-			v.Demand.VGPUs = api.Units(n.float(row[2]) * n.float(row[3])) // of several each is whole
+			v.Demand.VGPUs = api.Units(n.float(row[2]) * n.float(row[3])) // several are whole
 		}
 		all = append(all, v)
 	}
 	if n.err != nil {
 		return nil, fmt.Errorf("data of openb: %w", n.err)
 	}
-	// The first time they come in their order; then any of them, drawn.
+	// The first pass is in their order; then they are drawn at random.
 	rng := rand.New(rand.NewPCG(seed, 2))
 	for i := range int(times * float64(len(all))) {
 		v := all[i%len(all)]
@@ -253,9 +277,9 @@ func OpenB(times float64, gpus bool, seed uint64) (*Scenario, error) {
 	return s, nil
 }
 
-// PlanetLab is 245 nodes of universities with two workers of 2 to 16 cores at each,
-// in clusters around 24 of them, and services that ask for this share of their
-// processors. Distances are measured ones, all else is drawn.
+// PlanetLab is 245 nodes of universities with two workers of 2 to 16 cores at each, in clusters
+// around 24 of them, and services that ask for the share load of the processors. Distances are
+// measured, all else is generated.
 func PlanetLab(load float64, seed uint64) (*Scenario, error) {
 	rows, err := table("planetlab")
 	if err != nil {
@@ -298,9 +322,8 @@ func PlanetLab(load float64, seed uint64) (*Scenario, error) {
 	return s, nil
 }
 
-// draw makes services, as the generator of k8s-continuum-50 does, until they ask for
-// this share of the processors: ten to an application, a fifth of which must be near
-// to another one of it.
+// draw adds services, as the generator of k8s-continuum-50 does, until they ask for the share load
+// of the processors: ten per application, a fifth of which must be near another one of it.
 func (s *Scenario) draw(load float64, rng *rand.Rand) {
 	total, asked := 0.0, 0.0
 	for _, w := range s.Workers {
@@ -323,7 +346,7 @@ func (s *Scenario) draw(load float64, rng *rand.Rand) {
 func clusterName(i int) string { return fmt.Sprintf("cluster-%04d", i) }
 
 // Random is workers of 2 to 32 cores in clusters of 1 to 100, and services like those of
-// k8s-continuum-50 that ask for this share of the processors. There are no distances.
+// k8s-continuum-50 that ask for the share load of the processors. There are no distances.
 func Random(workers int, load float64, seed uint64) *Scenario {
 	rng := rand.New(rand.NewPCG(seed, 6))
 	s := &Scenario{Name: "random"}
@@ -345,8 +368,8 @@ func Random(workers int, load float64, seed uint64) *Scenario {
 	return s
 }
 
-// Equal is workers of two cores and 4 GiB, in clusters of this size, and services of one
-// small instance each.
+// Equal is workers of two cores and 4 GiB in clusters of the given size, and services of one small
+// instance each.
 func Equal(workers, size, services int) *Scenario {
 	s := &Scenario{Name: "equal"}
 	for i := range workers {
@@ -361,10 +384,10 @@ func Equal(workers, size, services int) *Scenario {
 	return s
 }
 
-// Mu is one of the cases of Mu's section 3.5.3, with these nodes and functions: 90 % of
-// the functions ask for less than 400 MB, the others for 500 to 2,000, for one to eight
-// cores, and for 1 to 16 pods, which come in any order; the nodes, of one half to one and
-// a half of their mean, have 80 % of the cores and 60 % of the memory that all ask for.
+// Mu is a case of Mu's section 3.5.3 with this many nodes and functions. 90 % of the functions ask
+// for less than 400 MB, the others for 500 to 2,000; all for one to eight cores and 1 to 16 pods,
+// which come in random order. The nodes, of 0.5 to 1.5 times their mean, have 80 % of the cores and
+// 60 % of the memory asked for.
 func Mu(nodes, functions int, seed uint64) *Scenario {
 	rng := rand.New(rand.NewPCG(seed, 8))
 	s := &Scenario{Name: "mu"}
@@ -375,7 +398,8 @@ func Mu(nodes, functions int, seed uint64) *Scenario {
 		if rng.IntN(10) == 0 {
 			mem = 500 + 1500*rng.Float64()
 		}
-		v := Service{Name: fmt.Sprintf("app.f-%d", i), Replicas: 1 + rng.IntN(16), Demand: demand(1+7*rng.Float64(), mem*mb)}
+		v := Service{Name: fmt.Sprintf("app.f-%d", i), Replicas: 1 + rng.IntN(16),
+			Demand: demand(1+7*rng.Float64(), mem*mb)}
 		cores += float64(v.Replicas) * cpuOf(v.Demand)
 		memory += float64(v.Replicas) * float64(v.Demand.Memory)
 		s.Services = append(s.Services, v)
@@ -403,7 +427,7 @@ type Node struct {
 	Throughput float64
 }
 
-// Nodes is these workers and one service with so many instances.
+// Nodes is these workers and one service with this many replicas.
 func Nodes(nodes []Node, cores, memory float64, replicas int) *Scenario {
 	v := Service{Name: "app.service", Replicas: replicas, Demand: demand(cores, memory), Work: 1}
 	s := &Scenario{Name: "nodes", Services: []Service{v}}

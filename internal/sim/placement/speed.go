@@ -9,20 +9,20 @@ import (
 
 // Pace is how quickly instances are placed.
 type Pace struct {
-	// Took is what each decision took of the processor, the upkeep of the index included.
+	// Took is the processor time of each decision, index upkeep included.
 	Took []time.Duration
-	// Placed of them got a worker; Kept of these keep their agreements.
+	// Placed counts instances that got a worker, Kept those whose agreements hold.
 	Placed, Kept int
 }
 
-// warmUp decisions are not counted: meanwhile the index is made.
+// warmUp decisions are not counted: they build the index.
 const warmUp = 20
 
-// targets are the first services of NearPlaces, each of which has a worker for itself.
+// targets is how many of the first services of NearPlaces have a worker each.
 func targets(workers int) int { return max(1, min(50, workers/5)) }
 
-// Speed places one instance of each service of NearPlaces on one cluster of all
-// workers; those that others are to be near to are there already.
+// Speed places one instance of each service of NearPlaces on one cluster of all workers, which
+// already runs those that others must be near.
 func Speed(ctx context.Context, s *Scenario, by Scheduler) (*Pace, error) {
 	if by.Near {
 		s.locate()
@@ -73,7 +73,7 @@ func Speed(ctx context.Context, s *Scenario, by Scheduler) (*Pace, error) {
 	return out, nil
 }
 
-// keeps says whether an instance on a worker is truly as near as it must be.
+// keeps says whether an instance on a worker really is as near as it must be.
 func (p *Pool) keeps(s *Scenario, v *Service, worker int) bool {
 	for _, n := range v.Near {
 		near := false
@@ -87,9 +87,8 @@ func (p *Pool) keeps(s *Scenario, v *Service, worker int) bool {
 	return true
 }
 
-// NearPlaces is workers of 2 to 32 cores at the places of PlanetLab, and so many services that
-// ask for little and to be within 20 ms of another one, as in
-// section 5.4 of Oakestra's paper.
+// NearPlaces is workers of 2 to 32 cores at the sites of PlanetLab, and small services that must be
+// within 20 ms of another one, as in section 5.4 of Oakestra's paper.
 func NearPlaces(workers, services int, seed uint64) (*Scenario, error) {
 	s, err := PlanetLab(0, seed)
 	if err != nil {

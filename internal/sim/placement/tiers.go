@@ -9,6 +9,7 @@ import (
 
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/policy/place"
+	"github.com/verge-edge/verge/internal/sim/placement/cputime"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -19,7 +20,7 @@ type Tiers struct {
 	Pools    []*Pool
 	views    []place.ClusterView
 	at       map[string]int
-	// Took is the processor's time of the root's decisions.
+	// Took is the processor time of the root's decisions.
 	Took      time.Duration
 	Decisions int
 	// Offers counts how often a cluster was asked, Refused what it gave back.
@@ -50,12 +51,12 @@ func NewTiers(s *Scenario, by Scheduler) *Tiers {
 	return t
 }
 
-// report is what a cluster tells the root.
+// report updates what a cluster tells the root.
 func (t *Tiers) report(i int) {
 	t.views[i].Aggregate = Aggregate(t.Pools[i].views)
 }
 
-// Aggregate of ready workers, as a cluster makes it.
+// Aggregate of ready workers, as a cluster computes it.
 func Aggregate(views []place.WorkerView) wire.Aggregate {
 	a := place.Aggregate(views)
 	a.V, a.Runtimes = wire.Version, []string{"container"}
@@ -66,9 +67,8 @@ func Aggregate(views []place.WorkerView) wire.Aggregate {
 	return a
 }
 
-// Place the replicas of a service: the root ranks, clusters take what they can, and
-// what they give back is offered to the next ones. It returns how many were placed
-// and why not all.
+// Place the replicas of a service: the root ranks, clusters take what they can, and the rest is
+// offered to the next ones. It returns how many were placed, and why not all.
 func (t *Tiers) Place(v *Service) (placed int, why string, err error) {
 	for i := range t.views {
 		t.views[i].Same, t.views[i].Refused = 0, ""
@@ -87,9 +87,9 @@ func (t *Tiers) Place(v *Service) (placed int, why string, err error) {
 			t.entering(v)
 		}
 		var d place.Decision
-		from := processor()
+		from := cputime.Thread()
 		d = place.RankClusters(t.views, req)
-		t.Took += processor() - from
+		t.Took += cputime.Thread() - from
 		t.Decisions++
 		if why = d.Reason; len(d.Shares) == 0 {
 			return placed, why, nil
@@ -121,8 +121,8 @@ func (t *Tiers) Place(v *Service) (placed int, why string, err error) {
 	return placed, "", nil
 }
 
-// hosts are a service's agreements as the root knows them: the clusters that have what it
-// must be near.
+// hosts are a service's agreements as the root knows them: by the clusters that run the other
+// services.
 func (t *Tiers) hosts(v *Service) (out []place.Threshold) {
 	for _, n := range v.Near {
 		th := place.Threshold{To: n.To, Max: api.Duration(n.Within * float64(time.Millisecond))}
@@ -139,12 +139,12 @@ func (t *Tiers) hosts(v *Service) (out []place.Threshold) {
 	return out
 }
 
-// farMeasured is how many instances in other clusters the workers of a cluster measure, for
-// one agreement.
+// farMeasured is how many instances in other clusters the workers of a cluster measure per
+// agreement.
 const farMeasured = 64
 
-// elsewhere are the instances of a service in other clusters than one, with the round
-// trips that its workers measure.
+// elsewhere are the instances of a service outside the cluster from, with the round trips that its
+// workers measure.
 func (t *Tiers) elsewhere(from int, to string) (out []place.Target) {
 	s := t.scenario
 	for i, p := range t.Pools {
@@ -165,8 +165,8 @@ func (t *Tiers) elsewhere(from int, to string) (out []place.Target) {
 	return out
 }
 
-// RunTiered places the services of a scenario in their order, on its clusters below a
-// root that knows their aggregates as they are.
+// RunTiered places the services of a scenario in the order of the root, on its clusters below a root that
+// knows their current aggregates.
 func RunTiered(ctx context.Context, s *Scenario, by Scheduler) (*Result, error) {
 	if by.Joint() {
 		return nil, fmt.Errorf("%s decides about all workers at once: it has no form with clusters", by.Name)
@@ -177,7 +177,7 @@ func RunTiered(ctx context.Context, s *Scenario, by Scheduler) (*Result, error) 
 	}
 	t := NewTiers(s, by)
 	err := pinned(func() error {
-		for i := range s.Services {
+		for _, i := range s.inTurn() {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
@@ -203,7 +203,7 @@ func RunTiered(ctx context.Context, s *Scenario, by Scheduler) (*Result, error) 
 	return r, nil
 }
 
-// Reasons of what was not placed, each with how many services, most frequent first.
+// Reasons why services were not placed, each with their number, most frequent first.
 func (r *Result) Reasons() []string {
 	count := map[string]int{}
 	for _, why := range r.Why {
@@ -217,8 +217,8 @@ func (r *Result) Reasons() []string {
 	return out
 }
 
-// PlaceEach places the services one by one and returns what the root's and the
-// clusters' decisions about each took of the processor.
+// PlaceEach places the services one by one and returns the processor time of the root's and the
+// clusters' decisions about each.
 func (t *Tiers) PlaceEach() (root, cluster []time.Duration, err error) {
 	inClusters := func() (sum time.Duration) {
 		for _, p := range t.Pools {
@@ -227,7 +227,7 @@ func (t *Tiers) PlaceEach() (root, cluster []time.Duration, err error) {
 		return sum
 	}
 	err = pinned(func() error {
-		for i := range t.scenario.Services {
+		for _, i := range t.scenario.inTurn() {
 			v := &t.scenario.Services[i]
 			r, c := t.Took, inClusters()
 			n, why, err := t.Place(v)

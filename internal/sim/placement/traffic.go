@@ -8,8 +8,8 @@ import (
 	"github.com/verge-edge/verge/internal/policy/place"
 )
 
-// entries are the requests of a service by the site where its users are, of all sites or
-// of those that here names; nil where there are no distances.
+// entries are the requests of a service by the site of its users, of all sites or of those that
+// here accepts; nil without coordinates or requests.
 func (s *Scenario) entries(v *Service, here func(site int) bool) (out []place.Entry) {
 	if len(s.coords) == 0 || v.Rate <= 0 {
 		return nil
@@ -46,7 +46,7 @@ func (p *Pool) traffic(v *Service) *place.Traffic {
 	return t
 }
 
-// enter says which sites each cluster's users are at: those to which none is nearer.
+// enter assigns the users at each site to the nearest cluster.
 func (t *Tiers) enter() {
 	s := t.scenario
 	if s.RTT == nil {
@@ -68,7 +68,7 @@ func (t *Tiers) enter() {
 	}
 }
 
-// entering notes how much of a service each cluster tells the root that it is asked for.
+// entering sets the rate of a service's requests that each cluster reports to the root.
 func (t *Tiers) entering(v *Service) {
 	for i, p := range t.Pools {
 		t.views[i].Entering = 0

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Bounds of what Read takes.
+// Bounds of a trace.
 const (
 	maxBytes = 512 << 20 // a day of all functions of the Azure trace is a quarter of that
 	maxLine  = 1 << 20
@@ -19,7 +19,7 @@ const (
 	maxCalls = 1e9 // of a part
 )
 
-// Part of a trace: so many calls per step, for a while.
+// Part of a trace: a number of calls per step, for a while.
 type Part struct {
 	Calls float64
 	Lasts time.Duration
@@ -98,12 +98,12 @@ func (p *parser) line(line string) error {
 	}
 	switch {
 	case len(cells) > 2:
-		return fmt.Errorf("it has %d fields; a line is a number, or a time and a number; a table of functions begins with "+
-			"a header that ends in 1,2,3,…", len(cells))
+		return fmt.Errorf("it has %d fields; a line is a number, or a time and a number; a table of functions "+
+			"begins with a header that ends in 1,2,3,…", len(cells))
 	case len(cells) != p.fields:
 		return fmt.Errorf("it has %d fields, the lines before it %d", len(cells), p.fields)
 	case p.row > 0:
-		return errors.New("a row is chosen of a table of functions, and this is none")
+		return errors.New("a row can be chosen only from a table of functions")
 	case len(p.parts) >= maxParts:
 		return fmt.Errorf("a trace has at most %d lines", maxParts)
 	}
@@ -129,7 +129,7 @@ func (p *parser) line(line string) error {
 	return nil
 }
 
-// function is a row of a table; those that are not asked for are counted only.
+// function parses a row of a table; rows other than the wanted one are only counted.
 func (p *parser) function(cells []string) error {
 	if p.rows++; p.rows != p.row {
 		return nil
@@ -163,8 +163,8 @@ func (p *parser) end() ([]Part, error) {
 	return p.parts, nil
 }
 
-// stepsFrom is the first of the columns 1, 2, 3 …, 0 where there are none. There is
-// always one before: the function.
+// stepsFrom is the index of the first of the columns 1, 2, 3 …, 0 if there are none. The function
+// precedes them.
 func stepsFrom(header []string) int {
 	for i := 1; i+1 < len(header); i++ {
 		if strings.TrimPrefix(header[i], "m") == "1" && strings.TrimPrefix(header[i+1], "m") == "2" {
@@ -182,7 +182,7 @@ func count(s string) (float64, error) {
 	return v, nil
 }
 
-// when is a time in seconds.
+// when parses a time, in seconds.
 func when(s string) (float64, error) {
 	if v, err := strconv.ParseFloat(s, 64); err == nil && math.Abs(v) < 1e15 {
 		return v, nil
@@ -198,8 +198,7 @@ func when(s string) (float64, error) {
 	return 0, fmt.Errorf("%.40q is no time: write a date as 2006-01-02T15:04:05Z, a duration as 1m30s, or seconds", s)
 }
 
-// PerSecond is how many calls come in each second when a trace is played, so many
-// times as fast as it was.
+// PerSecond returns the calls of each second when a trace is played at a multiple of its speed.
 func PerSecond(parts []Part, step time.Duration, speed float64) []float64 {
 	var out []float64
 	now := 0.0
@@ -219,7 +218,7 @@ func PerSecond(parts []Part, step time.Duration, speed float64) []float64 {
 	return out
 }
 
-// Length of a trace as it was.
+// Length of a trace at its original speed.
 func Length(parts []Part) time.Duration {
 	sum := 0.0
 	for _, p := range parts {

@@ -22,10 +22,12 @@ func TestRead(t *testing.T) {
 		want []Part
 		err  string
 	}{
-		"numbers":        {"\ufeff1\r\n\n# so\n2.5\n1e3", 0, minutes(1, 2.5, 1000), ""},
-		"header":         {"calls\n1\n", 0, minutes(1), ""},
-		"seconds":        {"time,rate\n0,6\n30,12\n90,3\n", 0, []Part{{6, 30 * time.Second}, {12, time.Minute}, {3, time.Minute}}, ""},
-		"dates":          {"2026-01-01T00:00:00Z,6\n\"2026-01-01 00:00:10\",7\n", 0, []Part{{6, 10 * time.Second}, {7, 10 * time.Second}}, ""},
+		"numbers": {"\ufeff1\r\n\n# so\n2.5\n1e3", 0, minutes(1, 2.5, 1000), ""},
+		"header":  {"calls\n1\n", 0, minutes(1), ""},
+		"seconds": {"time,rate\n0,6\n30,12\n90,3\n", 0,
+			[]Part{{6, 30 * time.Second}, {12, time.Minute}, {3, time.Minute}}, ""},
+		"dates": {"2026-01-01T00:00:00Z,6\n\"2026-01-01 00:00:10\",7\n", 0,
+			[]Part{{6, 10 * time.Second}, {7, 10 * time.Second}}, ""},
 		"durations":      {"0s,6\n1m30s,7\n", 0, []Part{{6, 90 * time.Second}, {7, 90 * time.Second}}, ""},
 		"one time":       {"5,6", 0, minutes(6), ""},
 		"table":          {table, 2, minutes(4, 5.5, 6), ""},
@@ -34,7 +36,7 @@ func TestRead(t *testing.T) {
 		"too far":        {table, 3, nil, "no row 3: the table has 2"},
 		"bad cell":       {table + "a,b,e,http,1,x,3", 3, nil, "line 4: field 6: \"x\" is not a number of calls"},
 		"no calls":       {table + "a,b,e,http", 3, nil, "line 4: it has 4 fields"},
-		"row of nothing": {"1\n", 1, nil, "line 1: a row is chosen"},
+		"row of nothing": {"1\n", 1, nil, "line 1: a row can be chosen"},
 		"empty":          {"calls\n", 0, nil, "no line with a number"},
 		"text":           {"1\n\nx\n", 0, nil, "line 3: \"x\""},
 		"typing error":   {"1o\n2\n", 0, nil, "line 1: \"1o\""},

@@ -1,5 +1,4 @@
-// Package trace has requests over time that somebody measured: what autoscalers and
-// predictors are tried on.
+// Package trace has measured requests over time, to test autoscalers and predictors on.
 package trace
 
 import (
@@ -14,8 +13,8 @@ import (
 //go:embed azure.csv.gz
 var azure []byte
 
-// Azure are the calls per minute of 50 functions over a day, the smoothest first. See
-// README.md for where they come from.
+// Azure has the calls per minute of 50 functions over a day, the smoothest first. README.md names
+// their source.
 func Azure() ([][]float64, error) {
 	z, err := gzip.NewReader(bytes.NewReader(azure))
 	if err != nil {
@@ -38,7 +37,7 @@ func Azure() ([][]float64, error) {
 	return out, nil
 }
 
-// Scaled is a trace with another mean; one of nothing stays so.
+// Scaled scales a trace to another mean; one without calls stays so.
 func Scaled(v []float64, mean float64) []float64 {
 	sum := 0.0
 	for _, x := range v {

@@ -7,4 +7,5 @@
 //  2. A transaction is part of the state in memory once it is durable, and not before.
 //  3. After a write that failed, of which nobody knows how much is stored, what is in memory
 //     is not believed: Stale says so until it was loaded again.
+//  4. One goroutine at a time uses the state.
 package keeper

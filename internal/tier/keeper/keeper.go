@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 
 	"github.com/verge-edge/verge/internal/bus"
 	"github.com/verge-edge/verge/internal/bus/records"
@@ -18,10 +19,29 @@ type Tx interface {
 	Done()
 }
 
-// Keeper stores transactions. Its owner has a lock, which guards it too.
+// Keeper stores transactions. It has the lock of the state that they change: all of its other
+// methods are called within Do or Try.
 type Keeper struct {
 	Store bus.Store
+	mu    sync.Mutex // held over commits, so that what is read is always stored
 	stale bool
+}
+
+// Do runs f while nobody else uses the state.
+func (k *Keeper) Do(f func()) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	f()
+}
+
+// Try is Do, unless somebody uses the state: then it returns false at once.
+func (k *Keeper) Try(f func()) bool {
+	if !k.mu.TryLock() {
+		return false
+	}
+	defer k.mu.Unlock()
+	f()
+	return true
 }
 
 // Stale says whether what is in memory may differ from what is stored.

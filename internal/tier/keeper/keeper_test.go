@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/verge-edge/verge/internal/bus"
+	"github.com/verge-edge/verge/internal/bus/bustest"
 )
 
 // change is a transaction of some groups.
@@ -33,7 +34,7 @@ func puts(n, size int) (groups [][]bus.Op) {
 }
 
 func TestWhole(t *testing.T) {
-	store := bus.NewMemStore()
+	store := bustest.NewMemStore()
 	k := &Keeper{Store: store}
 	c := &change{groups: puts(3, 1)}
 	if err := k.Whole(t.Context(), c, bus.Put("token", nil)); err != nil || !c.done || store.Rev() != 4 {
@@ -57,7 +58,7 @@ func TestWhole(t *testing.T) {
 }
 
 func TestParts(t *testing.T) {
-	store := bus.NewMemStore()
+	store := bustest.NewMemStore()
 	k := &Keeper{Store: store}
 	c := &change{groups: puts(2, 1), left: errors.New("no number")}
 	if stored, left, err := k.Parts(t.Context(), c); !stored || left == nil || err != nil || !c.done || store.Rev() == 0 {
@@ -77,7 +78,7 @@ func TestAfterAFailedWrite(t *testing.T) {
 		"whole": func(k *Keeper, c *change) error { return k.Whole(t.Context(), c) },
 		"parts": func(k *Keeper, c *change) error { _, _, err := k.Parts(t.Context(), c); return err },
 	} {
-		k, c := &Keeper{Store: failing{bus.NewMemStore()}}, &change{groups: puts(1, 1)}
+		k, c := &Keeper{Store: failing{bustest.NewMemStore()}}, &change{groups: puts(1, 1)}
 		if err := write(k, c); err == nil || c.done || !k.Stale() {
 			t.Errorf("%s: %v, done: %v, stale: %v", name, err, c.done, k.Stale())
 		}

@@ -9,6 +9,9 @@
 // rehearsal, changed in a transaction, encoded and merged with all others, and
 // `verge records` knows what follows when one is dropped.
 //
+// What the package remembers beside records, and what it works out in one transaction, are a
+// Memory and a Scratch of the same schema: no struct of the tier has a field for them.
+//
 // Promises:
 //
 //  1. A transaction changes nothing that anybody else sees before Done, which its owner

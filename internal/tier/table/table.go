@@ -18,6 +18,9 @@ type Schema struct {
 	kinds    []kind
 	byStage  []int // indexes of kinds in the order in which they are stored
 	byPrefix []int // indexes of kinds, longest prefix first
+
+	memories  []memory
+	scratches int // how many there are
 }
 
 // kind is a Table without its type.
@@ -50,9 +53,10 @@ type Stage int
 
 // Stages, in their order. Within one, kinds are stored in the order in which they were added.
 const (
-	First  Stage = iota - 1 // what others must not be stored without
-	Middle                  // all else
-	Last                    // what says that all else is stored
+	First   Stage = iota - 1 // what others must not be stored without
+	Middle                   // all else
+	Derived                  // what must not be stored without that
+	Last                     // what says that all else is stored
 )
 
 // Rules say how a kind differs from others. The zero value has no difference.
@@ -138,15 +142,19 @@ func (s *Schema) find(key string) (index int, ok bool) {
 
 // DB is the records of all kinds of a schema.
 type DB struct {
-	schema *Schema
-	rows   []rows
+	schema   *Schema
+	rows     []rows
+	memories []any // by index of the Memory
 }
 
 // New returns an empty DB.
 func (s *Schema) New() *DB {
-	db := &DB{schema: s, rows: make([]rows, len(s.kinds))}
+	db := &DB{schema: s, rows: make([]rows, len(s.kinds)), memories: make([]any, len(s.memories))}
 	for i, k := range s.kinds {
 		db.rows[i] = k.newRows()
+	}
+	for i, m := range s.memories {
+		db.memories[i] = m.fresh()
 	}
 	return db
 }
@@ -162,11 +170,15 @@ func (db *DB) Load(e bus.Entry) (known bool, err error) {
 	return true, db.rows[i].load(e)
 }
 
-// Clone returns a DB with the same records, of which each can be changed without the other.
+// Clone returns a DB with the same records and copies of the memories. Each can be changed
+// without the other.
 func (db *DB) Clone() *DB {
-	c := &DB{schema: db.schema, rows: make([]rows, len(db.rows))}
+	c := &DB{schema: db.schema, rows: make([]rows, len(db.rows)), memories: make([]any, len(db.memories))}
 	for i, r := range db.rows {
 		c.rows[i] = r.clone()
+	}
+	for i, m := range db.schema.memories {
+		c.memories[i] = m.clone(db.memories[i])
 	}
 	return c
 }

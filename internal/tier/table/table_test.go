@@ -36,11 +36,13 @@ type world struct {
 	secrets   *Table[secret]
 	count     *Table[int]
 	volumes   *Table[instance] // added last, stored first
+	routes    *Table[job]      // added first, stored after what they are derived from
 }
 
 func newWorld() *world {
 	w := &world{}
 	byInstance := func(key string, _ *instance) string { return key }
+	w.routes = Add(&w.schema, records.Kind{Prefix: "route."}, Rules[job]{Stage: Derived})
 	w.jobs = Add(&w.schema, records.Kind{Prefix: "job."}, Rules[job]{
 		Leads: func(key string) string { return key + "." },
 	})
@@ -152,6 +154,7 @@ func TestGroupsAndTheirOrder(t *testing.T) {
 	w := newWorld()
 	tx := w.schema.New().Begin()
 	w.count.Put(tx, "", new(int))
+	w.routes.Put(tx, "a", &job{})
 	w.orders.Put(tx, "w1.shop.web.1", &instance{})
 	w.orders.Put(tx, "w1.shop.web.0", &instance{})
 	w.whys.Put(tx, "shop.web.1", &instance{})
@@ -160,7 +163,8 @@ func TestGroupsAndTheirOrder(t *testing.T) {
 	w.jobs.Put(tx, "a", &job{})
 	w.volumes.Put(tx, "v", &instance{})
 	groups, err := tx.Encode()
-	want := []string{"vol.v", "job.a", "job.b", "inst.shop.web.1+why.shop.web.1+to.w1.shop.web.1", "to.w1.shop.web.0", "count"}
+	want := []string{"vol.v", "job.a", "job.b", "inst.shop.web.1+why.shop.web.1+to.w1.shop.web.1", "to.w1.shop.web.0",
+		"route.a", "count"}
 	if got := keysOf(groups); err != nil || !slices.Equal(got, want) {
 		t.Errorf("%q, %v, want %q", got, err, want)
 	}
@@ -305,5 +309,39 @@ func BenchmarkPass(b *testing.B) {
 		if groups, err := tx.Encode(); len(groups) != 1 || err != nil {
 			b.Fatal(groups, err)
 		}
+	}
+}
+
+// A package remembers and works out what it needs without a field in anybody's struct.
+func TestMemoryAndScratch(t *testing.T) {
+	type seen struct{ ids []string }
+	type index struct{ n int }
+	var s Schema
+	kept := Remember(&s, MemoryRules[seen]{Clone: func(v *seen) *seen { return &seen{slices.Clone(v.ids)} }})
+	made := Remember(&s, MemoryRules[index]{New: func() *index { return &index{1} }, Derived: true})
+	scratch, seven := AddScratch[index](&s), func() *index { return &index{7} }
+
+	db := s.New()
+	kept.Of(db).ids = []string{"a"}
+	made.Of(db).n = 5
+	rehearsal := db.Clone()
+	kept.Of(rehearsal).ids[0] = "b"
+	if got := kept.Of(db).ids[0]; got != "a" {
+		t.Errorf("a rehearsal changed the memory: %s", got)
+	}
+	if got := made.Of(rehearsal).n; got != 1 {
+		t.Errorf("a memory that is not cloned begins with %d, want that of New", got)
+	}
+
+	again := s.New()
+	again.Inherit(db)
+	if got := kept.Of(again).ids; !slices.Equal(got, []string{"a"}) || made.Of(again).n != 1 {
+		t.Errorf("inherited %v and %d", got, made.Of(again).n)
+	}
+
+	tx := db.Begin()
+	scratch.Of(tx, seven).n++
+	if a, b := scratch.Of(tx, seven).n, scratch.Of(db.Begin(), seven).n; a != 8 || b != 7 {
+		t.Errorf("a scratch has %d in its transaction and %d in another", a, b)
 	}
 }

@@ -13,10 +13,12 @@ import (
 type Tx struct {
 	db      *DB
 	changes []changes // by index of the kind; nil where nothing changes
+	// scratches by index of the Scratch; nil as long as nobody asks.
+	scratches []any
 }
 
 // Begin starts a transaction. It costs one allocation; each kind that is changed costs two.
-func (db *DB) Begin() *Tx { return &Tx{db, make([]changes, len(db.rows))} }
+func (db *DB) Begin() *Tx { return &Tx{db: db, changes: make([]changes, len(db.rows))} }
 
 // Len is how many records the transaction changes.
 func (tx *Tx) Len() (n int) {

@@ -7,6 +7,7 @@ package clonetest
 import (
 	"fmt"
 	"maps"
+	"path"
 	"reflect"
 	"slices"
 	"strings"
@@ -18,6 +19,23 @@ import (
 // "model.workers[].inbox", may be shared: nobody modifies them once they are stored
 // there, or they are safe for concurrent use and hold no state.
 type Immutable func(path string, t reflect.Type) bool
+
+// Stored reports whether values of t, found at a path of a model with a table.DB, are
+// replaced as a whole: times, what is in a table and what its schema says, and whatever
+// the packages with these names declare.
+func Stored(at string, t reflect.Type, packages ...string) bool {
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	switch dir, pkg := path.Split(t.PkgPath()); {
+	case t == reflect.TypeFor[time.Time](), strings.HasPrefix(at, "Model.DB.rows[].byKey[]"):
+		return true
+	case pkg == "table":
+		return t.Name() != "DB" && !strings.HasPrefix(t.Name(), "tableRows")
+	default:
+		return dir != "" && slices.Contains(packages, pkg)
+	}
+}
 
 // Fill populates everything that can be reached from p, a pointer to a struct: every
 // map and slice gets an element, every pointer something to point to. It stops at
@@ -247,7 +265,7 @@ func (r *Records) look(v reflect.Value, path string, immutable Immutable) {
 		for _, x := range v.Seq2() {
 			r.look(x, path+"[]", immutable)
 		}
-	case reflect.Pointer:
+	case reflect.Pointer, reflect.Interface:
 		if !v.IsNil() {
 			r.look(v.Elem(), path, immutable)
 		}

@@ -7,7 +7,7 @@ import (
 	"github.com/verge-edge/verge/internal/importer/source"
 )
 
-// extend leads what extends a service of another file to that service, which it adds.
+// extend adds the services of other files that are extended, and points extends to them.
 func (j *merger) extend(root *source.Node) *source.Node {
 	services := root.Child("services")
 	if services == nil || services.Kind != source.Mapping {
@@ -22,7 +22,7 @@ func (j *merger) extend(root *source.Node) *source.Node {
 	for i, s := range out.Values {
 		if file := s.Child("extends").Str("file"); file != "" {
 			at := []string{"services", services.Keys[i].Name, "extends", "file"}
-			if s.File != "" { // it came with a file that was included
+			if s.File != "" { // it came with an included file
 				for _, d := range j.read {
 					if d.File == s.File {
 						top.doc = d
@@ -37,7 +37,7 @@ func (j *merger) extend(root *source.Node) *source.Node {
 	return root.With("services", &out)
 }
 
-// onto is a service that extends one of a file, whose path begins at the first one.
+// onto returns a service that extends one of a file. The path of file begins at the first file.
 func (j *merger) onto(p part, s *source.Node, file string, at []string, chain []string) *source.Node {
 	first := part{p.doc, ".", nil}
 	file, ok := j.below(first, file, at)
@@ -50,7 +50,8 @@ func (j *merger) onto(p part, s *source.Node, file string, at []string, chain []
 	}
 	name := j.base(q, file, s.Child("extends").Str("service"), p, at, chain)
 	return s.With("extends", &source.Node{Kind: source.Mapping, Line: s.Line,
-		Keys: []source.Key{{Name: "service", Line: s.Line}}, Values: []*source.Node{{Line: s.Line, Text: name, Value: name}}})
+		Keys:   []source.Key{{Name: "service", Line: s.Line}},
+		Values: []*source.Node{{Line: s.Line, Text: name, Value: name}}})
 }
 
 // base adds a service of another file, and those that it extends, and returns its name.
@@ -98,5 +99,5 @@ func (j *merger) base(q part, file, service string, p part, at, chain []string) 
 	return name
 }
 
-// NoImage is that of a service which is only there to be extended.
+// NoImage is the image of a service that is only there to be extended.
 const NoImage = "verge.invalid/none"

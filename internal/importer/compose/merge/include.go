@@ -7,12 +7,13 @@ import (
 	"path"
 	"slices"
 
-	"github.com/verge-edge/verge/internal/importer/compose/variables"
+	"github.com/verge-edge/verge/internal/importer/compose/dotenv"
+	"github.com/verge-edge/verge/internal/importer/compose/template"
 	"github.com/verge-edge/verge/internal/importer/report"
 	"github.com/verge-edge/verge/internal/importer/source"
 )
 
-// include is a file with all that it includes.
+// include returns a file with all that it includes.
 func (j *merger) include(p part) *source.Node {
 	out := p.doc.Root.With("include", nil)
 	for _, s := range sections {
@@ -35,7 +36,7 @@ func (j *merger) include(p part) *source.Node {
 		}
 		id := q.stack[len(q.stack)-1] + "\n" + q.dir
 		if j.done[id] {
-			continue // it is there with all that it includes, however often it is named
+			continue // already there, with all that it includes
 		}
 		if j.done[id] = true; len(j.done) > maxJoined {
 			j.refuse(p.doc, at, "more than %d files are included", maxJoined)
@@ -46,7 +47,7 @@ func (j *merger) include(p part) *source.Node {
 	return out
 }
 
-// included is the file that an entry of include names.
+// included returns the file that an entry of include names.
 func (j *merger) included(p part, n *source.Node, at []string) (part, bool) {
 	file, dir, env := n.Text, "", ""
 	if n.Kind == source.Mapping {
@@ -56,7 +57,8 @@ func (j *merger) included(p part, n *source.Node, at []string) (part, bool) {
 				v = v.Values[0]
 			}
 			if v != nil && (v.Kind != source.Scalar || v.Text == "") {
-				j.refuse(p.doc, source.Extend(at, name), "names several files for one: docker compose config puts them into one")
+				j.refuse(p.doc, source.Extend(at, name),
+					"names several files for one: docker compose config puts them into one")
 			}
 			if v == nil {
 				return ""
@@ -84,27 +86,27 @@ func (j *merger) included(p part, n *source.Node, at []string) (part, bool) {
 		}
 	}
 	if env == "" {
-		env = path.Join(q.dir, variables.DotEnv)
+		env = path.Join(q.dir, dotenv.DotEnv)
 	} else if env, ok = j.below(p, env, at); !ok {
 		return q, false
 	}
 	return q, j.variables(p, env, at)
 }
 
-// variables takes in the file of variables of an included one. Those of the project count
-// before them, as with docker compose; what two such files say differently cannot be told
-// apart afterwards.
+// variables reads the file of variables of an included file. Those of the project take
+// precedence, as in docker compose. Conflicts of two such files cannot be told apart
+// afterwards.
 func (j *merger) variables(p part, file string, at []string) bool {
-	if j.given || file == variables.DotEnv {
+	if j.given || file == dotenv.DotEnv {
 		return true
 	}
 	data, err := j.source.Open(file)
-	if errors.Is(err, fs.ErrNotExist) && path.Base(file) == variables.DotEnv {
+	if errors.Is(err, fs.ErrNotExist) && path.Base(file) == dotenv.DotEnv {
 		return true
 	}
-	read := &variables.Set{}
+	read := &dotenv.Set{}
 	if err == nil {
-		read, err = variables.Read(data, nil, variables.None, j.report.Spend)
+		read, err = dotenv.Read(data, nil, template.None, j.report.Spend)
 	}
 	if err != nil {
 		j.refuse(p.doc, at,
@@ -120,15 +122,15 @@ func (j *merger) variables(p part, file string, at []string) bool {
 	}
 	for _, k := range slices.Sorted(maps.Keys(vars)) {
 		if old, there := j.Env[k]; there && old != vars[k] {
-			j.refuse(p.doc, at, "the file %s has another value of ${%s} than that of another file that is included: docker "+
-				"compose config puts them into one, or --env-file FILE has one for all", source.Quote(file), k)
+			j.refuse(p.doc, at, "the file %s has another value of ${%s} than that of another file that is "+
+				"included: docker compose config puts them into one, or --env-file FILE has one for all", source.Quote(file), k)
 			return false
 		}
 		j.Env[k] = vars[k]
 	}
 	if len(vars) > 0 {
 		j.report.At(report.Said, p.doc, at, "takes %s of %s for all files, where %s does not have them",
-			report.Count(len(vars), "variable"), source.Quote(file), variables.DotEnv)
+			report.Count(len(vars), "variable"), source.Quote(file), dotenv.DotEnv)
 	}
 	return true
 }

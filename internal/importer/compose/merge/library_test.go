@@ -20,7 +20,8 @@ func TestLibraryLeavesTheProject(t *testing.T) {
 	}
 	root := map[string]any{"include": []any{outside}, "services": map[string]any{"a": map[string]any{"image": "a"}}}
 	p, err := loader.LoadWithContext(context.Background(), types.ConfigDetails{
-		WorkingDir: t.TempDir(), ConfigFiles: []types.ConfigFile{{Filename: "in.yaml", Config: root}}, Environment: types.Mapping{},
+		WorkingDir: t.TempDir(), ConfigFiles: []types.ConfigFile{{Filename: "in.yaml", Config: root}},
+		Environment: types.Mapping{},
 	}, func(o *loader.Options) { o.SetProjectName("project", true) })
 	if err != nil || !slices.Contains(p.ServiceNames(), "b") {
 		t.Errorf("%v: compose-go stays in its project now", err)

@@ -18,13 +18,13 @@ const (
 	maxJoinDepth = 10
 )
 
-// sections are what a file that is included adds to.
+// sections are those that an included file adds to.
 var sections = []string{"services", "volumes", "networks", "configs", "secrets"}
 
 // merger puts the files that a compose file names (include, extends with file) into its tree,
-// as docker compose does, so that one file is left for all that comes after. Only what lies
-// below the folder of the first one is read. A service of another file that is extended
-// stands in the tree under a name of its own, and is taken out when compose-go has read it.
+// as docker compose does, so that one file is left for all that comes after. It reads only
+// files below the folder of the first one. An extended service of another file is in the tree
+// under a separate name, and is removed after compose-go has read it.
 type merger struct {
 	Result
 	top    *source.Document
@@ -34,7 +34,7 @@ type merger struct {
 	read   map[string]*source.Document
 	added  *source.Node    // services of other files that are extended
 	taken  map[string]bool // names of services
-	done   map[string]bool // files that were included, each with its folder
+	done   map[string]bool // included files, each with its folder
 	bytes  int
 	values int
 	failed bool
@@ -48,11 +48,11 @@ type Result struct {
 	Derived map[string]bool   // variables of env whose values contain a secret
 }
 
-// part is one of the files. Its path is below the folder of the first.
+// part is one of the files, below the folder of the first.
 type part struct {
 	doc   *source.Document
-	dir   string   // in which its paths begin
-	stack []string // how it was come upon, itself last
+	dir   string   // that its paths are relative to
+	stack []string // the files that led to it, itself last
 }
 
 // Files merges the files that a compose file names into its document, and reports whether it
@@ -92,13 +92,14 @@ func Files(d *source.Document, s source.File, given bool, r *report.Report) (*Re
 	return &j.Result, !j.failed
 }
 
-// refuse notes what keeps the files from being put together.
+// refuse notes what keeps the files from being merged.
 func (j *merger) refuse(d *source.Document, at []string, format string, args ...any) {
 	j.failed = true
 	j.report.At(report.Refused, d, at, format, args...)
 }
 
-// below is a path of a part, below the folder of the first file.
+// below returns a path of a part relative to the folder of the first file, which it must not
+// leave.
 func (j *merger) below(p part, file string, at []string) (string, bool) {
 	why := ""
 	out := path.Join(p.dir, file)
@@ -178,7 +179,7 @@ func (j *merger) open(p part, file string, at []string) (part, bool) {
 	return q, true
 }
 
-// merge adds what an included file has. Only what is the same may be there already.
+// merge adds the content of an included file. What already exists must be equal.
 func (j *merger) merge(out, more *source.Node, p part, at []string) *source.Node {
 	for _, s := range sections {
 		from := more.Child(s)
@@ -195,7 +196,8 @@ func (j *merger) merge(out, more *source.Node, p part, at []string) *source.Node
 			case old == nil:
 				to.Keys, to.Values = append(to.Keys, k), append(to.Values, from.Values[i])
 			case fmt.Sprint(old.Plain()) != fmt.Sprint(from.Values[i].Plain()):
-				j.refuse(p.doc, at, "has %s.%s, and so has another file: one of them has to be called otherwise", s, k.Name)
+				j.refuse(p.doc, at, "has %s.%s, and so has another file: one of them has to be called otherwise", s,
+					k.Name)
 			}
 		}
 		out = out.With(s, &to)

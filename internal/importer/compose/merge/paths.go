@@ -7,8 +7,8 @@ import (
 	"github.com/verge-edge/verge/internal/importer/source"
 )
 
-// own is what a part has in a section, with its paths beginning at the folder of the first
-// file, and marked as of this one.
+// own returns a section of a part, with paths relative to the folder of the first file, and
+// marked with the part's file.
 func (p part) own(section string, n *source.Node) *source.Node {
 	if n.Kind == source.Mapping && p.dir != "." {
 		switch section {
@@ -39,7 +39,7 @@ func (p part) own(section string, n *source.Node) *source.Node {
 	return &out
 }
 
-// moved is a path of a part, from the folder of the first file.
+// moved returns a path of a part, relative to the folder of the first file.
 func (p part) moved(v *source.Node) *source.Node {
 	if v.Kind != source.Scalar || v.Text == "" || path.IsAbs(v.Text) || strings.ContainsAny(v.Text[:1], "~$") ||
 		strings.Contains(v.Text, "://") {
@@ -53,7 +53,8 @@ func (p part) moved(v *source.Node) *source.Node {
 	return &out
 }
 
-// mounted is an entry of volumes. Only what begins with a dot is a path and no name.
+// mounted converts an entry of volumes. Only what begins with a dot is a path rather than a
+// name.
 func (p part) mounted(v *source.Node) *source.Node {
 	if v.Kind == source.Mapping {
 		if v.Str("type") == "bind" {

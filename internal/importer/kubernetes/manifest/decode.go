@@ -18,16 +18,16 @@ import (
 	"github.com/verge-edge/verge/internal/k8s"
 )
 
-// decoder reads the fields of objects into the types of k8s.io/api as the API
-// server would, but knows the line of what is wrong.
+// decoder reads the fields of objects into the types of k8s.io/api as the API server would, but
+// knows the line of each error.
 type decoder struct {
 	report *report.Report
 	doc    *source.Document
 	failed bool
 }
 
-// Decode reads n into what into points to. It says whether all was right; what was wrong
-// is noted.
+// Decode reads n into what into points to. It notes errors, and returns true if there were
+// none.
 func Decode(r *report.Report, o *Object, n *source.Node, path []string, into any) bool {
 	d := &decoder{report: r, doc: o.Doc}
 	if n != nil {
@@ -48,7 +48,7 @@ var (
 
 func (d *decoder) value(n *source.Node, path []string, v reflect.Value) {
 	if n.Kind == source.Scalar && n.Value == nil {
-		return // null is silence
+		return // null is the same as absent
 	}
 	switch {
 	case v.Kind() == reflect.Pointer:
@@ -69,8 +69,8 @@ func (d *decoder) value(n *source.Node, path []string, v reflect.Value) {
 	}
 }
 
-// maxQuantity bounds the text of a quantity, in bytes. Its parser computes ten to the power
-// of its exponent: a line of text would take all the memory.
+// maxQuantity bounds the text of a quantity, in bytes. Its parser computes ten to the power of
+// the exponent: a line of text could take all memory.
 const maxQuantity = 64
 
 var (
@@ -138,7 +138,7 @@ func (d *decoder) scalar(n *source.Node, path []string, v reflect.Value) {
 	case reflect.String:
 		s, ok := n.Value.(string)
 		if !ok {
-			d.wrong(path, "it is not text: write it in quotes") // which it may be that nobody should see
+			d.wrong(path, "it is not text: write it in quotes") // do not quote it: it may be a secret
 			return
 		}
 		if some := k8s.Values(v.Type().Name()); s != "" && some != nil && !slices.Contains(some, s) {
@@ -148,7 +148,7 @@ func (d *decoder) scalar(n *source.Node, path []string, v reflect.Value) {
 		v.SetString(s)
 	case reflect.Bool:
 		b, ok := n.Value.(bool)
-		switch strings.ToLower(n.Text) { // YAML 1.1, as Kubernetes reads it
+		switch strings.ToLower(n.Text) { // Kubernetes reads YAML 1.1
 		case "yes", "on":
 			b, ok = true, true
 		case "no", "off":
@@ -176,7 +176,7 @@ func (d *decoder) scalar(n *source.Node, path []string, v reflect.Value) {
 	}
 }
 
-// whole is the whole number that a scalar is; 0400 is octal, as in YAML 1.1.
+// whole returns the integer value of a scalar; 0400 is octal, as in YAML 1.1.
 func whole(n *source.Node) (int64, bool) {
 	if len(n.Text) > 1 && n.Text[0] == '0' && strings.Trim(n.Text, "01234567") == "" {
 		if _, text := n.Value.(string); !text {
@@ -193,7 +193,7 @@ func whole(n *source.Node) (int64, bool) {
 	return 0, false
 }
 
-// structure fills the fields of v. What is not a field is noted, as lost.
+// structure fills the fields of v, and notes unknown fields as lost.
 func (d *decoder) structure(n *source.Node, path []string, v reflect.Value) {
 	if n.Kind != source.Mapping {
 		d.wrong(path, "it is not a mapping")
@@ -212,8 +212,8 @@ func (d *decoder) structure(n *source.Node, path []string, v reflect.Value) {
 	}
 }
 
-// jsonFields are the fields of v by their names in JSON, those of embedded structures
-// too.
+// jsonFields collects the fields of v by their JSON names, including those of embedded
+// structures.
 func jsonFields(v reflect.Value, into map[string]reflect.Value) {
 	for i := range v.NumField() {
 		f := v.Type().Field(i)
@@ -230,7 +230,7 @@ func jsonFields(v reflect.Value, into map[string]reflect.Value) {
 	}
 }
 
-// nearestField is the field that somebody meant who wrote name, "" if nobody knows.
+// nearestField returns the field that differs from name only in case, "" for none.
 func nearestField(name string, fields map[string]reflect.Value) string {
 	for f := range fields {
 		if strings.EqualFold(f, name) {

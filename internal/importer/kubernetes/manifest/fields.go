@@ -7,7 +7,7 @@ import (
 	"github.com/verge-edge/verge/internal/importer/report"
 )
 
-// metaCover is what becomes of the metadata of an object.
+// metaCover says what becomes of the metadata of an object.
 var metaCover = report.Cover{
 	"apiVersion": "", "kind": "", "status": report.Ignored,
 	"metadata.name": "", "metadata.generateName": "", "metadata.namespace": "", "metadata.labels": report.Ignored,
@@ -27,7 +27,7 @@ const (
 	noNames = "is not carried over: names are those of services and of the worker's name server"
 )
 
-// podCover is that of the specification of a pod.
+// podCover is the cover of the specification of a pod.
 var podCover = report.Cover{
 	"containers": "", "initContainers": "", "volumes": "", "restartPolicy": "", "terminationGracePeriodSeconds": "",
 	"nodeSelector":    "",
@@ -48,7 +48,7 @@ var podCover = report.Cover{
 	"runtimeClassName":  "is not carried over: a container is run by runc",
 }
 
-// serviceCover, and those that follow, are of what leads to workloads.
+// serviceCover and the following are the covers of what leads to workloads.
 var serviceCover = metaCover.With("spec", report.Cover{
 	"selector": "", "ports": "", "type": "", "clusterIP": "", "externalName": "", "clusterIPs": report.Ignored,
 	"ipFamilies": report.Ignored, "ipFamilyPolicy": report.Ignored, "allocateLoadBalancerNodePorts": report.Ignored,
@@ -83,7 +83,7 @@ var scalerCover = metaCover.With("spec", report.Cover{
 	"behavior":                       "is not carried over: clusters decide by requests (slo, concurrency)",
 })
 
-// workloadCovers are of what runs pods, by kind.
+// workloadCovers are the covers of what runs pods, by kind.
 var workloadCovers = map[string]report.Cover{
 	"Pod": metaCover.With("spec", podCover),
 	"Deployment": ofPods(report.Cover{
@@ -116,10 +116,10 @@ var jobCover = report.Cover{
 	"backoffLimitPerIndex": "", "podReplacementPolicy": report.Ignored, "managedBy": report.Ignored,
 	"podFailurePolicy": "is not carried over: whatever ends with another exit code than 0 is run again (job.retries)",
 	"successPolicy":    "is not carried over: a job has completed when all its indexes have",
-	"maxFailedIndexes": "is not carried over: the other indexes go on when one has failed",
+	"maxFailedIndexes": "is not carried over: the other indexes continue when one has failed",
 }
 
-// cronCover is that of a job, in the template of one that runs by a schedule.
+// cronCover is the cover of a job in the template of a CronJob.
 func cronCover() report.Cover {
 	c := metaCover.With("spec", report.Cover{
 		"schedule": "", "timeZone": "", "concurrencyPolicy": "", "suspend": "", "startingDeadlineSeconds": "",
@@ -129,7 +129,7 @@ func cronCover() report.Cover {
 	return c
 }
 
-// ofPods is the cover of a kind with replicas of a pod, and what it says besides.
+// ofPods is the cover of a kind with replicas of a pod and the other fields in besides.
 func ofPods(besides report.Cover) report.Cover {
 	c := metaCover.With("spec", besides).With("spec.template.spec", podCover)
 	maps.Copy(c, report.Cover{
@@ -139,7 +139,7 @@ func ofPods(besides report.Cover) report.Cover {
 	return c
 }
 
-// tries of the covers.
+// Tries of the covers.
 var (
 	ServiceTrie, IngressTrie, DataTrie = serviceCover.Lazy(), ingressCover.Lazy(), dataCover.Lazy()
 	RouteTrie                          = routeCover.Lazy()

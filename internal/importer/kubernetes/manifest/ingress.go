@@ -6,7 +6,7 @@ import (
 	"github.com/verge-edge/verge/internal/k8s"
 )
 
-// IngressSpec is that of an Ingress, of networking.k8s.io/v1 and of the versions before.
+// IngressSpec is the spec of an Ingress, of networking.k8s.io/v1 and older versions.
 type IngressSpec struct {
 	IngressClassName *string         `json:"ingressClassName"`
 	DefaultBackend   *ingressBackend `json:"defaultBackend"`
@@ -23,7 +23,7 @@ type IngressSpec struct {
 	} `json:"rules"`
 }
 
-// IngressPath is a path of a host, and where it leads.
+// IngressPath is a path of a host, and its target.
 type IngressPath struct {
 	Path     string         `json:"path"`
 	PathType k8s.PathType   `json:"pathType"`

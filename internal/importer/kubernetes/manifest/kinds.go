@@ -4,7 +4,7 @@ import (
 	"github.com/verge-edge/verge/internal/importer/report"
 )
 
-// Versions are those of the groups in which Verge knows a kind.
+// Versions are the versions, by group and kind, that Verge knows.
 var Versions = map[string][]string{
 	"/Pod": {"v1"}, "/Service": {"v1"}, "/ConfigMap": {"v1"}, "/Secret": {"v1"}, "/PersistentVolumeClaim": {"v1"},
 	"/ReplicationController": {"v1"},
@@ -20,8 +20,8 @@ var Versions = map[string][]string{
 	"serving.knative.dev/Service":         {"v1"},
 }
 
-// NotCarried are kinds of which nothing is carried over, and why; "" where the group is
-// one that Verge knows nothing of. Those that begin with said are no loss.
+// NotCarried are kinds of which nothing is carried over, and why; "" if Verge does not know the
+// group. Reasons that begin with report.Noted are no loss.
 var NotCarried = map[string]string{
 	"Namespace": report.Noted +
 		"is not made: a namespace of Verge is there when somebody uses it; its rights and quotas are of verge namespace",
@@ -55,5 +55,5 @@ var NotCarried = map[string]string{
 	"CustomResourceDefinition": "is not carried over: Verge has no kinds but its own",
 }
 
-// Knative is what objects of the kind Service of Knative are called here.
+// Knative is the name used here for the kind Service of Knative.
 const Knative = "Knative Service"

@@ -8,7 +8,7 @@ import (
 	"github.com/verge-edge/verge/internal/k8s"
 )
 
-// Object is one of Kubernetes, in a document or in a list in one.
+// Object is an object of Kubernetes, in a document or in a list in one.
 type Object struct {
 	Doc  *source.Document
 	Base []string // its path in the document
@@ -21,10 +21,10 @@ type Object struct {
 // At is the path of a field.
 func (o *Object) At(path ...string) []string { return source.Extend(o.Base, path...) }
 
-// Title is what people call it: Deployment web.
+// Title is its name for people: Deployment web.
 func (o *Object) Title() string { return strings.TrimSpace(o.Kind + " " + o.Meta.Name) }
 
-// NodeAt is what stands at a path of the document.
+// NodeAt returns the node at a path of the document.
 func (o *Object) NodeAt(path []string) *source.Node {
 	n := o.Doc.Root
 	for _, s := range path {

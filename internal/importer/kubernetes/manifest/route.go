@@ -1,6 +1,6 @@
 package manifest
 
-// RouteSpec is that of an HTTPRoute or GRPCRoute of the Gateway API.
+// RouteSpec is the spec of an HTTPRoute or GRPCRoute of the Gateway API.
 type RouteSpec struct {
 	ParentRefs IgnoredField `json:"parentRefs"`
 	Hostnames  []string     `json:"hostnames"`

@@ -11,12 +11,12 @@ import (
 	"github.com/verge-edge/verge/internal/k8s"
 )
 
-// NamePattern is what Kubernetes takes for the name of an object.
+// NamePattern is what Kubernetes accepts as the name of an object.
 var NamePattern = pattern.Lazy(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
 
-// What the types of Kubernetes can hold and its API server refuses nevertheless.
+// The rest checks what the types of Kubernetes allow and its API server refuses nevertheless.
 
-// givenFields are the names of those pointers in a structure that point to something.
+// givenFields returns the names of the pointers in a structure that are not nil.
 func givenFields(of any) (out []string) {
 	v := reflect.ValueOf(of)
 	for i := range v.NumField() {
@@ -28,8 +28,8 @@ func givenFields(of any) (out []string) {
 	return out
 }
 
-// OneOf refuses something of which one kind is to be given, and several are. It says whether
-// that is so.
+// OneOf refuses a structure with more than one kind set where one is allowed, and reports the
+// result.
 func OneOf(r *report.Report, o *Object, at []string, what string, of any) bool {
 	given := givenFields(of)
 	if len(given) > 1 {
@@ -39,14 +39,14 @@ func OneOf(r *report.Report, o *Object, at []string, what string, of any) bool {
 	return len(given) > 1
 }
 
-// labelOperators and nodeOperators are those of selectors.
+// labelOperators and nodeOperators are the operators of selectors.
 var (
 	labelOperators = []string{"In", "NotIn", "Exists", "DoesNotExist"}
 	NodeOperators  = append([]string{"Gt", "Lt"}, labelOperators...)
 )
 
-// OperatorOK refuses an expression of a selector that has none of the operators that are known, or
-// not the values that its operator takes. It says whether it is one.
+// OperatorOK refuses an expression of a selector with an unknown operator, or without the
+// values that its operator takes. It says whether the expression is valid.
 func OperatorOK(r *report.Report, o *Object, at []string, known []string, operator string, values []string) bool {
 	switch {
 	case !slices.Contains(known, operator):
@@ -62,7 +62,7 @@ func OperatorOK(r *report.Report, o *Object, at []string, known []string, operat
 	return false
 }
 
-// SelectorRefused refuses a selector with an expression that is none, and says whether it has one.
+// SelectorRefused refuses a selector with an invalid expression, and says whether it did.
 func SelectorRefused(r *report.Report, o *Object, at []string, s *k8s.LabelSelector) (refused bool) {
 	for i, e := range s.MatchExpressions {
 		refused = !OperatorOK(r, o, source.Extend(at, "matchExpressions", source.Index(i)), labelOperators,
@@ -71,7 +71,7 @@ func SelectorRefused(r *report.Report, o *Object, at []string, s *k8s.LabelSelec
 	return refused
 }
 
-// IsNamespace says whether Kubernetes takes a name for that of a namespace.
+// IsNamespace says whether Kubernetes accepts a name for a namespace.
 func IsNamespace(name string) bool {
 	return len(name) <= 63 && NamePattern().MatchString(name) && !strings.Contains(name, ".")
 }

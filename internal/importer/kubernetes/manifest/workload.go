@@ -6,7 +6,7 @@ import (
 	"github.com/verge-edge/verge/internal/k8s"
 )
 
-// CronSpec is that of a CronJob.
+// CronSpec is the spec of a CronJob.
 type CronSpec struct {
 	Schedule                   string                `json:"schedule"`
 	TimeZone                   string                `json:"timeZone"`
@@ -18,9 +18,9 @@ type CronSpec struct {
 	JobTemplate                IgnoredField          `json:"jobTemplate"`
 }
 
-// WorkloadSpec has what Deployment, StatefulSet, DaemonSet, ReplicaSet,
-// ReplicationController and Job say around the template of their pods. Which of it a
-// kind has is said by its cover.
+// WorkloadSpec has the fields of Deployment, StatefulSet, DaemonSet, ReplicaSet,
+// ReplicationController and Job around the template of their pods. The cover of a kind says
+// which of them it has.
 type WorkloadSpec struct {
 	Replicas                *int32                      `json:"replicas"`
 	Template                podTemplate                 `json:"template"`
@@ -39,8 +39,8 @@ type WorkloadSpec struct {
 	ActiveDeadlineSeconds   *int64                      `json:"activeDeadlineSeconds"`
 	Suspend                 bool                        `json:"suspend"`
 	CompletionMode          k8s.CompletionMode          `json:"completionMode"`
-	// What Verge has no use for has a place here, so that it is no mistake: its cover says
-	// what becomes of it.
+	// Fields that Verge does not use are here so that they are no error: the cover says what
+	// becomes of them.
 	Selector             IgnoredField             `json:"selector"`
 	RevisionHistoryLimit IgnoredField             `json:"revisionHistoryLimit"`
 	Paused               bool                     `json:"paused"`
@@ -56,7 +56,7 @@ type WorkloadSpec struct {
 	Traffic              IgnoredField             `json:"traffic"`
 }
 
-// podTemplate is that of a pod, with what Knative says besides.
+// podTemplate is the template of a pod, with the additional fields of Knative.
 type podTemplate struct {
 	k8s.ObjectMeta `json:"metadata"`
 	Spec           podSpec      `json:"spec"`
@@ -78,7 +78,7 @@ type IgnoredField struct{}
 // UnmarshalJSON takes anything.
 func (*IgnoredField) UnmarshalJSON([]byte) error { return nil }
 
-// given says that something is there, whatever it is.
+// given says that a field is set, to any value.
 type given bool
 
 // UnmarshalJSON takes anything.

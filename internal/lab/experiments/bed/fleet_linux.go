@@ -23,6 +23,7 @@ import (
 	"github.com/verge-edge/verge/internal/lab/experiment"
 	"github.com/verge-edge/verge/internal/policy/route"
 	"github.com/verge-edge/verge/internal/proxy"
+	"github.com/verge-edge/verge/internal/tlsconf"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -141,7 +142,9 @@ func fleetIdentity() (func() (*tls.Config, error), error) {
 	pool := x509.NewCertPool()
 	pool.AddCert(cert)
 	return func() (*tls.Config, error) {
-		return &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}, RootCAs: pool}, nil
+		c := tlsconf.Internal()
+		c.Certificates, c.RootCAs = []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}, pool
+		return c, nil
 	}, nil
 }
 

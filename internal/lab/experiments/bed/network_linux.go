@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/apiv1"
 	"github.com/verge-edge/verge/internal/lab"
 	"github.com/verge-edge/verge/internal/lab/experiment"
 	"github.com/verge-edge/verge/internal/wire"
@@ -81,7 +82,7 @@ func (n Network) Apply(ctx context.Context, services ...string) error {
 	if _, err := n.API.Applications.Apply(ctx, []byte("application: "+Deployed+"\nservices:\n"+strings.Join(services, "")), false); err != nil {
 		return fmt.Errorf("apply: %w", err)
 	}
-	var v wire.AppView
+	var v apiv1.AppView
 	holds, err := experiment.Poll(ctx, time.Minute, func() (_ bool, err error) {
 		v, err = n.API.Applications.Get(ctx, Deployed)
 		return v.Holds, err

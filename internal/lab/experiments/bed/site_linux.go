@@ -71,19 +71,19 @@ func (s *Site) Pairs() (out [][2]string) {
 const Deployed = "lab"
 
 // Deploy applies an application with so many instances, and waits until all are
-// ready; false if that takes longer than patience. It returns what it took.
-func (s *Site) Deploy(ctx context.Context, instances int, patience time.Duration) (took time.Duration, done bool, err error) {
-	return s.DeployAs(ctx, instances, "", patience)
+// ready; false if that takes longer than timeout. It returns what it took.
+func (s *Site) Deploy(ctx context.Context, instances int, timeout time.Duration) (took time.Duration, done bool, err error) {
+	return s.DeployAs(ctx, instances, "", timeout)
 }
 
 // DeployAs does so with another field of the service.
-func (s *Site) DeployAs(ctx context.Context, instances int, field string, patience time.Duration) (took time.Duration, done bool, err error) {
+func (s *Site) DeployAs(ctx context.Context, instances int, field string, timeout time.Duration) (took time.Duration, done bool, err error) {
 	text := fmt.Sprintf("application: %s\nservices:\n  main:\n    command: [sleep, \"100000\"]\n    replicas: %d\n    stop: {signal: KILL}\n    %s\n", Deployed, instances, field)
 	begin := time.Now()
 	if _, err := s.API.Applications.Apply(ctx, []byte(text), false); err != nil {
 		return 0, false, fmt.Errorf("apply: %w", err)
 	}
-	done, err = experiment.Poll(ctx, patience, func() (bool, error) {
+	done, err = experiment.Poll(ctx, timeout, func() (bool, error) {
 		v, err := s.API.Applications.Get(ctx, Deployed)
 		return v.Holds, err
 	})
@@ -91,11 +91,11 @@ func (s *Site) DeployAs(ctx context.Context, instances int, field string, patien
 }
 
 // Remove ends the application and waits until nothing of it is left.
-func (s *Site) Remove(ctx context.Context, patience time.Duration) error {
+func (s *Site) Remove(ctx context.Context, timeout time.Duration) error {
 	if err := s.API.Applications.Delete(ctx, Deployed); err != nil {
 		return fmt.Errorf("delete: %w", err)
 	}
-	gone, err := experiment.Poll(ctx, patience, func() (bool, error) {
+	gone, err := experiment.Poll(ctx, timeout, func() (bool, error) {
 		_, err := s.API.Applications.Get(ctx, Deployed)
 		var p *wire.Problem
 		if errors.As(err, &p) && p.Status == 404 {
@@ -104,7 +104,7 @@ func (s *Site) Remove(ctx context.Context, patience time.Duration) error {
 		return false, err
 	})
 	if err == nil && !gone {
-		err = fmt.Errorf("it is not gone after %v", patience)
+		err = fmt.Errorf("it is not gone after %v", timeout)
 	}
 	return err
 }

@@ -77,7 +77,7 @@ func kubeRows(e *experiment.Env, clients, pods []int, policies []string, real, v
 	}
 	overRobin(e, params, real, virtual)
 	overLocal(e, params, real, clients[0] > pods[0])
-	e.OverWinner(params, real, policies[:3])
+	e.OverWinner(params, real, policies[:3], 0)
 }
 
 // wantOverRobin is what local is to have at least where the load is as the pods are.

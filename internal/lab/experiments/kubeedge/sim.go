@@ -68,7 +68,7 @@ func runLocalVirtually(ctx context.Context, e *experiment.Env) error {
 			e.Ratio(experiment.With(params, "policy", api.PolicyLocal, "than", api.PolicyRoundRobin), "throughput_over", by[api.PolicyLocal].Throughput, by[api.PolicyRoundRobin].Throughput, least)
 		}
 		overLocal(e, params, by, skewed)
-		e.OverWinner(params, by, theirs)
+		e.OverWinner(params, by, theirs, 0)
 	}
 	return nil
 }

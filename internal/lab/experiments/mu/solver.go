@@ -108,11 +108,11 @@ func readSolved(from io.Reader, cases []*placement.Scenario, model string) ([]so
 		if err := answers.Decode(&a); err != nil {
 			return nil, fmt.Errorf("the solver's answer to case %d: %w", i, err)
 		}
-		spots := make([]placement.Spot, len(a.Placed))
+		spots := make([]placement.Placed, len(a.Placed))
 		for k, x := range a.Placed {
-			spots[k] = placement.Spot{Service: x[0], Worker: x[1], Instances: x[2]}
+			spots[k] = placement.Placed{Service: x[0], Worker: x[1], Instances: x[2]}
 		}
-		r, err := placement.Given(c, model, spots, time.Duration(a.CPU*float64(time.Second)))
+		r, err := placement.Evaluate(c, model, spots, time.Duration(a.CPU*float64(time.Second)))
 		if err != nil {
 			return nil, fmt.Errorf("the solver's answer to case %d: %w", i, err)
 		}

@@ -70,7 +70,7 @@ func runDeploy(ctx context.Context, e *experiment.Env) error {
 
 // deployOften deploys a few times under the same conditions.
 func deployOften(ctx context.Context, e *experiment.Env, s *bed.Site, c deployCase) error {
-	times, patience := 5, 3*time.Minute
+	times, timeout := 5, 3*time.Minute
 	if e.Quick {
 		times = 1
 	}
@@ -85,7 +85,7 @@ func deployOften(ctx context.Context, e *experiment.Env, s *bed.Site, c deployCa
 		if err != nil {
 			return err
 		}
-		d, done, err := s.Deploy(ctx, c.workers, patience)
+		d, done, err := s.Deploy(ctx, c.workers, timeout)
 		a, merr := meter.Stop()
 		if err := errors.Join(err, merr); err != nil {
 			return err
@@ -112,7 +112,7 @@ func deployOften(ctx context.Context, e *experiment.Env, s *bed.Site, c deployCa
 	e.Row(experiment.Row{Params: params, Metric: "deploy_time_max", Unit: "ms", Measured: took[len(took)-1]})
 	r := e.Row(experiment.Row{Params: params, Metric: "deployed_share", Unit: "1", Measured: 1 - float64(late)/float64(times)})
 	if late > 0 && c.loss <= 0.2 {
-		r.Short = fmt.Sprintf("%d of %d deployments were not done after %v", late, times, patience)
+		r.Short = fmt.Sprintf("%d of %d deployments were not done after %v", late, times, timeout)
 	}
 	e.Measured(from, worst)
 	return nil

@@ -48,13 +48,13 @@ func stress(ctx context.Context, e *experiment.Env, workers, each int, window ti
 			}
 		}
 	}
-	const patience = 5 * time.Minute
-	took, done, err := s.DeployAs(ctx, workers*each, "resources: {cpu: 1m, memory: 1Mi, disk: 1Mi}", patience)
+	const timeout = 5 * time.Minute
+	took, done, err := s.DeployAs(ctx, workers*each, "resources: {cpu: 1m, memory: 1Mi, disk: 1Mi}", timeout)
 	if err != nil {
 		return err
 	}
 	if !done {
-		return fmt.Errorf("not all of %d instances run after %v", workers*each, patience)
+		return fmt.Errorf("not all of %d instances run after %v", workers*each, timeout)
 	}
 	p := map[string]any{"workers": workers, "instances": workers * each}
 	from := len(e.Rows)

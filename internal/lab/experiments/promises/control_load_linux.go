@@ -18,6 +18,7 @@ import (
 	"github.com/verge-edge/verge/internal/lab/experiment"
 	"github.com/verge-edge/verge/internal/lab/experiments/bed"
 	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 // ControlUnderLoad is the experiment control-under-load.
@@ -480,7 +481,7 @@ func (b *burden) orders(ctx context.Context, id wire.InstanceID, end time.Time) 
 	for len(took) == 0 || time.Now().Before(end) {
 		begin := time.Now()
 		ctx2, cancel := context.WithTimeout(ctx, orderPatience)
-		session, err := edge.Exec.Start(ctx2, id, wire.ExecStart{Key: rand.Text(), Command: []string{"true"}})
+		session, err := edge.Exec.Start(ctx2, id, rpc.ExecStart{Key: rand.Text(), Command: []string{"true"}})
 		cancel()
 		took = append(took, lab.Milliseconds(time.Since(begin)))
 		if ctx.Err() != nil {

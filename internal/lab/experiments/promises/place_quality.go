@@ -130,17 +130,18 @@ func quality(e *experiment.Env, params map[string]any, r *placement.Result) {
 }
 
 // overBaseline requires of rom, which is the default, what Kubernetes' default does:
-// as many pods, and no more fragments of what is scarcest, which is the processors, and
-// with GPUs these.
+// as many pods, and no more fragments of what is scarcest, which is the processors; with
+// GPUs no more of anything.
 func overBaseline(e *experiment.Env, scene string, by map[string]placement.Quality) {
 	ours, theirs := by["rom"], by[placement.Baseline.Name]
 	params := map[string]any{"scene": scene, "scheduler": "rom", "over": placement.Baseline.Name}
 	e.Ratio(params, "placed_over", ours.Placed, theirs.Placed, -1)
 	e.Ratio(params, "placed_cpu_over", ours.PlacedCPU, theirs.PlacedCPU, -1)
+	e.Ratio(params, "fragments_cpu_over", ours.Fragments[0], theirs.Fragments[0], 1)
 	if math.IsNaN(ours.FragmentsGPU) {
-		e.Ratio(params, "fragments_cpu_over", ours.Fragments[0], theirs.Fragments[0], 1)
 		return
 	}
+	e.Ratio(params, "fragments_memory_over", ours.Fragments[1], theirs.Fragments[1], 1)
 	e.Ratio(params, "placed_gpu_over", ours.PlacedGPU, theirs.PlacedGPU, -1)
 	e.Ratio(params, "fragments_gpu_over", ours.FragmentsGPU, theirs.FragmentsGPU, 1)
 }

@@ -19,13 +19,14 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/engineapi"
 	"github.com/verge-edge/verge/internal/lab"
 	"github.com/verge-edge/verge/internal/lab/experiment"
 	"github.com/verge-edge/verge/internal/lab/experiments/bed"
 	"github.com/verge-edge/verge/internal/loop"
-	"github.com/verge-edge/verge/internal/policy/life"
+	"github.com/verge-edge/verge/internal/policy/suspicion"
 	"github.com/verge-edge/verge/internal/unixsock"
-	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 // RouteChange is the experiment route-change.
@@ -160,7 +161,7 @@ func changes(ctx context.Context, e *experiment.Env, s *bed.Site, interval time.
 // engineDies kills the victim's engine alone. Its instances go on, and their routes
 // are to stay; the router through which others may reach them is away meanwhile.
 func engineDies(ctx context.Context, e *experiment.Env, s *bed.Site, routed int) error {
-	var info wire.EngineState
+	var info engineapi.EngineState
 	if err := Engine(ctx, s, victim, "/v1/state", &info); err != nil {
 		return err
 	}
@@ -169,7 +170,7 @@ func engineDies(ctx context.Context, e *experiment.Env, s *bed.Site, routed int)
 		return fmt.Errorf("kill the engine: %w", err)
 	}
 	back, err := experiment.Poll(ctx, time.Minute, func() (bool, error) {
-		var now wire.EngineState
+		var now engineapi.EngineState
 		err := Engine(ctx, s, victim, "/v1/state", &now)
 		return err == nil && now.Engine != info.Engine && len(now.Changed) > 0, nil
 	})
@@ -191,7 +192,7 @@ func engineDies(ctx context.Context, e *experiment.Env, s *bed.Site, routed int)
 
 // linksDie cuts the victim off and heals it. Until it is missed nobody can know.
 func linksDie(ctx context.Context, e *experiment.Env, s *bed.Site, ids []string, interval time.Duration) error {
-	missed := life.SilenceLimit(interval) + loop.Tick
+	missed := suspicion.SilenceLimit(interval) + loop.Tick
 	t, err := until(ctx, s, missed+time.Minute, ids, func() error { return cut(s, victim, true) })
 	if err != nil {
 		return fmt.Errorf("after the links of the worker were cut: %w", err)
@@ -295,7 +296,7 @@ func seen(ctx context.Context, s *bed.Site, n int) (ids []string, err error) {
 
 // until does something and measures how long it takes until endpoints are out of the
 // routes and out of the rules, by observer.
-func until(ctx context.Context, s *bed.Site, patience time.Duration, ids []string, do func() error) (map[string]float64, error) {
+func until(ctx context.Context, s *bed.Site, timeout time.Duration, ids []string, do func() error) (map[string]float64, error) {
 	want := map[string]int{} // in the rules
 	for _, o := range observers {
 		rules, err := ruled(s, o.host)
@@ -318,11 +319,11 @@ func until(ctx context.Context, s *bed.Site, patience time.Duration, ids []strin
 	for _, o := range observers {
 		all.Go(func() {
 			err := func() error {
-				out, err := experiment.Poll(ctx, patience, func() (bool, error) {
-					return !slices.ContainsFunc(routed(ctx, s, o.host), func(x wire.RouteEndpoint) bool { return slices.Contains(ids, x.Instance) }), nil
+				out, err := experiment.Poll(ctx, timeout, func() (bool, error) {
+					return !slices.ContainsFunc(routed(ctx, s, o.host), func(x rpc.RouteEndpoint) bool { return slices.Contains(ids, x.Instance) }), nil
 				})
 				if err == nil && !out {
-					err = fmt.Errorf("%s routes to %v after %v", o.host, ids, patience)
+					err = fmt.Errorf("%s routes to %v after %v", o.host, ids, timeout)
 				}
 				if err != nil {
 					return err
@@ -335,12 +336,12 @@ func until(ctx context.Context, s *bed.Site, patience time.Duration, ids []strin
 				}
 				// Looking at rules is work: that is not begun before they may be right. On a
 				// busy machine others may have been put in their place by then.
-				if out, err = experiment.Poll(ctx, patience, func() (bool, error) {
+				if out, err = experiment.Poll(ctx, timeout, func() (bool, error) {
 					n, err := ruled(s, o.host)
 					now := len(routed(ctx, s, o.host))
 					return n <= want[o.host] || now >= want[o.host]+len(ids) && n == now, err
 				}); err == nil && !out {
-					err = fmt.Errorf("%s has rules to %v after %v", o.host, ids, patience)
+					err = fmt.Errorf("%s has rules to %v after %v", o.host, ids, timeout)
 				}
 				mu.Lock()
 				took[o.host+" rules"] = lab.Milliseconds(time.Since(begin))
@@ -359,24 +360,24 @@ func until(ctx context.Context, s *bed.Site, patience time.Duration, ids []strin
 }
 
 // routed are the endpoints of the service that a worker sends new connections to.
-func routed(ctx context.Context, s *bed.Site, host string) []wire.RouteEndpoint {
-	return slices.DeleteFunc(listed(ctx, s, host), func(x wire.RouteEndpoint) bool { return x.State != "ok" })
+func routed(ctx context.Context, s *bed.Site, host string) []rpc.RouteEndpoint {
+	return slices.DeleteFunc(listed(ctx, s, host), func(x rpc.RouteEndpoint) bool { return x.State != "ok" })
 }
 
 // listed is the route, with those that a router does not ask at the moment, since it could
 // not reach them just now.
-func listed(ctx context.Context, s *bed.Site, host string) []wire.RouteEndpoint {
-	var r wire.RouteReport
+func listed(ctx context.Context, s *bed.Site, host string) []rpc.RouteEndpoint {
+	var r rpc.RouteReport
 	if err := Engine(ctx, s, host, "/v1/route?service=pair.main", &r); err != nil {
 		return nil // it has no route yet, or has just been started
 	}
-	return slices.DeleteFunc(r.Endpoints, func(x wire.RouteEndpoint) bool { return x.State == "suspect" })
+	return slices.DeleteFunc(r.Endpoints, func(x rpc.RouteEndpoint) bool { return x.State == "suspect" })
 }
 
 // Engine asks that of a worker.
 func Engine(ctx context.Context, s *bed.Site, host, what string, out any) (err error) {
 	t := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return unixsock.Dial(ctx, filepath.Join(s.Dir(host), wire.EngineSocket))
+		return unixsock.Dial(ctx, filepath.Join(s.Dir(host), engineapi.EngineSocket))
 	}}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://engine"+what, nil)
 	if err != nil {
@@ -422,7 +423,7 @@ func ruled(s *bed.Site, host string) (n int, err error) {
 
 // pidOf an instance at the victim.
 func pidOf(ctx context.Context, s *bed.Site, id string) (int, error) {
-	var st wire.EngineState
+	var st engineapi.EngineState
 	if err := Engine(ctx, s, victim, "/v1/state", &st); err != nil {
 		return 0, err
 	}

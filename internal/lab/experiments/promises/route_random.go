@@ -12,28 +12,43 @@ import (
 	"github.com/verge-edge/verge/api"
 	"github.com/verge-edge/verge/internal/lab/experiment"
 	"github.com/verge-edge/verge/internal/sim"
+	"github.com/verge-edge/verge/internal/sim/rival"
 )
 
 // RouteRandom is the experiment route-random.
 var RouteRandom = experiment.Experiment{
 	Name: "route-random", Source: "no paper: scenes that nothing was tuned on",
-	Shows:   "scenes drawn at random (pods, their speeds, places and processors, distances, lines, kinds of work, routers, loads up to 85 %): fastest against the best in each of the papers' policies (in virtual time)",
+	Shows: "scenes drawn at random (pods, their speeds, places and processors, distances, lines, kinds of work up to a " +
+		"coefficient of variation of 8, hangs, 1 to 50 routers, loads up to 85 %): fastest against the best in each of the " +
+		"papers' policies, C3 and Prequal (in virtual time)",
 	Virtual: runRouteRandom,
 }
 
-// randomPolicies are those of the papers, each with its defaults; proximity by
-// distance alone. Weights are what each pod can do.
+// randomPolicies are those of the papers, each with its defaults, C3 and Prequal; proximity by distance
+// alone. Weights are what each pod can do.
 var randomPolicies = []string{
 	api.PolicyRoundRobin, api.PolicyBilliard, api.PolicyLeastConnections, api.PolicyTwoChoices,
-	api.PolicyLeastResponse, api.PolicyLocal, api.PolicyProximity, api.PolicyClosest,
+	api.PolicyLeastResponse, api.PolicyLocal, api.PolicyProximity, api.PolicyClosest, rivalC3, rivalPrequal,
+}
+
+// Rivals outside the API.
+const (
+	rivalC3      = "c3"
+	rivalPrequal = "prequal"
+)
+
+// user is a sender that is told of its pods.
+type user interface {
+	sim.Sender
+	Use(pods []*sim.Pod)
 }
 
 // randomKinds of scenes, one after the other.
-var randomKinds = []string{"site", "far", "shared", "unbounded", "lines", "closed"}
+var randomKinds = []string{"site", "far", "shared", "unbounded", "lines", "closed", "many", "hang"}
 
 // randomSeed is not one that anything was tuned with; what is drawn depends on it, on
 // the seed of the run and on the number of the scene.
-const randomSeed = 0x7e57
+const randomSeed = 0xb5d3
 
 // randomScene is a scene.
 type randomScene struct {
@@ -46,6 +61,7 @@ type randomScene struct {
 	lines   map[string]float64 // bytes per second into a place; 0: no limit
 	body    int64
 	law     sim.Law
+	work    string  // the name of the law
 	rps     float64 // of an open loop
 	clients int     // of a closed one, of each router
 	load    float64
@@ -67,8 +83,8 @@ func newRandomScene(seed uint64, number, requests int) *randomScene {
 	s := &randomScene{kind: randomKinds[number%len(randomKinds)], at: map[string]spot{}, lines: map[string]float64{}}
 	places := oneOf(r, 1, 2, 3)
 	area := 2.0 // ms across
-	if s.kind == "far" || s.kind == "lines" {
-		places, area = 2+r.IntN(4), between(r, 10, 150)
+	if s.kind == "far" || s.kind == "lines" || s.kind == "many" && r.IntN(2) == 0 {
+		places, area = 2+r.IntN(4), between(r, 10, 200)
 	}
 	s.own = time.Duration(between(r, 0.1, 1) * 1e6)
 	names := make([]string, places)
@@ -76,7 +92,7 @@ func newRandomScene(seed uint64, number, requests int) *randomScene {
 		names[i] = fmt.Sprint("place-", i)
 		s.at[names[i]] = spot{r.Float64() * area, r.Float64() * area}
 	}
-	s.law = oneOf(r, sim.Fixed, sim.Exponential, sim.Lognormal(between(r, 0.3, 2)))
+	s.work, s.law = randomLaw(r)
 	if s.kind == "lines" {
 		s.body = int64(between(r, 20e3, 1e6))
 		for _, n := range names[1:] {
@@ -87,7 +103,7 @@ func newRandomScene(seed uint64, number, requests int) *randomScene {
 	typical, spread := between(r, 5, 500), oneOf(r, 1, 2, 4, 8)
 	slots := oneOf(r, 1, 2, 4, 8, 16)
 	by := map[string]float64{} // requests a second that each place can do
-	n := 2 + r.IntN(9)
+	n, form := 2+r.IntN(9), r.IntN(3)
 	for i := range n {
 		took := typical * between(r, 1, float64(spread)+1e-9)
 		p := sim.Pod{ID: fmt.Sprint("pod-", i), Place: oneOf(r, names...), Slots: slots, Service: time.Duration(took * 1e6)}
@@ -100,6 +116,13 @@ func newRandomScene(seed uint64, number, requests int) *randomScene {
 			p.Hidden = true
 			if oneOf(r, true, false) {
 				p.Cores, p.Slots = float64(slots), 0
+			}
+		case "many", "hang":
+			switch form {
+			case 1:
+				p.Hidden = true
+			case 2:
+				p.Hidden, p.Cores, p.Slots = true, float64(slots), 0
 			}
 		}
 		p.Weight = can / (took / 1e3)
@@ -115,6 +138,9 @@ func newRandomScene(seed uint64, number, requests int) *randomScene {
 	}
 	s.load = 0.2 + 0.65*r.Float64()
 	routers, sum := 1+r.IntN(4), 0.0
+	if s.kind == "many" || r.IntN(4) == 0 {
+		routers = int(between(r, 5, 51))
+	}
 	for i := range routers {
 		s.routers = append(s.routers, names[i%places])
 		s.shares = append(s.shares, -math.Log(1-r.Float64()))
@@ -129,12 +155,49 @@ func newRandomScene(seed uint64, number, requests int) *randomScene {
 		s.rps = full // about
 	}
 	s.span = time.Duration(float64(requests) / s.rps * float64(time.Second))
+	if s.kind == "hang" {
+		// Once in each fifth of the time, and long beside a request.
+		p := &s.pods[r.IntN(n)]
+		for k := range 5 {
+			from := time.Duration((float64(k) + 0.7*r.Float64()) / 5 * float64(s.span))
+			last := time.Duration(typical * between(r, 10, 300) * 1e6)
+			p.Hangs = append(p.Hangs, sim.Hang{From: from, To: from + min(last, s.span/20, 10*time.Second)})
+		}
+	}
 	return s
+}
+
+// randomLaw draws how the work of requests is distributed.
+func randomLaw(r *rand.Rand) (string, sim.Law) {
+	switch r.IntN(6) {
+	case 0:
+		return "fixed", sim.Fixed
+	case 1:
+		return "exponential", sim.Exponential
+	case 2:
+		cv := between(r, 0.3, 2)
+		return fmt.Sprintf("lognormal %.2g", cv), sim.Lognormal(cv)
+	case 3:
+		cv := between(r, 2, 8)
+		return fmt.Sprintf("lognormal %.2g", cv), sim.Lognormal(cv)
+	case 4:
+		return "1 % × 100", sim.Bimodal(0.01, 100)
+	}
+	return "2 % × 500", sim.Bimodal(0.02, 500)
 }
 
 // run the scene by a policy. Not ok where requests stay behind: then the policy sends
 // more to some pods or over some lines than they can do.
 func (s *randomScene) run(seed uint64, policy string) (o experiment.Outcome, ok bool, err error) {
+	stats, ok, err := s.answers(seed, policy)
+	if err != nil {
+		return experiment.Outcome{}, false, err
+	}
+	return experiment.OutcomeOf(stats, s.span), ok, nil
+}
+
+// answers is run with the times of all answers, in the order in which they came.
+func (s *randomScene) answers(seed uint64, policy string) (stats *sim.Stats, ok bool, err error) {
 	w := sim.New(seed)
 	pods := make([]*sim.Pod, len(s.pods))
 	for i := range s.pods {
@@ -149,18 +212,27 @@ func (s *randomScene) run(seed uint64, policy string) (o experiment.Outcome, ok 
 	if policy == api.PolicyProximity {
 		said.Alpha = 1
 	}
-	stats := &sim.Stats{From: s.span / 5}
+	stats = &sim.Stats{From: s.span / 5}
 	came := 0
 	for k, place := range s.routers {
-		r, err := sim.NewRouter(w, place, said, func(to string) *sim.Link {
+		links := func(to string) *sim.Link {
 			if to == place {
 				return &sim.Link{RTT: s.own}
 			}
 			a, b := s.at[place], s.at[to]
 			return &sim.Link{RTT: s.own + time.Duration(math.Hypot(a.x-b.x, a.y-b.y)*1e6), Up: into[to]}
-		})
-		if err != nil {
-			return experiment.Outcome{}, false, err
+		}
+		var r user
+		switch policy {
+		case rivalC3:
+			r = rival.NewC3(w, place, len(s.routers), links)
+		case rivalPrequal:
+			r = rival.NewPrequal(w, place, links)
+		default:
+			var err error
+			if r, err = sim.NewRouter(w, place, said, links); err != nil {
+				return nil, false, err
+			}
 		}
 		r.Use(pods)
 		next := sim.Works(s.law, s.body, 0)
@@ -181,30 +253,39 @@ func (s *randomScene) run(seed uint64, policy string) (o experiment.Outcome, ok 
 	w.Run(s.span)
 	// What is under way when the load ends may end, and no more than that.
 	w.Run(max(s.span/20, 10*time.Second))
-	return experiment.OutcomeOf(stats, s.span), float64(len(stats.Times)) > 0.99*float64(came), nil
+	return stats, float64(len(stats.Times)) > 0.99*float64(came), nil
 }
 
-// randomBounds are the most that fastest may take next to the best of the papers'
-// policies in a scene, whichever that is there: in which share of the scenes 1.05 at
-// most, in the median, and at worst.
+// randomBounds are the most that fastest may take next to the best of the others in a scene,
+// whichever that is there: in which share of the scenes 1.05 at most (of the 99th percentile 1.10), in
+// the median, and at worst.
 type randomBounds struct{ within, median, worst float64 }
 
-// What was measured (DESIGN.md of policy/route), and a little; a quick run has a dozen
-// scenes, with too few requests for the last percent.
-var (
-	randomMean, quickMean = randomBounds{0.93, 1, 1.25}, randomBounds{0.6, 1.03, 1.3}
-	randomTail, quickTail = randomBounds{0.88, 1, 2}, randomBounds{0.6, 1.05, 2}
-)
+// randomNear is what counts as no worse.
+var randomNear = map[string]float64{"mean": 1.05, "p99": 1.10}
+
+// What was measured (DESIGN.md of policy/route), and a little: next to all others, and next to those
+// that, as fastest, know only what answers tell. A quick run has two scenes of each kind, with too few
+// requests for the last percent.
+var randomMost = map[string]map[string]randomBounds{
+	"all":            {"mean": {0.88, 1, 1.6}, "p99": {0.88, 1.01, 20}},
+	"without probes": {"mean": {0.93, 0.98, 1.6}, "p99": {0.90, 1, 20}},
+}
+
+// quickMost is for quick runs.
+var quickMost = map[string]randomBounds{"mean": {0.6, 1.03, 2.5}, "p99": {0.6, 1.05, 6}}
+
+// randomRatio is fastest over the best of the others in a scene.
+type randomRatio struct {
+	kind, against string
+	of            map[string]float64 // by metric
+}
 
 func runRouteRandom(ctx context.Context, e *experiment.Env) error {
-	type ratio struct {
-		kind       string
-		mean, tail float64
-	}
-	var all []ratio
+	var all []randomRatio
 	var behind []int // scenes in which requests stayed behind
-	for i := range experiment.Quickly(e.Quick, 12, 300) {
-		s := newRandomScene(e.Seed, i, experiment.Quickly(e.Quick, 6_000, 30_000))
+	for i := range experiment.Quickly(e.Quick, 16, 240) {
+		s := newRandomScene(e.Seed, i, experiment.Quickly(e.Quick, 6_000, 20_000))
 		by := map[string]experiment.Outcome{}
 		for _, policy := range append([]string{api.PolicyFastest}, randomPolicies...) {
 			if err := ctx.Err(); err != nil {
@@ -223,25 +304,35 @@ func runRouteRandom(ctx context.Context, e *experiment.Env) error {
 		}
 		ours := by[api.PolicyFastest]
 		delete(by, api.PolicyFastest)
-		if len(by) == 0 {
-			continue // none of them can do it
-		}
-		best := experiment.Winner(by, slices.Sorted(maps.Keys(by)))
-		x := ratio{s.kind, ours.Mean / by[best].Mean, ours.P99 / by[best].P99}
-		all = append(all, x)
-		params := map[string]any{"scene": i, "kind": s.kind, "load": experiment.Rounded(s.load), "winner": best}
-		e.Row(experiment.Row{Params: params, Metric: "mean_over_best", Unit: "1", Measured: experiment.Rounded(x.mean)})
-		e.Row(experiment.Row{Params: params, Metric: "p99_over_best", Unit: "1", Measured: experiment.Rounded(x.tail)})
-	}
-	for _, kind := range append([]string{"all"}, randomKinds...) {
-		var mean, tail []float64
-		for _, x := range all {
-			if kind == "all" || x.kind == kind {
-				mean, tail = append(mean, x.mean), append(tail, x.tail)
+		for _, against := range []string{"all", "without probes"} {
+			if against != "all" {
+				delete(by, rivalPrequal)
+			}
+			if len(by) == 0 {
+				break // none of them can do it
+			}
+			best := experiment.Winner(by, slices.Sorted(maps.Keys(by)))
+			x := randomRatio{s.kind, against, map[string]float64{"mean": ours.Mean / by[best].Mean, "p99": ours.P99 / by[best].P99}}
+			all = append(all, x)
+			params := map[string]any{"scene": i, "kind": s.kind, "work": s.work, "load": experiment.Rounded(s.load), "against": against, "winner": best}
+			for _, metric := range []string{"mean", "p99"} {
+				e.Row(experiment.Row{Params: params, Metric: metric + "_over_best", Unit: "1", Measured: experiment.Rounded(x.of[metric])})
 			}
 		}
-		randomSummary(e, kind, "mean", mean, experiment.Quickly(e.Quick, quickMean, randomMean))
-		randomSummary(e, kind, "p99", tail, experiment.Quickly(e.Quick, quickTail, randomTail))
+	}
+	for _, against := range []string{"all", "without probes"} {
+		for _, kind := range append([]string{"all"}, randomKinds...) {
+			for _, metric := range []string{"mean", "p99"} {
+				var of []float64
+				for _, x := range all {
+					if x.against == against && (kind == "all" || x.kind == kind) {
+						of = append(of, x.of[metric])
+					}
+				}
+				params := map[string]any{"kind": kind, "against": against, "scenes": len(of)}
+				randomSummary(e, params, metric, of, experiment.Quickly(e.Quick, quickMost, randomMost[against])[metric])
+			}
+		}
 	}
 	r := e.Row(experiment.Row{Params: map[string]any{"kind": "all"}, Metric: "overrun", Unit: "scenes", Measured: float64(len(behind))})
 	if len(behind) > 0 {
@@ -250,31 +341,30 @@ func runRouteRandom(ctx context.Context, e *experiment.Env) error {
 	return nil
 }
 
-// randomSummary adds what the ratios of a kind of scenes come to; of all there are
-// requirements.
-func randomSummary(e *experiment.Env, kind, metric string, all []float64, most randomBounds) {
+// randomSummary adds what the ratios of a kind of scenes come to; of all there are requirements.
+func randomSummary(e *experiment.Env, params map[string]any, metric string, all []float64, most randomBounds) {
 	if len(all) == 0 {
 		return
 	}
 	slices.Sort(all)
-	within := 0
+	within, near := 0, randomNear[metric]
 	for _, x := range all {
-		if x <= 1.05 {
+		if x <= near {
 			within++
 		}
 	}
-	params := map[string]any{"kind": kind, "scenes": len(all)}
+	share := float64(within) / float64(len(all))
 	for _, x := range []struct {
 		metric       string
 		value, bound float64
 		met          bool
 	}{
-		{"_within_1.05", float64(within) / float64(len(all)), most.within, float64(within) >= most.within*float64(len(all))},
+		{fmt.Sprintf("_within_%.2f", near), share, most.within, share >= most.within},
 		{"_median", all[len(all)/2], most.median, all[len(all)/2] <= most.median},
 		{"_worst", all[len(all)-1], most.worst, all[len(all)-1] <= most.worst},
 	} {
 		r := e.Row(experiment.Row{Params: params, Metric: metric + x.metric, Unit: "1", Measured: experiment.Rounded(x.value)})
-		if kind == "all" && !x.met {
+		if params["kind"] == "all" && !x.met {
 			r.Short = fmt.Sprintf("%.4g; the bound is %.4g", x.value, x.bound)
 		}
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/verge-edge/verge/internal/lab/experiment"
 	"github.com/verge-edge/verge/internal/lab/experiments/bed"
 	"github.com/verge-edge/verge/internal/lab/experiments/promises"
-	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 // Accuracy is the experiment proxymity-accuracy.
@@ -118,7 +118,7 @@ func joins(ctx context.Context, n bed.Network, name string, services []string, a
 		if wrong[s] == nil {
 			wrong[s] = &errorsOf{}
 		}
-		var r wire.RouteReport
+		var r rpc.RouteReport
 		if err := promises.Engine(ctx, n.Site, name, "/v1/route?service="+bed.Deployed+".web", &r); err != nil {
 			continue // it has no route yet; that too few were known then is said in the rows
 		}

@@ -51,7 +51,7 @@ func runRouteCities(ctx context.Context, e *experiment.Env) error {
 				by[name] = o
 				e.Times(experiment.With(params, "policy", name), o)
 			}
-			e.OverWinner(params, by, theirs)
+			e.OverWinner(params, by, theirs, 0)
 		}
 	}
 	return nil

@@ -17,6 +17,7 @@ import (
 	"github.com/verge-edge/verge/internal/lab"
 	"github.com/verge-edge/verge/internal/lab/experiment"
 	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 // The study's testbed in the lab: a root, a cluster, the study's nodes as workers with
@@ -79,7 +80,7 @@ func studyInLab(ctx context.Context, e *experiment.Env, sweep func(context.Conte
 		return err
 	}
 	for _, node := range b.nodes {
-		if _, err := b.hub.Workers.Cordon(ctx, studyHub, node, wire.CordonRequest{Reason: "pods are placed node by node"}); err != nil {
+		if _, err := b.hub.Workers.Cordon(ctx, studyHub, node, rpc.CordonRequest{Reason: "pods are placed node by node"}); err != nil {
 			return fmt.Errorf("cordon %s: %w", node, err)
 		}
 	}
@@ -209,7 +210,7 @@ func (b *studyBed) only(ctx context.Context, node string) error {
 		return nil
 	}
 	if b.open != "" {
-		if _, err := b.hub.Workers.Cordon(ctx, studyHub, b.open, wire.CordonRequest{Reason: "pods are placed node by node"}); err != nil {
+		if _, err := b.hub.Workers.Cordon(ctx, studyHub, b.open, rpc.CordonRequest{Reason: "pods are placed node by node"}); err != nil {
 			return fmt.Errorf("cordon %s: %w", b.open, err)
 		}
 	}

@@ -60,7 +60,7 @@ func runStudyLBReal(ctx context.Context, e *experiment.Env) error {
 					bed.Beside(e, c.params(), o, v)
 					worst.ErrorP50, worst.ErrorP99, worst.Pings = max(worst.ErrorP50, acc.ErrorP50), max(worst.ErrorP99, acc.ErrorP99), worst.Pings+acc.Pings
 				}
-				e.OverWinner(c.params(), by, theirs)
+				e.OverWinner(c.params(), by, theirs, 0)
 			}
 			for _, policy := range theirs[:len(theirs)-1] {
 				e.Ratio(map[string]any{"placement": placement, "policy": api.PolicyLeastConnections, "than": policy}, "throughput_over", sums[api.PolicyLeastConnections], sums[policy], -1)

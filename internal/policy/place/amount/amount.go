@@ -7,12 +7,12 @@ import (
 	"github.com/verge-edge/verge/api"
 )
 
-// Clean counts amounts below zero as zero.
+// Clean returns r with negative amounts set to zero.
 func Clean(r api.Resources) api.Resources {
 	return Larger(r, api.Resources{})
 }
 
-// Dominant is the largest share of a resource, and which that is.
+// Dominant returns the largest share of any resource, and the index of that resource.
 func Dominant(total, used *Vec) (share float64, of int) {
 	for j := range Kinds {
 		if total[j] > 0 {
@@ -24,8 +24,8 @@ func Dominant(total, used *Vec) (share float64, of int) {
 	return share, of
 }
 
-// DominantShare is the largest of the shares that used is of total, and the resource of which
-// it is that: "cpu"; 0 and "" where nothing is used.
+// DominantShare returns the largest share of used in total, and the name of its resource
+// ("cpu"); 0 and "" if nothing is used.
 func DominantShare(total, used api.Resources) (share float64, of string) {
 	t, u := ToVec(Clean(total)), ToVec(Clean(used))
 	share, j := Dominant(&t, &u)
@@ -35,12 +35,12 @@ func DominantShare(total, used api.Resources) (share float64, of string) {
 	return share, Name(j)
 }
 
-// Slack is the relative error granted to sums of floating-point numbers, always
-// to the side that keeps a bound true.
+// Slack is the relative error allowed for floating-point sums, always to the side
+// that keeps a bound true.
 const Slack = 1e-12
 
-// Kinds is how many kinds of resource an instance reserves. Everything that
-// loops over them does so in this order, which is also the order of the filters.
+// Kinds is the number of kinds of resource an instance reserves. All loops over them
+// use the order of the constants below, which is also the order of the filters.
 const Kinds = 7
 
 // Indices of a Vec.
@@ -54,7 +54,7 @@ const (
 	Out
 )
 
-// Accelerators are the resources that are left to who asks for them.
+// Accelerators are the resources kept free for instances that request them.
 var Accelerators = [...]int{GPU, TPU}
 
 // Vec is an amount of each resource: millicores, bytes, thousandths of a device,
@@ -78,10 +78,10 @@ func (v Vec) Resources() api.Resources {
 	}
 }
 
-// resourceNames are those of the filters, as people and records have them.
+// resourceNames are the names in filters and records.
 var resourceNames = [Kinds]string{"cpu", "memory", "disk", "vgpus", "vtpus", "bandwidth in", "bandwidth out"}
 
-// Name of a kind, as filters and records have it.
+// Name returns the name of a kind in filters and records.
 func Name(j int) string { return resourceNames[j] }
 
 // Add returns a + b per resource; it saturates instead of overflowing.
@@ -105,8 +105,8 @@ func Times(a api.Resources, n int) api.Resources {
 	return out
 }
 
-// Sub returns a − b per resource, zero where b is larger: what is reserved
-// twice is not owed back. A negative a or b counts as zero.
+// Sub returns a − b per resource, zero if b is larger: double reservations leave no
+// debt. A negative a or b counts as zero.
 func Sub(a, b api.Resources) api.Resources {
 	left, other := ToVec(a), ToVec(b)
 	for j := range left {
@@ -124,7 +124,7 @@ func Larger(a, b api.Resources) api.Resources {
 	return most.Resources()
 }
 
-// AddInt is a + b, at most the largest integer; amounts below zero count as zero.
+// AddInt returns a + b; it saturates instead of overflowing.
 func AddInt(a, b int64) int64 {
 	switch sum := a + b; {
 	case a > 0 && b > 0 && sum < 0:
@@ -136,7 +136,7 @@ func AddInt(a, b int64) int64 {
 	}
 }
 
-// SubInt is a − b, or 0 where that would be less; amounts below zero count as zero.
+// SubInt returns a − b, at least 0; negative amounts count as zero.
 func SubInt(a, b int64) int64 { return max(0, max(0, a)-max(0, b)) }
 
 // Fits says whether demand can be reserved out of free. If not, lacking names
@@ -152,11 +152,11 @@ func Fits(free, demand api.Resources) (ok bool, lacking string) {
 	return true, ""
 }
 
-// Counts says whether a resource does for a demand: accelerators and bandwidth only
-// where they are asked for.
+// Counts says whether a resource matters to a demand: accelerators and bandwidth only
+// if requested.
 func Counts(j int, demand *Vec) bool { return j <= Disk || demand[j] > 0 }
 
-// FirstShort is the first resource of which there is less than demanded, or -1.
+// FirstShort returns the first resource of which less is free than demanded, or -1.
 func FirstShort(demand, free *Vec) int {
 	for j := range Kinds {
 		if demand[j] > free[j] {

@@ -11,7 +11,7 @@ import (
 // tenth. Available rounds down, so that a shortage never reads like a fit.
 func Needed(j int, n int64) string { return amount(j, n, math.Ceil) }
 
-// Available writes an amount that is free, see Needed.
+// Available formats a free amount, see Needed.
 func Available(j int, n int64) string { return amount(j, n, math.Floor) }
 
 func amount(j int, n int64, round func(float64) float64) string {
@@ -32,7 +32,7 @@ func amount(j int, n int64, round func(float64) float64) string {
 		if tenths := float64(n) / float64(size) * 10; n%(size>>10) != 0 || tenths == math.Trunc(tenths) {
 			return strconv.FormatFloat(round(tenths)/10, 'f', -1, 64) + unit
 		}
-		break // the next smaller unit writes it exactly
+		break // the next smaller unit is exact
 	}
 	return api.Bytes(n).String()
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/verge-edge/verge/internal/wire"
 )
 
-// CleanSpread drops a distribution of which any number is impossible: one that
-// is wrong in one number is not to be trusted in the others.
+// CleanSpread drops a distribution with any impossible number: if one is wrong, the
+// others cannot be trusted.
 func CleanSpread(s wire.Spread) wire.Spread {
 	for _, f := range [...]float64{s.Sum, s.Mean, s.Dev, s.Max} {
 		if math.IsNaN(f) || f < 0 || f > math.MaxInt64 {
@@ -22,12 +22,12 @@ func CleanSpread(s wire.Spread) wire.Spread {
 // Estimate is how many replicas are expected to fit, and how many can fit at most.
 type Estimate struct {
 	Expected, AtMost int
-	// Short is the first resource that leaves no room for even one, else -1.
+	// Short is the first resource without room for even one, else -1.
 	Short int
 }
 
-// Of is Expect for a clean aggregate from which pending has still to be
-// taken off.
+// Of estimates, like place.Expect, for a clean aggregate from which pending is still
+// to be deducted.
 func Of(a *wire.Aggregate, demand, pending amount.Vec, wanted int) Estimate {
 	if a.Workers <= 0 || wanted <= 0 {
 		return Estimate{Short: -1}
@@ -40,8 +40,8 @@ func Of(a *wire.Aggregate, demand, pending amount.Vec, wanted int) Estimate {
 		d := float64(demand[j])
 		taken := math.Ceil(float64(pending[j]) / d)
 		low, high := Fitting(*s, a.Workers, d, float64(wanted)+taken)
-		// Between two proven bounds the middle errs least at worst; rounding up
-		// keeps it above zero wherever one may still fit.
+		// Between two proven bounds the middle has the least worst-case error;
+		// rounding up keeps it above zero if one may still fit.
 		room := math.Ceil((low+high)/2) - taken
 		room = min(room, math.Floor((s.Sum-float64(pending[j]))/d))
 		if room < 1 && e.Short < 0 {
@@ -66,7 +66,7 @@ func Fitting(s wire.Spread, workers int, d, wanted float64) (low, high float64) 
 	if workers > 1 {
 		apart = s.Dev / math.Sqrt(n-1)
 	}
-	known := s.Max > 0 // an operator may keep the maximum to himself
+	known := s.Max > 0 // an operator may withhold the maximum
 	if known {
 		top = min(s.Sum, s.Max)
 	}
@@ -103,8 +103,8 @@ func Fitting(s wire.Spread, workers int, d, wanted float64) (low, high float64) 
 	return min(low, wanted, high), high
 }
 
-// maxDepth bounds the work of an estimate: beyond as many pieces on one worker
-// it is content with the sum.
+// maxDepth bounds the work of an estimate: beyond that many pieces on one worker
+// only the sum limits it.
 const maxDepth = 2 * api.MaxReplicas
 
 // cantelli bounds the share of values that lie off (> 0) or more away from the
@@ -114,7 +114,7 @@ func cantelli(dev, off float64) float64 {
 	return r * r / (1 + r*r) * (1 + amount.Slack)
 }
 
-// SpreadsOf are the distributions of what is free, in the order of a vec.
+// SpreadsOf returns the distributions of the free amounts, in the order of amount.Vec.
 func SpreadsOf(a *wire.Aggregate) [amount.Kinds]*wire.Spread {
 	return [amount.Kinds]*wire.Spread{&a.CPU, &a.Memory, &a.Disk, &a.VGPUs, &a.VTPUs, &a.In, &a.Out}
 }

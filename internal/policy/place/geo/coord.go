@@ -7,7 +7,7 @@ import (
 	"github.com/verge-edge/verge/internal/wire"
 )
 
-// CleanCoord returns a copy, nil where c is impossible or says nothing.
+// CleanCoord returns a copy, nil if c is invalid or carries no information.
 func CleanCoord(c *wire.Coordinate) *wire.Coordinate {
 	if c == nil || !c.Valid() || c.Error >= wire.UnknownError {
 		return nil
@@ -16,7 +16,7 @@ func CleanCoord(c *wire.Coordinate) *wire.Coordinate {
 	return &q
 }
 
-// Around is the ball around the coordinates of workers; nil where there are none.
+// Around returns the ball around the coordinates of workers, nil without any.
 func Around(coords []*wire.Coordinate) *wire.Around {
 	if len(coords) == 0 {
 		return nil
@@ -47,8 +47,8 @@ func Around(coords []*wire.Coordinate) *wire.Around {
 	return &wire.Around{Center: c, Radius: api.Duration(math.Ceil(radius*1000) * 1e6), Workers: len(coords)}
 }
 
-// Apart is how far two coordinates are from each other without what all ways from them
-// have in common, in seconds.
+// Apart returns the distance of two coordinates in seconds, without heights and
+// adjustments, which all paths from them share.
 func Apart(a, b *wire.Coordinate) float64 {
 	sum := 0.0
 	for i := range a.Vec {

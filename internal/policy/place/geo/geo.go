@@ -11,18 +11,18 @@ import (
 // MaxKm is more than the distance of any two places.
 const MaxKm = EarthKm * 4
 
-// Center of a location.
+// Center returns the centre of a location.
 func Center(l *api.Location) api.Point { return api.Point{l.Latitude, l.Longitude} }
 
-// RadiusKm is the radius of a location.
+// RadiusKm returns the radius of a location in kilometres.
 func RadiusKm(l *api.Location) float64 { return float64(l.Radius) / 1000 }
 
 // EarthKm is the mean radius of the Earth. The Earth is not a sphere: distances
 // are wrong by up to 0.5 %.
 const EarthKm = 6371.0088
 
-// KmPerDegree is the length of a degree of latitude, and the longest of one of
-// longitude.
+// KmPerDegree is the length of a degree of latitude, and the greatest length of a
+// degree of longitude.
 const KmPerDegree = EarthKm * math.Pi / 180
 
 // DistanceKm is the great-circle distance of two points (haversine formula).
@@ -63,9 +63,9 @@ func MayTouch(polygon []api.Point, center api.Point, km float64) bool {
 	return false
 }
 
-// sideMayTouch halves a side until each piece is provably outside, or reaches in.
-// A side is straight in degrees; no point of it is further from the nearer end
-// than half its length, of which the bound takes a degree of longitude to be as
+// sideMayTouch halves a side until each piece is provably outside, or one may reach
+// in. A side is straight in degrees; no point of it is further from the nearer end
+// than half its length, which is bounded by taking a degree of longitude to be as
 // long as at the equator.
 func sideMayTouch(a, b, center api.Point, km float64, depth int) bool {
 	near := min(DistanceKm(a, center), DistanceKm(b, center))
@@ -82,9 +82,9 @@ func sideMayTouch(a, b, center api.Point, km float64, depth int) bool {
 	return sideMayTouch(a, m, center, km, depth-1) || sideMayTouch(m, b, center, km, depth-1)
 }
 
-// Disc is the one around the locations of workers: around their centre of
-// gravity, rounded to about a kilometre, with a radius in whole kilometres that
-// has all of them in it. Nil where there is none.
+// Disc returns the disc that contains the locations of workers, around their centre
+// of gravity, rounded to about a kilometre, with a radius in whole kilometres; nil
+// without locations.
 func Disc(points []api.Point) *wire.Disc {
 	if len(points) == 0 {
 		return nil

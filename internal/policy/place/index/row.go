@@ -6,18 +6,18 @@ import (
 	"github.com/verge-edge/verge/internal/policy/place/amount"
 )
 
-// Row is a worker as the tree keeps it.
+// Row is a worker in the tree.
 type Row struct {
 	ID       string
 	Hash     uint64 // of id: its place on the ring
-	Same     int    // zero where the index is not of one service
+	Same     int    // zero unless the index is of one service
 	Fullest  float64
 	Free     amount.Vec
 	Capacity amount.Vec
 }
 
-// Compare is the order of rows in a tree. Workers with little left of everything
-// come first, and those that are alike stand side by side in the order of the ring.
+// Compare is the order of rows in a tree. Workers with little left of everything come
+// first; identical ones are adjacent, in the order of the ring.
 func (r *Row) Compare(o *Row) int {
 	switch {
 	case r.Same != o.Same:
@@ -41,7 +41,7 @@ func (r *Row) Compare(o *Row) int {
 	return cmp.Compare(r.ID, o.ID)
 }
 
-// Box is what is known of all rows below a node.
+// Box bounds all rows below a node.
 type Box struct {
 	N                int
 	First            string // the smallest id
@@ -58,7 +58,7 @@ func boxOf(r *Row) Box {
 		MinFree: r.Free, MaxFree: r.Free, MinCap: r.Capacity, MaxCap: r.Capacity}
 }
 
-// include makes b the box of what is in b or in o.
+// include extends b by o.
 func (b *Box) include(o *Box) {
 	if b.N == 0 {
 		*b = *o
@@ -82,8 +82,8 @@ const (
 	fnvPrime  = 1099511628211
 )
 
-// fnv1a continues the 64-bit FNV-1a hash h with s and a separator. It is the
-// same on every machine and in every process, so that a replayed decision is.
+// fnv1a continues the 64-bit FNV-1a hash h with s and a separator. It is the same
+// on every machine and in every process, and so are replayed decisions.
 func fnv1a(h uint64, s string) uint64 {
 	for i := range len(s) {
 		h = (h ^ uint64(s[i])) * fnvPrime
@@ -91,12 +91,12 @@ func fnv1a(h uint64, s string) uint64 {
 	return h * fnvPrime // as if followed by a zero byte
 }
 
-// RingOf is the place of an id on the ring of hashes.
+// RingOf returns the position of an id on the hash ring.
 func RingOf(id string) uint64 { return mix(fnv1a(fnvOffset, id)) }
 
-// mix spreads every bit over all others (the finaliser of MurmurHash3). Without
-// it ids that differ in the last character only, as those of workers do, win
-// ties by that character: w8 and w9 four times as often as w0 to w7.
+// mix spreads every bit over all others (the finalizer of MurmurHash3). Without it,
+// ids that differ only in the last character, as those of workers do, win ties by
+// that character: w8 and w9 four times as often as w0 to w7.
 func mix(h uint64) uint64 {
 	h = (h ^ h>>33) * 0xff51afd7ed558ccd
 	h = (h ^ h>>33) * 0xc4ceb9fe1a85ec53

@@ -4,8 +4,8 @@ import (
 	"github.com/verge-edge/verge/internal/policy/place/amount"
 )
 
-// Scarce is how many rows lack a resource, and the one that comes closest: the
-// example of its filter, by the rules of filterLog.
+// Scarce is how many rows lack a resource, and the row that comes closest: the example
+// of its filter, by the rules of place.filterLog.
 type Scarce struct {
 	N    int
 	ID   string
@@ -18,8 +18,8 @@ func (c *Scarce) closest(id string, free int64) {
 	}
 }
 
-// Lacking counts the rows that have not what is demanded, each for the first
-// resource of which that is so.
+// Lacking counts the rows that lack what is demanded, each for the first resource
+// that is short.
 func (n *Node) Lacking(demand *amount.Vec, out *[amount.Kinds]Scarce) {
 	for j := range amount.Kinds {
 		if demand[j] <= n.MinFree[j] {
@@ -43,7 +43,7 @@ func (n *Node) Lacking(demand *amount.Vec, out *[amount.Kinds]Scarce) {
 	}
 }
 
-// nearest is the example of rows that all lack resource j.
+// nearest updates c with the closest of the rows, which all lack resource j.
 func (n *Node) nearest(j int, c *Scarce) {
 	if c.ID != "" && (n.MaxFree[j] < c.Free || n.MaxFree[j] == c.Free && n.First >= c.ID) {
 		return

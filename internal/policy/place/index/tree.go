@@ -5,10 +5,11 @@ import (
 	"sort"
 )
 
-// Fan is how many rows a leaf has at most, and how many children another node.
+// Fan is the maximum number of rows of a leaf, and of children of an inner node.
 const Fan = 32
 
-// Node is part of a B+ tree: a leaf has rows, another has kids, all at one depth.
+// Node is a node of a B+ tree. Leaves have rows, inner nodes have kids, and all leaves
+// are at one depth.
 type Node struct {
 	Box
 	Kids []*Node
@@ -40,7 +41,7 @@ func Grow(rows []Row) *Node {
 	return level[0]
 }
 
-// Sum makes the box of a node anew.
+// Sum recomputes the box of a node.
 func (n *Node) Sum() {
 	n.Box = Box{}
 	for i := range n.Rows {
@@ -55,12 +56,12 @@ func (n *Node) Sum() {
 // Size is the number of rows or children of the node itself.
 func (n *Node) Size() int { return len(n.Rows) + len(n.Kids) }
 
-// below is the index of the kid in which r is, or is to be.
+// below returns the index of the kid where r is or belongs.
 func (n *Node) below(r *Row) int {
 	return max(0, sort.Search(len(n.Kids), func(i int) bool { return n.Kids[i].Low.Compare(r) > 0 })-1)
 }
 
-// Insert adds a row to a tree, which may be nil, and returns it.
+// Insert adds a row to a tree, which may be nil, and returns the new root.
 func Insert(root *Node, r Row) *Node {
 	if root == nil {
 		return Grow([]Row{r})
@@ -109,7 +110,7 @@ func (n *Node) split() *Node {
 	return right
 }
 
-// Remove takes a row, which must be there, out of a tree and returns the tree.
+// Remove removes a row, which must be there, and returns the new root.
 func Remove(root *Node, r *Row) *Node {
 	root.del(r)
 	for root != nil && root.Kids != nil && len(root.Kids) <= 1 {
@@ -138,8 +139,8 @@ func (n *Node) del(r *Row) {
 	n.Sum()
 }
 
-// join makes one of kid i and a neighbour if both have become small, so that a tree
-// from which much was taken does not stay as wide as it was.
+// join merges kid i with a neighbour if both have become small, so that a tree shrinks
+// after many removals.
 func (n *Node) join(i int) {
 	if n.Kids[i].Size() == 0 {
 		n.Kids = slices.Delete(n.Kids, i, i+1)

@@ -5,20 +5,20 @@ import (
 	"slices"
 )
 
-// Claim is what an instance may claim where there is not room for all. Priority counts
-// within its group (a namespace), Rank, which is no more than that, against all others.
-// Within a group who has a higher priority has at least the same rank.
+// Claim is the claim of an instance if there is not room for all. Priority counts within
+// its group (a namespace); Rank, which never exceeds Priority, counts against other groups.
+// Within a group a higher priority has at least the same rank.
 type Claim struct {
 	Group          string
 	Rank, Priority int
 }
 
-// RankOf is what a priority counts for against other groups, where most is the highest
-// that does; most 0: it counts within its group alone.
+// RankOf returns what a priority counts against other groups, limited to most; most 0: it
+// counts only within its group.
 func RankOf(priority, most int) int { return max(0, min(priority, most)) }
 
-// Over says whether who has claim c may displace who has o. None can displace each other
-// in a ring: whoever is displaced has a lower (rank, priority), rank first.
+// Over says whether claim c may displace claim o. Displacement cannot form a cycle: the
+// displaced has a lower (rank, priority), rank first.
 func (c Claim) Over(o Claim) bool {
 	if c.Group == o.Group {
 		return c.Priority > o.Priority
@@ -26,8 +26,8 @@ func (c Claim) Over(o Claim) bool {
 	return c.Rank > o.Rank
 }
 
-// Compare says which of two is ended first where both may be: that of the lower rank,
-// then that of the lower priority.
+// Compare orders claims by which is ended first if both may be: the lower rank, then the
+// lower priority.
 func (c Claim) Compare(o Claim) int {
 	return cmp.Or(cmp.Compare(c.Rank, o.Rank), cmp.Compare(c.Priority, o.Priority))
 }
@@ -35,22 +35,22 @@ func (c Claim) Compare(o Claim) int {
 // Waiter is an instance that waits for a place.
 type Waiter struct {
 	Claim
-	// Promised: others make room for it already.
+	// Promised: others are already making room for it.
 	Promised bool
 }
 
-// InTurn is the order in which those who wait are placed, as indices of the list: those
-// of the highest rank first, of one rank those first for whom others make room, else as
-// they are listed. The places that a group has in that order are for those of it with
-// the highest priority. So a priority that counts within a group alone does not let its
-// instances go before those of others, and nobody takes the room that another has made.
+// InTurn returns the order in which waiters are placed, as indices of the list: the highest
+// rank first, within a rank those for whom others make room, else in the order of the list.
+// Within a rank, each group fills its slots in that order by priority, highest first. So a
+// priority that counts only within a group does not let its instances precede those of
+// others, and no waiter takes room that was made for another.
 func InTurn(list []Waiter) []int {
 	order := make([]int, len(list))
 	for i := range order {
 		order[i] = i
 	}
 	if !slices.ContainsFunc(list, func(w Waiter) bool { return w.Priority > 0 || w.Rank > 0 }) {
-		return order // who has no priority has displaced nobody
+		return order // without priority nothing was displaced
 	}
 	slices.SortStableFunc(order, func(a, b int) int {
 		return cmp.Or(cmp.Compare(list[b].Rank, list[a].Rank), cmp.Compare(promised(&list[b]), promised(&list[a])))

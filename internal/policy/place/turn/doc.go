@@ -1,3 +1,3 @@
-// Package turn decides who is placed next: by priority and age (Claim, InTurn), and among services that
-// contend for what is free by weighted dominant resource fairness (Round).
+// Package turn decides what is placed next: by priority and age (Claim, InTurn), and among services
+// that contend for resources by weighted dominant resource fairness (Round).
 package turn

@@ -10,39 +10,38 @@ import (
 	"github.com/verge-edge/verge/internal/policy/place/amount"
 )
 
-// Contender is a service of which instances wait to be placed by drf.
+// Contender is a service with instances waiting to be placed by drf.
 type Contender struct {
-	// Service is its name; no two have the same.
+	// Service is its unique name.
 	Service string
-	// Group is whose it is: a namespace. Weight is that of the group, the largest counts
-	// where its contenders differ; less than 1 is 1.
+	// Group is its namespace. Weight is that of the group; if its contenders differ, the
+	// largest counts. Less than 1 counts as 1.
 	Group  string
 	Weight int
 	// Priority within the group.
 	Priority int
-	// Used is what its instances reserve now, Demand what one more does.
+	// Used is what its instances reserve now, Demand what one more would reserve.
 	Used, Demand api.Resources
-	// Waiting is how many are to be placed.
+	// Waiting is the number of instances to place.
 	Waiting int
 }
 
-// Round decides who is next where several services contend for what is free (weighted
-// dominant resource fairness). The share of a service, or of all services of a group, is
-// the largest of its shares of all that there is of a resource. The next instance is of
-// the group whose share, divided by its weight, is the smallest, and within it of the
-// services with the highest priority that with the smallest share; of equal ones the
-// service with the smaller demand, summed over the resources as parts of what there is,
-// then the first by name. Whoever calls places an instance and says so.
+// Round decides which service is next when several contend for free resources (weighted
+// dominant resource fairness). The share of a service or group is its largest share of the
+// total of any resource. The next instance belongs to the group with the smallest share
+// divided by weight, and within it, among the services with the highest priority, to the
+// one with the smallest share. Ties go to the smaller demand, summed over the resources as
+// fractions of the total, then to the first by name. The caller places the instance and
+// reports the result.
 //
-// Groups come first so that a namespace does not get more by having more services, nor
-// by saying that they are important. With one group and one priority it is DRF among
-// services.
+// Groups come first so that a namespace gains nothing by having more services or by
+// declaring them important. With one group and one priority it is DRF among services.
 type Round struct {
 	total  amount.Vec
 	groups groupHeap
 }
 
-// roundGroup is a group that has somebody waiting. due is its share by its weight.
+// roundGroup is a group with waiting contenders. due is its share divided by its weight.
 type roundGroup struct {
 	name   string
 	used   amount.Vec
@@ -60,8 +59,8 @@ type turn struct {
 	demand float64
 }
 
-// NewRound begins a round among contenders in a cluster that has total. others is what
-// instances of each group reserve that belong to no contender.
+// NewRound starts a round among contenders in a cluster with total resources. others is
+// what instances that belong to no contender reserve, by group.
 func NewRound(total api.Resources, others map[string]api.Resources, contenders []Contender) *Round {
 	r := &Round{total: amount.ToVec(amount.Clean(total))}
 	by := map[string]*roundGroup{}
@@ -98,26 +97,25 @@ func NewRound(total api.Resources, others map[string]api.Resources, contenders [
 	return r
 }
 
-// due is what a group has by its weight.
+// due returns the share of a group divided by its weight.
 func (r *Round) due(g *roundGroup) float64 {
 	share, _ := amount.Dominant(&r.total, &g.used)
 	return share / float64(g.weight)
 }
 
-// Turn is why it was the turn of an instance that was placed in a round, with the shares
-// as they were before it was placed.
+// Turn is why it was an instance's turn in a round, with the shares before it was placed.
 type Turn struct {
 	Group  string `json:"group"`
 	Weight int    `json:"weight"`
-	// Share of the group, and of the service within all that there is.
+	// Share is the share of the group, Service that of the service, both of the total.
 	Share   float64 `json:"share"`
-	Of      string  `json:"of,omitempty"` // the resource that has the largest share of the group
+	Of      string  `json:"of,omitempty"` // the group's dominant resource
 	Service float64 `json:"service"`
-	// Groups that had somebody waiting, itself too.
+	// Groups is the number of groups with waiting contenders, including this one.
 	Groups int `json:"groups"`
 }
 
-// Turn says why the one who is next is that. There must be one.
+// Turn returns why the next contender is next. There must be one.
 func (r *Round) Turn() Turn {
 	g := r.groups[0]
 	t := Turn{Group: g.name, Weight: g.weight, Service: g.heap[0].share, Groups: len(r.groups)}
@@ -128,8 +126,8 @@ func (r *Round) Turn() Turn {
 	return t
 }
 
-// Next is the index of the contender who is next, -1 where nobody is left. It is the
-// same until Placed, Passed or Leave is called.
+// Next returns the index of the next contender, -1 if none is left. It is the same until
+// Placed, Passed, Took or Leave is called.
 func (r *Round) Next() int {
 	if len(r.groups) == 0 {
 		return -1
@@ -137,7 +135,7 @@ func (r *Round) Next() int {
 	return r.groups[0].heap[0].at
 }
 
-// Placed says that an instance of the one who was next has a worker.
+// Placed records that an instance of the next contender got a worker.
 func (r *Round) Placed() {
 	g := r.groups[0]
 	t := g.heap[0]
@@ -154,7 +152,7 @@ func (r *Round) Placed() {
 	r.Leave()
 }
 
-// Passed says that one instance of the one who was next has no place; others of it may.
+// Passed records that one instance of the next contender has no place; its others may.
 func (r *Round) Passed() {
 	if t := r.groups[0].heap[0]; t.Waiting > 1 {
 		t.Waiting--
@@ -163,8 +161,8 @@ func (r *Round) Passed() {
 	r.Leave()
 }
 
-// Took says that instances of a contender, by its index in the list, have places, whether
-// it was next or not; out, that there are none for more of them.
+// Took records that instances of a contender, by its index in the list, have places, whether
+// it was next or not. out: there is no place for more of them.
 func (r *Round) Took(at, instances int, out bool) {
 	for gi, g := range r.groups {
 		for ti, t := range g.heap {
@@ -191,8 +189,8 @@ func (r *Round) Took(at, instances int, out bool) {
 	}
 }
 
-// Leave takes the one who was next out of the round: no worker can take it, or none of
-// it waits any more.
+// Leave removes the next contender from the round: no worker can take its instances, or
+// none is waiting.
 func (r *Round) Leave() {
 	g := r.groups[0]
 	heap.Pop(&g.heap)

@@ -1,8 +1,8 @@
-// Package kpa has the published rules of other autoscalers, to compare ours with:
-// Knative's pod autoscaler (by concurrency or by requests per second) and Kubernetes'
-// horizontal one. Nothing of the running system uses it.
+// Package kpa implements the published rules of two other autoscalers for comparison:
+// Knative's pod autoscaler (by concurrency or requests per second) and Kubernetes'
+// horizontal pod autoscaler. Only simulations use it.
 //
-// Promises: like package scale, functions of state, arguments and now alone.
+// Promise: like package scale, functions of state, arguments and now alone.
 package kpa
 
 import (
@@ -28,21 +28,21 @@ type Scaler struct {
 	most          int
 }
 
-// NewScaler wants target of the metric for each pod: 0.7 of what it can do, by default.
+// NewScaler aims at target of the metric per pod: by default 0.7 of its capacity.
 func NewScaler(target float64) *Scaler {
 	return &Scaler{target: target, stable: newWindow(StableWindow), panic: newWindow(PanicWindow)}
 }
 
-// Observe is told each second the metric of all pods together: the requests that came,
-// or how many were in work or waited on average. Nobody tells it where no pod is ready
-// and nothing waits.
+// Observe takes, each second, the metric of all pods together: the requests that arrived, or how
+// many were in progress or queued on average. It is not called while no pod is ready and no request
+// waits.
 func (s *Scaler) Observe(value float64, now time.Time) {
 	s.stable.add(value, now)
 	s.panic.add(value, now)
 }
 
-// Decide the number of pods from how many are ready. Not ok where nothing was observed
-// for longer than the stable window: then all stays as it is.
+// Decide returns the number of pods, given how many are ready. ok is false if nothing was observed
+// for longer than the stable window: the number then stays.
 func (s *Scaler) Decide(ready int, now time.Time) (pods int, ok bool) {
 	if !s.stable.any(now) {
 		return 0, false
@@ -60,15 +60,15 @@ func (s *Scaler) Decide(ready int, now time.Time) (pods int, ok bool) {
 	if s.panicked.IsZero() {
 		return clamp(steady), true
 	}
-	// While it panics it only adds.
+	// In panic mode it only scales up.
 	s.most = max(s.most, clamp(steady), clamp(sudden))
 	return s.most, true
 }
 
-// HPA is the horizontal pod autoscaler: ceil(current × utilisation / target), nothing
-// within a tolerance of a tenth, and downwards the most of the last five minutes.
+// HPA is the horizontal pod autoscaler: ceil(current × utilisation / target), unchanged within a
+// tolerance of a tenth; downwards, the maximum of the last five minutes.
 type HPA struct {
-	// Target is the utilisation that pods are to have, 0 to 1.
+	// Target is the target utilisation of pods, 0 to 1.
 	Target float64
 	past   []said
 }
@@ -78,13 +78,13 @@ type said struct {
 	want int
 }
 
-// Decide the number of pods from the mean utilisation of those that are ready.
+// Decide returns the number of pods, given the mean utilisation of the ready ones.
 func (h *HPA) Decide(utilisation float64, ready int, now time.Time) int {
 	want := ready
 	if ratio := utilisation / h.Target; math.Abs(ratio-1) > 0.1 {
 		want = int(math.Ceil(float64(ready) * ratio))
 	}
-	// Upwards at most four pods or twice as many, in each of its steps.
+	// Each step up adds at most four pods or doubles them.
 	want = max(min(want, max(2*ready, ready+4)), 1)
 	kept := h.past[:0]
 	most := want

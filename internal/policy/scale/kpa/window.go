@@ -5,9 +5,8 @@ import (
 	"time"
 )
 
-// window is the mean over the last seconds, as Knative takes it: over those since it
-// was first told something, so that who comes after a silence counts in full at once,
-// and not as a sixtieth.
+// window is the mean over the last seconds as Knative computes it: over the seconds since its first
+// value, so that a value after a silence counts in full at once and not as a sixtieth.
 type window struct {
 	values      []float64 // by second, modulo their number
 	first, last int64     // seconds; 0 for never
@@ -17,7 +16,7 @@ func newWindow(span time.Duration) window {
 	return window{values: make([]float64, int(span/time.Second))}
 }
 
-// add to a second; a second that nothing is said of has 0.
+// add adds to a second; seconds without a value count as 0.
 func (w *window) add(value float64, now time.Time) {
 	at, n := now.Unix(), int64(len(w.values))
 	if at-w.last >= n {
@@ -31,13 +30,13 @@ func (w *window) add(value float64, now time.Time) {
 	w.values[at%n] += value
 }
 
-// any is whether something was told within the window.
+// any says whether the window has a value.
 func (w *window) any(now time.Time) bool {
 	return w.last != 0 && now.Truncate(time.Second).Sub(time.Unix(w.last, 0)) <= time.Duration(len(w.values))*time.Second
 }
 
-// mean of what is within the window, without the seconds since the last that was told.
-// It has six digits: what is exactly three pods must not be four by the last bit.
+// mean is the mean of the window up to its last value, rounded to six digits: exactly three pods must
+// not become four by the last bit.
 func (w *window) mean(now time.Time) float64 {
 	n := int64(len(w.values))
 	silent := max(now.Unix()-w.last, 0)

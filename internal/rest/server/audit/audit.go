@@ -18,6 +18,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/verge-edge/verge/internal/access"
+	"github.com/verge-edge/verge/internal/apiv1"
 	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/rest/server/limit"
 	"github.com/verge-edge/verge/internal/wire"
@@ -70,18 +71,19 @@ type Log struct {
 func New(backend rest.Backend, site rest.Site, log *slog.Logger) *Log {
 	return &Log{
 		backend: backend, site: site, log: log,
-		each: limit.NewSources(refusalsPerSecond, refusalBurst), all: rate.NewLimiter(allRefusalsPerSecond, allRefusalBurst),
+		each: limit.NewSources(refusalsPerSecond, refusalBurst),
+		all:  rate.NewLimiter(allRefusalsPerSecond, allRefusalBurst),
 	}
 }
 
 // entry describes what was asked for.
-func (l *Log) entry(ctx context.Context, o Operation, q rest.Question, out any) wire.AuditEntry {
-	e := wire.AuditEntry{Who: access.From(ctx).Name, From: PeerOf(ctx), What: o.ID, Result: "ok"}
+func (l *Log) entry(ctx context.Context, o Operation, q rest.Question, out any) apiv1.AuditEntry {
+	e := apiv1.AuditEntry{Who: access.From(ctx).Name, From: PeerOf(ctx), What: o.ID, Result: "ok"}
 	if in, ok := q.In.(rest.Subjecter); ok {
 		e.On, e.Detail = in.Subject()
 		return e
 	}
-	if r, ok := out.(wire.ApplyResult); ok && r.Name != "" {
+	if r, ok := out.(apiv1.ApplyResult); ok && r.Name != "" {
 		e.On, e.Detail = string(access.Application)+"/"+r.Name, r.Change
 		return e
 	}
@@ -110,7 +112,8 @@ func (l *Log) Record(ctx context.Context, o Operation, q rest.Question, out any,
 	// It was done: that its client has gone away must not keep it out of the log.
 	if rerr := l.backend.Record(context.WithoutCancel(ctx), l.entry(ctx, o, q, out)); rerr != nil {
 		l.log.Error("the audit log cannot be written", "operation", o.ID, "err", rerr)
-		return wire.Problemf(http.StatusInsufficientStorage, "not-recorded", "see whether it was done before you try again, and repair the disk of this role",
+		return wire.Problemf(http.StatusInsufficientStorage, "not-recorded",
+			"see whether it was done before you try again, and repair the disk of this role",
 			"it was done, but could not be written to the audit log", "%v", rerr)
 	}
 	return nil
@@ -121,14 +124,15 @@ func (l *Log) Begin(ctx context.Context, o Operation, q rest.Question) error {
 	e := l.entry(ctx, o, q, nil)
 	e.Result = "begun"
 	if err := l.backend.Record(ctx, e); err != nil {
-		return wire.Problemf(http.StatusInsufficientStorage, "not-recorded", "repair the disk of this role, then try again",
+		return wire.Problemf(http.StatusInsufficientStorage, "not-recorded",
+			"repair the disk of this role, then try again",
 			"nothing was done: it could not be written to the audit log", "%v", err)
 	}
 	return nil
 }
 
 // Refused writes a refusal to the audit log, unless there are too many.
-func (l *Log) Refused(ctx context.Context, e wire.AuditEntry, code string) {
+func (l *Log) Refused(ctx context.Context, e apiv1.AuditEntry, code string) {
 	now := time.Now()
 	if !l.each.Allow(e.From, now) || !l.all.AllowN(now, 1) {
 		l.unrecorded.Add(1)

@@ -97,5 +97,6 @@ func Hold[T any](ctx context.Context, d *Drain, f func(context.Context) (T, erro
 
 // Problem is the answer of a server that is draining.
 func Problem(detail string) *wire.Problem {
-	return wire.Problemf(http.StatusServiceUnavailable, "shutting-down", "try again in a moment", "this role is shutting down", "%s", detail)
+	return wire.Problemf(http.StatusServiceUnavailable, "shutting-down", "try again in a moment",
+		"this role is shutting down", "%s", detail)
 }

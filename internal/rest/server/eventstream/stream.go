@@ -19,9 +19,11 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/internal/access"
+	"github.com/verge-edge/verge/internal/apiv1"
 	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/watch"
 	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 // Bounds of watches.
@@ -44,12 +46,12 @@ const (
 
 // Lists are those that can be watched.
 type Lists struct {
-	Applications func(ctx context.Context) ([]wire.AppView, error)
-	Instances    func(ctx context.Context) ([]wire.InstanceView, error)
-	Clusters     func(ctx context.Context) ([]wire.ClusterView, error)
-	Workers      func(ctx context.Context) ([]wire.WorkerView, error)
-	Namespaces   func(ctx context.Context) ([]wire.NamespaceView, error)
-	Events       func(ctx context.Context, after uint64, wait time.Duration) (wire.EventPage, error)
+	Applications func(ctx context.Context) ([]apiv1.AppView, error)
+	Instances    func(ctx context.Context) ([]apiv1.InstanceView, error)
+	Clusters     func(ctx context.Context) ([]apiv1.ClusterView, error)
+	Workers      func(ctx context.Context) ([]rpc.WorkerView, error)
+	Namespaces   func(ctx context.Context) ([]apiv1.NamespaceView, error)
+	Events       func(ctx context.Context, after uint64, wait time.Duration) (apiv1.EventPage, error)
 	// Changed returns what is closed when the lists may have changed.
 	Changed func() <-chan struct{}
 }
@@ -82,7 +84,7 @@ type watched struct {
 // New begins to watch nothing until somebody does.
 func New(o Options) *Streams {
 	s := &Streams{o: o}
-	ofEvent := func(v wire.EventPage) []watch.Item {
+	ofEvent := func(v apiv1.EventPage) []watch.Item {
 		items := make([]watch.Item, len(v.Events))
 		for i, e := range v.Events {
 			items[i] = watch.Item{Key: strconv.FormatUint(e.Seq, 10), Value: watched{
@@ -92,19 +94,23 @@ func New(o Options) *Streams {
 		}
 		return items
 	}
-	workers := watchedList(s, "workers", o.Lists.Workers, func(v wire.WorkerView) string { return v.Cluster + "/" + v.Name }, rest.OfWorker,
-		func(v *wire.WorkerView) *float64 { return &v.AgeSeconds })
+	workers := watchedList(s, "workers", o.Lists.Workers,
+		func(v rpc.WorkerView) string { return v.Cluster + "/" + v.Name }, rest.OfWorker,
+		func(v *rpc.WorkerView) *float64 { return &v.AgeSeconds })
 	if o.Site.Name == "" { // a root must ask its clusters, and hears of no change
 		workers.Every, workers.Poll = workersEvery, true
 	}
 	s.hub = watch.NewHub(watch.Options{Max: maxWatches, Changed: o.Lists.Changed, Log: o.Log, Sources: []watch.Source{
-		watchedList(s, "applications", o.Lists.Applications, func(v wire.AppView) string { return v.Name }, rest.OfApp, nil),
-		watchedList(s, "instances", o.Lists.Instances, func(v wire.InstanceView) string { return v.ID }, rest.OfInstance,
-			func(v *wire.InstanceView) *float64 { return &v.AgeSeconds }),
-		watchedList(s, "clusters", o.Lists.Clusters, func(v wire.ClusterView) string { return v.Name }, rest.OfCluster,
-			func(v *wire.ClusterView) *float64 { return &v.AgeSeconds }),
+		watchedList(s, "applications", o.Lists.Applications, func(v apiv1.AppView) string { return v.Name }, rest.OfApp,
+			nil),
+		watchedList(s, "instances", o.Lists.Instances, func(v apiv1.InstanceView) string { return v.ID },
+			rest.OfInstance,
+			func(v *apiv1.InstanceView) *float64 { return &v.AgeSeconds }),
+		watchedList(s, "clusters", o.Lists.Clusters, func(v apiv1.ClusterView) string { return v.Name }, rest.OfCluster,
+			func(v *apiv1.ClusterView) *float64 { return &v.AgeSeconds }),
 		workers,
-		watchedList(s, "namespaces", o.Lists.Namespaces, func(v wire.NamespaceView) string { return v.Name }, rest.OfNamespace, nil),
+		watchedList(s, "namespaces", o.Lists.Namespaces, func(v apiv1.NamespaceView) string { return v.Name },
+			rest.OfNamespace, nil),
 		{
 			Kind: "events",
 			List: func(ctx context.Context) (out []watch.Item, err error) {
@@ -136,7 +142,8 @@ func (s *Streams) Close() { s.hub.Close() }
 func asRole(ctx context.Context) context.Context { return access.With(ctx, access.Who{Admin: true}) }
 
 // watchedList is a list of views. age points to what changes by the clock alone.
-func watchedList[T any](s *Streams, kind string, list func(ctx context.Context) ([]T, error), key func(T) string, of func(T) access.Object, age func(*T) *float64) watch.Source {
+func watchedList[T any](s *Streams, kind string, list func(ctx context.Context) ([]T, error), key func(T) string,
+	of func(T) access.Object, age func(*T) *float64) watch.Source {
 	return watch.Source{Kind: kind, List: func(ctx context.Context) ([]watch.Item, error) {
 		views, err := list(asRole(ctx))
 		if err != nil {
@@ -206,7 +213,8 @@ func (s *Streams) join(r *http.Request) (*stream, error) {
 	var kinds []string
 	for _, k := range strings.Split(r.URL.Query().Get("kinds"), ",") {
 		if !s.hub.Has(k) {
-			return nil, wire.Problemf(http.StatusUnprocessableEntity, "invalid-request", "write for example kinds=instances,events",
+			return nil, wire.Problemf(http.StatusUnprocessableEntity, "invalid-request",
+				"write for example kinds=instances,events",
 				"the request is not valid", "query.kinds: %.60q is none of %s", k, strings.Join(s.hub.Kinds(), ", "))
 		}
 		kinds = append(kinds, k)
@@ -221,7 +229,8 @@ func (s *Streams) join(r *http.Request) (*stream, error) {
 	sum := sha256.Sum256([]byte(strings.Join(kinds, ",") + string(rights)))
 	leave, ok := s.watchers.enter(who)
 	if !ok {
-		return nil, wire.Problemf(http.StatusServiceUnavailable, rest.CodeTooManyWatches, "end some of your own, or ask without watching", "too many watch already",
+		return nil, wire.Problemf(http.StatusServiceUnavailable, rest.CodeTooManyWatches,
+			"end some of your own, or ask without watching", "too many watch already",
 			"%d are of %s, which is the most for one", maxOwnWatches, who.Name)
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), watchJoin)
@@ -232,7 +241,9 @@ func (s *Streams) join(r *http.Request) (*stream, error) {
 	}
 	switch {
 	case errors.Is(err, watch.ErrTooMany):
-		return nil, wire.Problemf(http.StatusServiceUnavailable, rest.CodeTooManyWatches, "try again later, or ask without watching", "too many watch already", "%d do, which is the most", maxWatches)
+		return nil, wire.Problemf(http.StatusServiceUnavailable, rest.CodeTooManyWatches,
+			"try again later, or ask without watching", "too many watch already", "%d do, which is the most",
+			maxWatches)
 	case err != nil:
 		return nil, err
 	}
@@ -289,8 +300,8 @@ func (st *stream) run(ctx context.Context, resumed bool) error {
 				return err
 			}
 		} else if !began {
-			st.event(wire.WatchEvent{Type: wire.WatchBegin})
-			st.event(wire.WatchEvent{Type: wire.WatchSynced})
+			st.event(apiv1.WatchEvent{Type: apiv1.WatchBegin})
+			st.event(apiv1.WatchEvent{Type: apiv1.WatchSynced})
 		}
 		began, resumed = true, true
 		for resumed {
@@ -328,7 +339,7 @@ func (st *stream) run(ctx context.Context, resumed bool) error {
 func (st *stream) everything() error {
 	// The place of before means nothing any more.
 	st.buf.WriteString("id\n")
-	st.event(wire.WatchEvent{Type: wire.WatchBegin, Full: true})
+	st.event(apiv1.WatchEvent{Type: apiv1.WatchBegin, Full: true})
 	state, now := st.from.State(), time.Now()
 	for _, kind := range st.from.Kinds() {
 		for _, item := range state[kind] {
@@ -336,13 +347,13 @@ func (st *stream) everything() error {
 			if !ok || !v.see(st.who) {
 				continue
 			}
-			if err := st.object(wire.WatchPut, kind, item.Key, v, now); err != nil {
+			if err := st.object(apiv1.WatchPut, kind, item.Key, v, now); err != nil {
 				return err
 			}
 		}
 	}
 	fmt.Fprintf(&st.buf, "id: %s\n", st.id())
-	st.event(wire.WatchEvent{Type: wire.WatchSynced})
+	st.event(apiv1.WatchEvent{Type: apiv1.WatchSynced})
 	return st.flush()
 }
 
@@ -355,16 +366,16 @@ func (st *stream) change(c watch.Change) error {
 	if !ok {
 		return nil
 	}
-	what := wire.WatchPut
+	what := apiv1.WatchPut
 	if c.Gone {
-		what = wire.WatchGone
+		what = apiv1.WatchGone
 	}
 	if !v.see(st.who) {
 		before, ok := c.Before.Value.(watched)
 		if !ok || !before.see(st.who) {
 			return nil
 		}
-		what, v = wire.WatchGone, before
+		what, v = apiv1.WatchGone, before
 	}
 	fmt.Fprintf(&st.buf, "id: %s\n", st.print+"."+st.from.PlaceOf(c))
 	return st.object(what, c.Kind, c.Key, v, time.Now())
@@ -375,14 +386,14 @@ func (st *stream) object(what, kind, key string, v watched, now time.Time) error
 	if err != nil {
 		return fmt.Errorf("encode %s %s: %w", kind, key, err)
 	}
-	st.event(wire.WatchEvent{Type: what, Kind: kind, Key: key, Object: data})
+	st.event(apiv1.WatchEvent{Type: what, Kind: kind, Key: key, Object: data})
 	if st.buf.Len() < watchChunk {
 		return nil
 	}
 	return st.flush()
 }
 
-func (st *stream) event(e wire.WatchEvent) {
+func (st *stream) event(e apiv1.WatchEvent) {
 	data, err := json.Marshal(e)
 	if err != nil { // its object was made by json itself
 		data = []byte("{}")

@@ -40,7 +40,8 @@ func (l *Listener) Accept() (net.Conn, error) {
 			return nil, accept.Passing(err)
 		}
 		bounded := &boundedConn{Conn: c}
-		if bounded.place = l.room.Enter(accept.Source(c.RemoteAddr().String()), func() { _ = c.Close() }); bounded.place != nil {
+		if bounded.place = l.room.Enter(accept.Source(c.RemoteAddr().String()),
+			func() { _ = c.Close() }); bounded.place != nil {
 			return bounded, nil
 		}
 		_ = c.Close() // nothing was said yet

@@ -78,7 +78,8 @@ func TestAnErrorThatPasses(t *testing.T) {
 		l := New(&refusing{err: err}, 1, 1)
 		_, got := l.Accept()
 		var passing net.Error
-		if is := errors.As(got, &passing) && passing.Temporary(); !errors.Is(got, err) || is != (err == syscall.ENOBUFS) { //nolint:staticcheck,errorlint // what net/http asks
+		is := errors.As(got, &passing) && passing.Temporary()       //nolint:staticcheck // what net/http asks
+		if !errors.Is(got, err) || is != (err == syscall.ENOBUFS) { //nolint:errorlint // one of the table
 			t.Errorf("%v: %v, passing: %t", err, got, is)
 		}
 		if l.room.Held() > 0 {

@@ -32,7 +32,8 @@ type Sources struct {
 
 // NewSources allows every events a second in the long run, and burst at once.
 func NewSources(every rate.Limit, burst int) *Sources {
-	return &Sources{every: every, burst: burst, most: maxSources, by: map[netip.Addr]*rate.Limiter{}, rest: rate.NewLimiter(every, burst)}
+	return &Sources{every: every, burst: burst, most: maxSources, by: map[netip.Addr]*rate.Limiter{},
+		rest: rate.NewLimiter(every, burst)}
 }
 
 // Allow takes one from the bucket of an address (host:port or host).

@@ -27,7 +27,8 @@ func TestSourcesAreLimitedEach(t *testing.T) {
 	}
 	// Another port, another form, and another address of the same network are the
 	// same source.
-	for _, addr := range []string{"192.0.2.1:6000", "192.0.2.1", "[::ffff:192.0.2.1]:7", "[2001:db8::2%eth0]:1", "more nonsense", ""} {
+	for _, addr := range []string{"192.0.2.1:6000", "192.0.2.1", "[::ffff:192.0.2.1]:7", "[2001:db8::2%eth0]:1",
+		"more nonsense", ""} {
 		if n := take(addr, now); n != 0 {
 			t.Errorf("%s got %d", addr, n)
 		}

@@ -7,6 +7,7 @@
 package schema
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -53,17 +54,22 @@ func New(version string, timeout time.Duration) *Document {
 	return &Document{api: humago.New(http.NewServeMux(), config).OpenAPI(), timeout: timeout}
 }
 
+// published are names that schemas have for clients that are made of the document, where the type
+// has another name by now.
+var published = map[string]string{"Counters": "Tally", "CountersSince": "TallySince"}
+
 // schemaName names the schema of a type. Package place and those within it have views of
-// their own of what package wire also calls ClusterView and WorkerView.
+// their own of what others also call ClusterView and WorkerView.
 func schemaName(t reflect.Type, hint string) string {
 	name := huma.DefaultSchemaNamer(t, hint)
 	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
 		t = t.Elem()
 	}
-	if placing := reflect.TypeFor[place.Decision]().PkgPath(); t.PkgPath() == placing || strings.HasPrefix(t.PkgPath(), placing+"/") {
+	if placing := reflect.TypeFor[place.Decision]().PkgPath(); t.PkgPath() == placing ||
+		strings.HasPrefix(t.PkgPath(), placing+"/") {
 		return "Place" + name
 	}
-	return name
+	return cmp.Or(published[name], name)
 }
 
 // Add describes an operation, and returns how its requests are read.
@@ -71,7 +77,8 @@ func (d *Document) Add(op *rest.Operation) (*Input, error) {
 	schemas := d.api.Components.Schemas
 	o := huma.Operation{
 		OperationID: op.ID, Method: op.Method, Path: op.Path, Summary: op.Summary, Description: op.Description,
-		MaxBodyBytes: op.MaxBody, BodyReadTimeout: d.timeout, Extensions: map[string]any{"x-verge-needs": op.Needs.String()},
+		MaxBodyBytes: op.MaxBody, BodyReadTimeout: d.timeout,
+		Extensions: map[string]any{"x-verge-needs": op.Needs.String()},
 	}
 	if op.Unsigned {
 		o.Security = []map[string][]string{} // what is in the body is checked instead
@@ -81,8 +88,9 @@ func (d *Document) Add(op *rest.Operation) (*Input, error) {
 		return nil, err
 	}
 	o.Responses = map[string]*huma.Response{
-		"default":                   d.problem(),
-		strconv.Itoa(http.StatusOK): answers(http.StatusText(http.StatusOK), "application/json", schemas.Schema(op.Out, true, o.OperationID)),
+		"default": d.problem(),
+		strconv.Itoa(http.StatusOK): answers(http.StatusText(http.StatusOK), "application/json",
+			schemas.Schema(op.Out, true, o.OperationID)),
 	}
 	d.api.AddOperation(&o)
 	return in, nil
@@ -97,13 +105,18 @@ func (d *Document) AddWatch(op *rest.Operation, mediaType string, kinds []string
 	}
 	d.api.AddOperation(&huma.Operation{
 		OperationID: op.ID, Method: op.Method, Path: op.Path, Summary: "Be told how things are, and of every change",
-		Description: "Server-sent events: begin, then put for everything there is, synced, and from then on put and gone for every change. " +
-			"Whoever is back soon with the id of the last event (Last-Event-ID) goes on from there; begin says whether that was possible. " +
+		Description: "Server-sent events: begin, then put for everything there is, synced, and from then on put and " +
+			"gone for every change. " +
+			"A client that reconnects soon with the id of the last event (Last-Event-ID) continues from there; begin " +
+			"says whether that was possible. " +
 			"The data is JSON with kind, key and object, the same as in the lists. Shows what may be seen.",
 		Parameters: []*huma.Param{
-			{Name: "kinds", In: "query", Required: true, Explode: new(bool), Description: "what to watch, separated by commas",
-				Schema: &huma.Schema{Type: huma.TypeArray, Items: &huma.Schema{Type: huma.TypeString, Enum: enum}}},
-			{Name: "Last-Event-ID", In: "header", Description: "id of the last event that was received", Schema: &huma.Schema{Type: huma.TypeString}},
+			{Name: "kinds", In: "query", Required: true, Explode: new(bool),
+				Description: "what to watch, separated by commas",
+				Schema: &huma.Schema{Type: huma.TypeArray,
+					Items: &huma.Schema{Type: huma.TypeString, Enum: enum}}},
+			{Name: "Last-Event-ID", In: "header", Description: "id of the last event that was received",
+				Schema: &huma.Schema{Type: huma.TypeString}},
 		},
 		Responses: map[string]*huma.Response{
 			"200":     answers("events", mediaType, &huma.Schema{Type: huma.TypeString}),
@@ -114,7 +127,8 @@ func (d *Document) AddWatch(op *rest.Operation, mediaType string, kinds []string
 }
 
 func (d *Document) problem() *huma.Response {
-	return answers("a problem", rest.ProblemType, d.api.Components.Schemas.Schema(reflect.TypeFor[rest.ProblemBody](), true, ""))
+	return answers("a problem", rest.ProblemType,
+		d.api.Components.Schemas.Schema(reflect.TypeFor[rest.ProblemBody](), true, ""))
 }
 
 func answers(what, contentType string, schema *huma.Schema) *huma.Response {
@@ -124,7 +138,7 @@ func answers(what, contentType string, schema *huma.Schema) *huma.Response {
 // Text is the document in JSON.
 func (d *Document) Text() ([]byte, error) {
 	schemas := d.api.Components.Schemas
-	// Package wire cannot name the type of the field decision of wire.Explained: package
+	// Package wire cannot name the type of the field decision of rpc.Explained: package
 	// place, which owns it, stands above.
 	if explained := schemas.Map()["Explained"]; explained != nil {
 		explained.Properties["decision"] = schemas.Schema(reflect.TypeFor[place.Decision](), true, "PlaceDecision")
@@ -136,10 +150,12 @@ func (d *Document) Text() ([]byte, error) {
 // invalid is the answer to a request in which something is wrong. Values
 // are left out: one of them may be a token.
 func invalid(status int, what string, wrong ...error) *wire.Problem {
-	code, title, remedy := "invalid-request", "the request is not valid", "the operations and their parameters are at /openapi.json"
+	code, title, remedy := "invalid-request", "the request is not valid",
+		"the operations and their parameters are at /openapi.json"
 	switch status {
 	case http.StatusRequestEntityTooLarge:
-		code, title, remedy = "body-too-large", "the body is too large", "send less: a descriptor has at most 1 MiB, a join request 16 KiB"
+		code, title, remedy = "body-too-large", "the body is too large",
+			"send less: a descriptor has at most 1 MiB, a join request 16 KiB"
 	case http.StatusRequestTimeout:
 		code, title, remedy = "body-too-slow", "the body came too slowly", "try again over a better connection"
 	case http.StatusInternalServerError:

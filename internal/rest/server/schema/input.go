@@ -64,11 +64,13 @@ func describe(schemas huma.Registry, o *huma.Operation, t reflect.Type) (*Input,
 			p.in, p.name, explode = "query", f.Tag.Get("query"), new(bool)
 		}
 		if p.name == "" || !settable(f.Type) {
-			return nil, fmt.Errorf("operation %s: field %s of its input %v is nothing that a request has", o.OperationID, f.Name, t)
+			return nil, fmt.Errorf("operation %s: field %s of its input %v is nothing that a request has",
+				o.OperationID, f.Name, t)
 		}
 		in.params = append(in.params, p)
 		o.Parameters = append(o.Parameters, &huma.Param{
-			Name: p.name, In: p.in, Description: schema.Description, Required: p.in == "path", Explode: explode, Schema: schema,
+			Name: p.name, In: p.in, Description: schema.Description, Required: p.in == "path", Explode: explode,
+			Schema: schema,
 		})
 	}
 	return in, nil
@@ -112,7 +114,8 @@ func (in *Input) Read(w http.ResponseWriter, r *http.Request) (any, *wire.Proble
 		}
 		if in.raw != nil {
 			v.Elem().FieldByIndex(in.raw).SetBytes(data)
-		} else if bad := in.decode(v.Elem().FieldByIndex(in.body), r.Header.Get("Content-Type"), data, at, &found); bad != 0 {
+		} else if bad := in.decode(v.Elem().FieldByIndex(in.body), r.Header.Get("Content-Type"), data, at,
+			&found); bad != 0 {
 			status = bad
 		}
 	}
@@ -130,7 +133,8 @@ func (in *Input) readBody(w http.ResponseWriter, r *http.Request) ([]byte, *wire
 	var slow net.Error
 	switch {
 	case int64(len(data)) == in.limit:
-		return nil, invalid(http.StatusRequestEntityTooLarge, fmt.Sprintf("request body is too large limit=%d bytes", in.limit))
+		return nil, invalid(http.StatusRequestEntityTooLarge,
+			fmt.Sprintf("request body is too large limit=%d bytes", in.limit))
 	case errors.As(err, &slow) && slow.Timeout():
 		return nil, invalid(http.StatusRequestTimeout, "request body read timeout")
 	case err != nil:
@@ -143,7 +147,8 @@ func (in *Input) readBody(w http.ResponseWriter, r *http.Request) ([]byte, *wire
 
 // decode sets f to what a body says and adds what is wrong with it to found; then it
 // returns the status to answer with if that is not that of a wrong value.
-func (in *Input) decode(f reflect.Value, contentType string, data []byte, at *huma.PathBuffer, found *huma.ValidateResult) (status int) {
+func (in *Input) decode(f reflect.Value, contentType string, data []byte, at *huma.PathBuffer,
+	found *huma.ValidateResult) (status int) {
 	at.Reset()
 	at.Push("body")
 	if !isJSON(contentType) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/verge-edge/verge/internal/apiv1"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -25,7 +26,7 @@ func TestInputs(t *testing.T) {
 		Max   int8      `query:"max" minimum:"0"`
 		After uint64    `query:"after"`
 		Since time.Time `query:"since"`
-		Body  wire.VolumeMoveRequest
+		Body  apiv1.VolumeMoveRequest
 	}
 	type raw struct {
 		placeOf
@@ -41,7 +42,10 @@ func TestInputs(t *testing.T) {
 		says   string
 		want   any
 	}{
-		"all":                {whole{}, "/c?max=7&after=9&since=2026-01-02T03:04:05Z&dry", "application/json; charset=utf-8", `{"to":"b","more":1}`, 0, "", &whole{placeOf{"c"}, true, 7, 9, time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), wire.VolumeMoveRequest{To: "b"}}},
+		"all": {whole{}, "/c?max=7&after=9&since=2026-01-02T03:04:05Z&dry",
+			"application/json; charset=utf-8", `{"to":"b","more":1}`, 0, "",
+			&whole{placeOf{"c"}, true, 7, 9, time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
+				apiv1.VolumeMoveRequest{To: "b"}}},
 		"as it came":         {raw{}, "/c", "text/plain", "a: b", 0, "", &raw{placeOf{"c"}, []byte("a: b")}},
 		"a long name":        {whole{}, "/cccccc", "", `{"to":"b"}`, 422, "path.cluster: ", nil},
 		"too small":          {whole{}, "/c?max=-1", "", `{"to":"b"}`, 422, "query.max: ", nil},
@@ -66,7 +70,8 @@ func TestInputs(t *testing.T) {
 			var got any
 			var problem *wire.Problem
 			mux := http.NewServeMux()
-			mux.HandleFunc("POST /{cluster}", func(w http.ResponseWriter, r *http.Request) { got, problem = in.Read(w, r) })
+			mux.HandleFunc("POST /{cluster}",
+				func(w http.ResponseWriter, r *http.Request) { got, problem = in.Read(w, r) })
 			r := httptest.NewRequest(http.MethodPost, x.path, strings.NewReader(x.body))
 			if x.typ != "" {
 				r.Header.Set("Content-Type", x.typ)
@@ -77,7 +82,8 @@ func TestInputs(t *testing.T) {
 				if problem != nil || !reflect.DeepEqual(got, x.want) {
 					t.Errorf("%+v, %+v", got, problem)
 				}
-			case problem == nil || problem.Status != x.status || !strings.Contains(problem.Detail, x.says) || strings.Contains(problem.Detail, secret):
+			case problem == nil || problem.Status != x.status || !strings.Contains(problem.Detail, x.says) ||
+				strings.Contains(problem.Detail, secret):
 				t.Errorf("%+v, %+v", got, problem)
 			}
 		})

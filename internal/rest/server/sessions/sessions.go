@@ -12,7 +12,7 @@ import (
 	"github.com/verge-edge/verge/internal/access"
 	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/rest/server/drain"
-	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 const (
@@ -130,8 +130,8 @@ func (s *Sessions) end(id string, x *session, p rest.Principal) {
 	s.log.Info("a session is ended: the rights of who has it have changed", "who", p.Name)
 	for {
 		once, done := context.WithTimeout(ctx, endWithin)
-		_, err := drain.Hold(once, s.drain, func(ctx context.Context) (wire.ExecAnswer, error) {
-			return s.exec.Exec(ctx, wire.ExecAsk{Do: wire.ExecDoEnd, Session: id})
+		_, err := drain.Hold(once, s.drain, func(ctx context.Context) (rpc.ExecAnswer, error) {
+			return s.exec.Exec(ctx, rpc.ExecAsk{Do: rpc.ExecDoEnd, Session: id})
 		})
 		done()
 		if err == nil || rest.ProblemOf(err).Status == http.StatusNotFound {
@@ -143,7 +143,7 @@ func (s *Sessions) end(id string, x *session, p rest.Principal) {
 		case <-x.gone:
 			return
 		case <-ctx.Done():
-			s.log.Warn("a session could not be ended; its worker ends what nobody goes on with", "who", p.Name, "error", err)
+			s.log.Warn("a session could not be ended; its worker ends idle sessions", "who", p.Name, "error", err)
 			return
 		case <-time.After(endPause):
 		}

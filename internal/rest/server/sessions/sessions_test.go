@@ -11,7 +11,7 @@ import (
 	"github.com/verge-edge/verge/internal/access"
 	"github.com/verge-edge/verge/internal/rest"
 	"github.com/verge-edge/verge/internal/rest/server/drain"
-	"github.com/verge-edge/verge/internal/wire"
+	"github.com/verge-edge/verge/internal/wire/rpc"
 )
 
 // endings knows ends of sessions alone.
@@ -20,11 +20,11 @@ type endings struct {
 	err   error
 }
 
-func (e *endings) Exec(_ context.Context, q wire.ExecAsk) (wire.ExecAnswer, error) {
-	if q.Do == wire.ExecDoEnd {
+func (e *endings) Exec(_ context.Context, q rpc.ExecAsk) (rpc.ExecAnswer, error) {
+	if q.Do == rpc.ExecDoEnd {
 		e.ended = append(e.ended, time.Now())
 	}
-	return wire.ExecAnswer{}, e.err
+	return rpc.ExecAnswer{}, e.err
 }
 
 // sessionFor lets somebody go on with a session in virtual time.
@@ -63,10 +63,12 @@ func TestHowLongASessionIsWatched(t *testing.T) {
 	if after := sessionFor(t, rest.Principal{Left: time.Hour}, nil, nil); len(after) != 0 {
 		t.Errorf("nobody went on with it: %v", after)
 	}
-	if after := sessionFor(t, rest.Principal{Left: 2 * time.Minute}, errors.New("away"), nil); len(after) < 80 || after[len(after)-1] > 2*time.Minute+sessionIdle {
+	if after := sessionFor(t, rest.Principal{Left: 2 * time.Minute}, errors.New("away"), nil); len(after) < 80 ||
+		after[len(after)-1] > 2*time.Minute+sessionIdle {
 		t.Errorf("at a worker that is away: %d times", len(after))
 	}
-	if after := sessionFor(t, rest.Principal{Left: 2 * time.Minute}, nil, func(s *Sessions, id string) { s.HasEnded(id) }); len(after) != 0 {
+	if after := sessionFor(t, rest.Principal{Left: 2 * time.Minute}, nil,
+		func(s *Sessions, id string) { s.HasEnded(id) }); len(after) != 0 {
 		t.Errorf("its owner has ended it: %v", after)
 	}
 	if after := sessionFor(t, rest.Principal{}, nil, nil); len(after) != 0 {
@@ -78,7 +80,8 @@ func TestHowLongASessionIsWatched(t *testing.T) {
 			s.GoesOn(rest.Principal{Left: time.Hour}, id)
 		}
 	}
-	if after := sessionFor(t, rest.Principal{Left: 9 * time.Minute}, nil, on); len(after) != 1 || after[0] != 9*time.Minute {
+	if after := sessionFor(t, rest.Principal{Left: 9 * time.Minute}, nil, on); len(after) != 1 ||
+		after[0] != 9*time.Minute {
 		t.Errorf("with which somebody goes on: %v", after)
 	}
 }

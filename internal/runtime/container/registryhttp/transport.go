@@ -17,8 +17,8 @@ import (
 const (
 	// StallAfter is how long a registry may send nothing.
 	StallAfter = 30 * time.Second
-	// PaceAtOnce is how much a bounded pull takes at once.
-	PaceAtOnce = 64 << 10
+	// paceAtOnce is how much a bounded pull takes at once.
+	paceAtOnce = 64 << 10
 )
 
 // Stalled is the error of a registry that sends nothing: one of the network, to be
@@ -56,7 +56,7 @@ func NewPace(bytes int64) *rate.Limiter {
 	if bytes <= 0 {
 		return nil
 	}
-	return rate.NewLimiter(rate.Limit(bytes), PaceAtOnce)
+	return rate.NewLimiter(rate.Limit(bytes), paceAtOnce)
 }
 
 // RoundTrip implements http.RoundTripper.
@@ -117,7 +117,7 @@ type body struct {
 
 func (b *body) Read(p []byte) (int, error) {
 	if b.pace != nil {
-		p = p[:min(len(p), PaceAtOnce)]
+		p = p[:min(len(p), paceAtOnce)]
 	}
 	b.timer.Reset(b.stall)
 	n, err := b.ReadCloser.Read(p)

@@ -1,0 +1,2 @@
+// Package pace is when passes ran, how long they took, and what was heard since.
+package pace

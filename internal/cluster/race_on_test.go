@@ -1,7 +1,0 @@
-//go:build race
-
-package cluster
-
-// slow: the race detector makes the simulations, which have one goroutine, ten
-// times as slow.
-const slow = true

@@ -1,0 +1,3 @@
+// Package report is what the root is told of the cluster: instances, totals, and nothing that
+// the operator of the cluster keeps private.
+package report

@@ -1,9 +1,0 @@
-package cluster
-
-// seeds of a simulation: the first n, and where that is slow the first few.
-func seeds(n uint64) uint64 {
-	if slow {
-		return max(n/5, 3)
-	}
-	return n
-}

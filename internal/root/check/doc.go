@@ -1,0 +1,2 @@
+// Package check bounds what clusters say, which may be hostile.
+package check
