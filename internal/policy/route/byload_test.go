@@ -172,6 +172,34 @@ func TestFastestLeavesNobodyOutForEver(t *testing.T) {
 	}
 }
 
+// Without a queue the first choice is the nearest. Who has never answered may be faster than it.
+func TestFastestTriesWhomItDoesNotKnow(t *testing.T) {
+	v := route.NewView(1, []route.Endpoint{
+		{ID: "near", Ready: true, Local: true, Load: route.Load{Concurrency: 1}},
+		{ID: "far", Ready: true, RTT: 20 * time.Millisecond, Source: route.Measured, Load: route.Load{Concurrency: 1}},
+	})
+	p := made(t, api.Policy{Name: api.PolicyFastest}, 1)
+	now, counts := loadTime, map[string]int{}
+	for range 1000 {
+		i, _ := p.Pick(v, route.Request{Now: now})
+		counts[v.Endpoints[i].ID]++
+		took := 100 * time.Millisecond
+		if v.Endpoints[i].ID == "far" {
+			took = 30 * time.Millisecond
+		}
+		l := v.Endpoints[i].Load
+		sent := l.Began(now)
+		now = now.Add(took)
+		l.Heard(now)
+		l.Answered(now, sent, took)
+		l.Ended(true)
+		v.SetLoad(i, l)
+	}
+	if counts["far"] < 700 {
+		t.Errorf("the far one answers in half the time, and got %d of 1000 requests", counts["far"])
+	}
+}
+
 // The order of a billiard word.
 func TestBilliardWord(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -283,7 +283,7 @@ func (g *guess) shrunk(x *fitted) (level, deviation float64) {
 // alone is the expected time of a request alone in seconds: by what was learnt, of one that has not
 // answered as at the fastest, or while there are no answers at all as its reports say.
 func (g *guess) alone(l *Load, x *fitted) float64 {
-	level := g.lowest
+	level := min(g.lowest, g.level-g.bold*math.Sqrt(g.apart))
 	if x.weight > 0 {
 		own, deviation := g.shrunk(x)
 		level = own - g.bold*deviation
