@@ -13,6 +13,9 @@ import (
 // has an answer come early, is the time of the request over?
 const lookEvery = time.Second
 
+// wideMin is from how much on a body that cannot be spliced has a large buffer.
+const wideMin = 32 << 10
+
 // sideError is a connection that failed while a body was moved.
 type sideError struct {
 	src bool // the one that it came from
@@ -78,6 +81,8 @@ func (m *mover) run() error {
 				m.src.rest()
 				continue
 			}
+		case m.left >= wideMin:
+			m.src.widen()
 		}
 		if err := m.fill(); err != nil {
 			if m.ends && errors.Is(err, io.EOF) {
@@ -173,6 +178,7 @@ func (m *mover) fill() error {
 		return m.missed(m.src, true, err)
 	}
 	m.last = now
+	m.src.fillOn()
 	return nil
 }
 

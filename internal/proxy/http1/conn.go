@@ -10,11 +10,21 @@ import (
 	"time"
 )
 
+// maxRecord is what a record of TLS carries.
+const maxRecord = 16 << 10
+
 // bufferSize holds nearly every head, with the body of a small message. Who needs
 // more for a body has it moved in steps.
 const bufferSize = 16 << 10
 
-var buffers = sync.Pool{New: func() any { return new([bufferSize]byte) }}
+// wideSize is for a large body that cannot be spliced: one system call for several records
+// of TLS.
+const wideSize = 64 << 10
+
+var (
+	buffers = sync.Pool{New: func() any { return new([bufferSize]byte) }}
+	wide    = sync.Pool{New: func() any { return new([wideSize]byte) }}
+)
 
 // began is what instants are counted from: the monotonic clock alone is half as dear
 // as time.Now.
@@ -50,12 +60,14 @@ type Conn struct {
 	tcp  *net.TCPConn    // to read from and splice without TLS in between; else nil
 	raw  syscall.RawConn // of tcp
 	sock syscall.RawConn // of the TCP connection, also below TLS; nil if there is none
+	// below is what TLS reads from and writes to; nil if there is no TLS, or another one.
+	below *Direct
 
 	b      []byte
 	pooled bool
 	r, w   int // b[r:w] is there
 
-	readBy, writeBy Instant // deadlines that are set
+	deadlines
 
 	// Functions for raw and sock, made once, and their results.
 	try, tryW, tryA, peek func(fd uintptr) bool
@@ -80,6 +92,9 @@ type Conn struct {
 	pokes        atomic.Bool
 }
 
+// deadlines that are set.
+type deadlines struct{ readBy, writeBy Instant }
+
 var (
 	errFull = errors.New("the buffer is full")
 	// errLate is a wait that has come to its end.
@@ -95,6 +110,7 @@ func NewConn(c net.Conn, release func()) *Conn {
 	if t, ok := c.(interface{ NetConn() net.Conn }); ok {
 		under = t.NetConn()
 	}
+	x.below = directOf(under)
 	if s, ok := under.(syscall.Conn); ok {
 		if raw, err := s.SyscallConn(); err == nil {
 			x.sock = raw
@@ -105,6 +121,20 @@ func NewConn(c net.Conn, release func()) *Conn {
 	}
 	x.try, x.tryW, x.tryA, x.peek = x.tryRead, x.tryWrite, x.tryAsk, x.tryPeek
 	return x
+}
+
+// directOf finds the Direct below TLS; nil if there is none.
+func directOf(c net.Conn) *Direct {
+	for {
+		switch x := c.(type) {
+		case interface{ direct() *Direct }:
+			return x.direct()
+		case interface{ Below() net.Conn }:
+			c = x.Below()
+		default:
+			return nil
+		}
+	}
 }
 
 // SetWriteTimeout bounds the time in which the peer takes nothing of what is written to it;
@@ -143,10 +173,30 @@ func (c *Conn) rest() {
 	if c.b == nil || c.r != c.w {
 		return
 	}
-	if c.pooled {
+	c.give()
+	c.b, c.r, c.w = nil, 0, 0
+}
+
+// give gives the buffer back, whatever is in it.
+func (c *Conn) give() {
+	switch {
+	case !c.pooled:
+	case len(c.b) == wideSize:
+		wide.Put((*[wideSize]byte)(c.b))
+	default:
 		buffers.Put((*[bufferSize]byte)(c.b))
 	}
-	c.b, c.r, c.w = nil, 0, 0
+}
+
+// widen makes room for a large body, with what there is of it.
+func (c *Conn) widen() {
+	if len(c.b) >= wideSize {
+		return
+	}
+	b := wide.Get().(*[wideSize]byte)[:]
+	n := copy(b, c.b[c.r:c.w])
+	c.give()
+	c.b, c.r, c.w, c.pooled = b, 0, n, true
 }
 
 // room makes room for more; errFull where there is none.
@@ -170,9 +220,7 @@ func (c *Conn) grow(limit int) error {
 	}
 	larger := make([]byte, min(4*len(c.b), limit))
 	copy(larger, c.b[:c.w])
-	if c.pooled {
-		buffers.Put((*[bufferSize]byte)(c.b))
-	}
+	c.give()
 	c.b, c.pooled = larger, false
 	return nil
 }
@@ -282,9 +330,7 @@ func (c *Conn) writeWithin(now Instant, limit time.Duration) {
 // put writes once, all of p if it can; the deadline may come before.
 func (c *Conn) put(p []byte) (n int, err error) {
 	if c.raw == nil {
-		n, err = c.conn.Write(p)
-		c.out += int64(n)
-		return n, err
+		return c.putRecords(p)
 	}
 	c.unsent, c.err = p, nil
 	if err = c.raw.Write(c.tryW); err == nil {
@@ -294,6 +340,42 @@ func (c *Conn) put(p []byte) (n int, err error) {
 	c.out += int64(n)
 	c.unsent = nil
 	return n, err
+}
+
+// putRecords is put over TLS. What does not fit into a record has the system wait for the next
+// one, so that the peer is not woken for each of them.
+func (c *Conn) putRecords(p []byte) (n int, err error) {
+	for {
+		one := p[n:min(n+maxRecord, len(p))]
+		if c.below != nil {
+			c.below.more(n+len(one) < len(p))
+		}
+		k, err := c.conn.Write(one)
+		n += k
+		c.out += int64(k)
+		if err != nil || n >= len(p) {
+			return n, err
+		}
+		c.writeWithin(Now(), c.stall())
+	}
+}
+
+// fillOn reads on after fill, over TLS, as long as records are there: they are passed on in one
+// write then. An error comes again when it is waited for more.
+func (c *Conn) fillOn() {
+	if c.below == nil || len(c.b) < wideSize {
+		return
+	}
+	c.below.hurry(true)
+	for len(c.b)-c.w >= maxRecord {
+		n, err := c.conn.Read(c.b[c.w:])
+		c.w += n
+		c.in += int64(n)
+		if err != nil {
+			break
+		}
+	}
+	c.below.hurry(false)
 }
 
 // ask writes p, which is in out, and reads what comes then; it gives out back as soon

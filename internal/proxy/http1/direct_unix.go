@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"sync/atomic"
 	"syscall"
 )
 
@@ -16,7 +17,17 @@ type Direct struct {
 	raw        syscall.RawConn // nil: it is used as it is
 	rd, wr     move
 	try, tryTo func(fd uintptr) bool
+	now        bool        // see hurry
+	follows    atomic.Bool // see more
 }
+
+func (d *Direct) direct() *Direct { return d }
+
+// hurry has a Read not wait, as if its deadline were over. It is for the goroutine that reads.
+func (d *Direct) hurry(now bool) { d.now = now }
+
+// more says that another write follows at once, which the system may wait for.
+func (d *Direct) more(follows bool) { d.follows.Store(follows) }
 
 // move is what one direction is about.
 type move struct {
@@ -57,6 +68,8 @@ func (d *Direct) tryRead(fd uintptr) bool {
 		switch {
 		case e == syscall.EINTR:
 			continue
+		case e == syscall.EAGAIN && d.now:
+			m.err = os.ErrDeadlineExceeded // which TLS forgets, as it does with that of a deadline
 		case e == syscall.EAGAIN:
 			return false
 		case e != 0:
@@ -86,9 +99,12 @@ func (d *Direct) Write(p []byte) (int, error) {
 }
 
 func (d *Direct) tryWrite(fd uintptr) bool {
-	m := &d.wr
+	m, send := &d.wr, sysWrite
+	if d.follows.Load() {
+		send = sysWriteMore
+	}
 	for m.n < len(m.p) {
-		n, e := sysWrite(fd, m.p[m.n:])
+		n, e := send(fd, m.p[m.n:])
 		switch {
 		case e == syscall.EINTR:
 		case e == syscall.EAGAIN:

@@ -21,6 +21,14 @@ func sysWrite(fd uintptr, p []byte) (int, syscall.Errno) {
 	return int(n), e
 }
 
+// sysWriteMore is sysWrite before another one that follows at once: a segment that is not full
+// may wait for that.
+func sysWriteMore(fd uintptr, p []byte) (int, syscall.Errno) {
+	n, _, e := syscall.RawSyscall6(syscall.SYS_SENDTO, fd, uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p)),
+		syscall.MSG_MORE|syscall.MSG_NOSIGNAL, 0, 0)
+	return int(n), e
+}
+
 // sysPeek looks at the first byte without taking it.
 func sysPeek(fd uintptr, p *[1]byte) (int, syscall.Errno) {
 	n, _, e := syscall.RawSyscall6(syscall.SYS_RECVFROM, fd, uintptr(unsafe.Pointer(p)), 1, syscall.MSG_PEEK|syscall.MSG_DONTWAIT, 0, 0)

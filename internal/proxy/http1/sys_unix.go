@@ -11,6 +11,8 @@ func sysRead(fd uintptr, p []byte) (int, syscall.Errno) { return result(syscall.
 
 func sysWrite(fd uintptr, p []byte) (int, syscall.Errno) { return result(syscall.Write(int(fd), p)) }
 
+func sysWriteMore(fd uintptr, p []byte) (int, syscall.Errno) { return sysWrite(fd, p) }
+
 // sysPeek looks at the first byte without taking it.
 func sysPeek(fd uintptr, p *[1]byte) (int, syscall.Errno) {
 	n, _, err := syscall.Recvfrom(int(fd), p[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)

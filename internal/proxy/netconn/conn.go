@@ -42,6 +42,9 @@ func (c *HeldConn) CloseWrite() error {
 	return errors.ErrUnsupported
 }
 
+// Below is the connection that it holds.
+func (c *HeldConn) Below() net.Conn { return c.Conn }
+
 // SyscallConn implements syscall.Conn, where the connection below does.
 func (c *HeldConn) SyscallConn() (syscall.RawConn, error) { return rawOf(c.Conn) }
 
@@ -93,6 +96,9 @@ func (c *CountedConn) CloseWrite() error {
 	CloseWrite(c.Conn)
 	return nil
 }
+
+// Below is the connection that it counts.
+func (c *CountedConn) Below() net.Conn { return c.Conn }
 
 // SyscallConn implements syscall.Conn, where the connection below does.
 func (c *CountedConn) SyscallConn() (syscall.RawConn, error) { return rawOf(c.Conn) }
