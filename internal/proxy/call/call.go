@@ -101,12 +101,12 @@ func (c *Call) Next() (e *router.Endpoint, more bool) {
 	if c.slo > 0 && !c.admit() {
 		return nil, false
 	}
-	if time.Since(c.began) > local.OpenTimeout && len(c.Picker.Tried) > 0 {
+	if len(c.Picker.Tried) > 0 && time.Since(c.began) > local.OpenTimeout {
 		return nil, false
 	}
 	for {
 		if e, more = c.Picker.Next(); e != nil {
-			c.endpoint, c.asked = e, time.Now()
+			c.endpoint, c.asked = e, c.Picker.At
 			c.held = true // picked for requests: its load counts it already
 			c.trying = c.r.Tries(e, c.Body, c.Picker.Back)
 			return e, more

@@ -408,11 +408,8 @@ func (f *Conn) sent(x *http1.Exchange) error {
 
 // pass passes the answer on; false where it was not passed on as a whole.
 func (f *Conn) pass(x *http1.Exchange) bool {
-	if f.held {
-		httpmsg.SetQueueMetrics(&f.report, f.place.Report()) // now, and not when the head came
-		if isEvents(x.Response.Get("content-type")) {
-			f.place.Rest()
-		}
+	if f.held && isEvents(x.Response.Get("content-type")) {
+		f.place.Rest()
 	}
 	if f.to.ID != "" {
 		call.TellHop(&f.report, x.Up)

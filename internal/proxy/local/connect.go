@@ -21,7 +21,8 @@ const (
 // socket that sends to it.
 func (s *Endpoints) Connect(ctx context.Context, id wire.InstanceID, port string, udp, probe bool) (net.Conn, func(),
 	error) {
-	done := s.inflight.begin(id, probe)
+	held := s.inflight.begin(id, probe)
+	done := func() { held.end(time.Now()) }
 	addr, err := s.Opts.Local.Target(id, port)
 	if err != nil {
 		done()

@@ -29,41 +29,57 @@ const maxLast = 8192
 type load struct {
 	n      int
 	probes int           // of n: what only looks whether somebody answers is no use
-	idle   chan struct{} // closed when n becomes 0
+	idle   chan struct{} // closed when n becomes 0; nil: nobody waits for that
+}
+
+// held is one connection or request that is counted.
+type held struct {
+	f     *InFlight
+	id    wire.InstanceID
+	load  *load
+	probe bool
 }
 
 // Add counts one more and returns what ends it, to be called once. It is called
 // before Local.Target is asked: whoever marks an instance as draining first and
 // waits for idle then, misses no connection.
-func (f *InFlight) Add(id wire.InstanceID) (done func()) { return f.begin(id, false) }
+func (f *InFlight) Add(id wire.InstanceID) (done func()) {
+	h := f.begin(id, false)
+	return func() { h.end(time.Now()) }
+}
 
-// begin is add; a probe counts as a request without a client, and does not keep an instance
-// awake.
-func (f *InFlight) begin(id wire.InstanceID, probe bool) (done func()) {
+// begin is Add, to be ended by end; a probe counts as a request without a client, and does
+// not keep an instance awake.
+func (f *InFlight) begin(id wire.InstanceID, probe bool) held {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	l := f.by[id]
 	if l == nil {
-		l = &load{idle: make(chan struct{})}
+		l = &load{}
 		f.by[id] = l
 	}
 	l.n++
 	if probe {
 		l.probes++
 	}
-	return func() {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		if probe {
-			l.probes--
-		} else if l.n-1 == l.probes {
-			if len(f.last) >= maxLast {
-				clear(f.last)
-			}
-			f.last[id] = time.Now()
+	return held{f, id, l, probe}
+}
+
+func (h held) end(now time.Time) {
+	f, l := h.f, h.load
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if h.probe {
+		l.probes--
+	} else if l.n-1 == l.probes {
+		if len(f.last) >= maxLast {
+			clear(f.last)
 		}
-		if l.n--; l.n == 0 {
-			delete(f.by, id)
+		f.last[h.id] = now
+	}
+	if l.n--; l.n == 0 {
+		delete(f.by, h.id)
+		if l.idle != nil {
 			close(l.idle)
 		}
 	}
@@ -83,6 +99,9 @@ func (f *InFlight) Drained(id wire.InstanceID) <-chan struct{} {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if l := f.by[id]; l != nil {
+		if l.idle == nil {
+			l.idle = make(chan struct{})
+		}
 		return l.idle
 	}
 	idle := make(chan struct{})

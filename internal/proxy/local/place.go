@@ -160,7 +160,7 @@ type Place struct {
 	Endpoint *Endpoint
 	Addr     string // where the port of the instance listens
 	Ticket   queue.Ticket
-	done     func() // the instance is not used by it any more
+	held     held // the instance is used by it
 	// Counted: who routes wants to know how it is answered.
 	Counted bool
 }
@@ -171,11 +171,11 @@ type Place struct {
 // are let through. Without an error call p.leave once.
 func (s *Endpoints) Enter(ctx context.Context, p *Place, id wire.InstanceID, port string, deadline time.Time) error {
 	limits, counted := s.Opts.Limits(id)
-	done := s.inflight.Add(id)
+	held := s.inflight.begin(id, false)
 	in := false
 	defer func() {
 		if !in {
-			done()
+			held.end(time.Now())
 		}
 	}()
 	addr, err := s.Opts.Local.Target(id, port)
@@ -195,7 +195,7 @@ func (s *Endpoints) Enter(ctx context.Context, p *Place, id wire.InstanceID, por
 		// It may have been ready before the queue was closed.
 		s.settle(x)
 	}
-	p.Endpoint, p.done, p.Counted = x, done, counted
+	p.Endpoint, p.held, p.Counted = x, held, counted
 	var queued func()
 	if asleep {
 		queued = func() { s.settle(x) } // or have failed before this request was one of those who wait
@@ -218,11 +218,12 @@ func (s *Endpoints) Enter(ctx context.Context, p *Place, id wire.InstanceID, por
 
 // Leave ends what enter began. Answered: the instance gave a whole answer.
 func (p *Place) Leave(answered bool) {
+	now := time.Now()
 	if answered {
-		p.Endpoint.seen.Store(counters.Stamp(time.Now()))
+		p.Endpoint.seen.Store(counters.Stamp(now))
 	}
-	p.Ticket.Done(answered)
-	p.done()
+	p.Ticket.DoneAt(now, answered)
+	p.held.end(now)
 }
 
 // Rest gives the place in the queue back while the instance is still used: what is

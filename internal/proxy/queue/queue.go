@@ -144,14 +144,17 @@ func (q *Queue) wait(ctx context.Context, t *Ticket, now, deadline time.Time) er
 
 // Done ends a request that is in. Answered: it was answered by the instance, so that
 // the time it took says how fast that is. Further calls do nothing.
-func (t *Ticket) Done(answered bool) {
+func (t *Ticket) Done(answered bool) { t.DoneAt(time.Now(), answered) }
+
+// DoneAt is Done at a time that is known.
+func (t *Ticket) DoneAt(now time.Time, answered bool) {
 	if t.queue == nil {
 		return
 	}
 	q := t.queue
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.endLocked(t, time.Now(), answered)
+	q.endLocked(t, now, answered)
 }
 
 // Waited says that so much of the time in which the request ran was spent with waiting for

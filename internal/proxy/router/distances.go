@@ -134,7 +134,7 @@ func (r *Services) Route(key string) (rpc.RouteReport, bool) {
 		if v.Source != route.Unknown {
 			w.RTT, w.Source = api.Duration(v.RTT), v.Source.String()
 		}
-		w.InFlight, w.Queue, w.Capacity, w.Exec = e.load.InFlight, e.report.Queue, e.load.Capacity, api.Duration(e.load.Exec)
+		w.InFlight, w.Queue, w.Capacity, w.Exec = v.Load.InFlight, e.report.Queue, v.Load.Capacity, api.Duration(v.Load.Exec)
 		w.Asleep, w.Bandwidth, w.Back = v.Load.Asleep, v.Load.Bandwidth, v.Load.Back
 		st, why := s.stateLocked(i)
 		w.State, w.Why = string(st), why

@@ -113,6 +113,7 @@ type Picker struct {
 	Body      int64 // of that, see call
 	Back      int64 // of the answer that is to be expected, in bytes
 	Sent      route.Sent
+	At        time.Time // when it was picked, for a request
 	Tried     []string
 	later     []*Endpoint
 }
@@ -139,7 +140,8 @@ func (p *Picker) Next() (e *Endpoint, more bool) {
 	}
 	e, p.later = p.later[0], p.later[1:]
 	if p.Request {
-		p.Sent = p.Service.Began(e, time.Now())
+		p.At = time.Now()
+		p.Sent = p.Service.Began(e, p.At)
 	}
 	// Behind its address all are as late as it is: another connection there would only
 	// make that worse for a worker that is busy.
@@ -148,7 +150,8 @@ func (p *Picker) Next() (e *Endpoint, more bool) {
 
 func (p *Picker) pick() (e *Endpoint, more bool) {
 	if p.Request {
-		e, p.Sent, p.Back, more = p.Service.pickFor(p.Distances, p.Tried, p.Body)
+		p.At = time.Now()
+		e, p.Sent, p.Back, more = p.Service.pickFor(p.At, p.Distances, p.Tried, p.Body)
 		return e, more
 	}
 	return p.Service.pick(p.Distances, p.Tried)

@@ -158,10 +158,9 @@ func (s *Service) lined(e *Endpoint, x *lines, now time.Time) {
 // widthLocked puts what is known of the line to an endpoint into its load, and notes when
 // that is to be looked at again.
 func (s *Service) widthLocked(e *Endpoint, now time.Time) {
-	l := &e.load
+	l := s.loadLocked(e)
 	l.Bandwidth, l.Back, l.Trial = e.width.There.Known(now), e.width.Back.Known(now), e.width.Trial
 	l.Clear = e.width.Clear
-	s.loadedLocked(e)
 	if until := e.width.Until(now); !until.IsZero() && (s.lineUntil.IsZero() || until.Before(s.lineUntil)) {
 		s.lineUntil = until
 	}

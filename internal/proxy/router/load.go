@@ -51,18 +51,14 @@ func (s *Service) MayRetry() (ok bool) {
 func (s *Service) sleeps(e *Endpoint, asleep bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if e.load.Asleep != asleep {
-		e.load.Asleep = asleep
-		s.loadedLocked(e)
-	}
+	s.loadLocked(e).Asleep = asleep
 }
 
 // Began counts a request in the load of an endpoint.
 func (s *Service) Began(e *Endpoint, now time.Time) route.Sent {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	defer s.loadedLocked(e)
-	return e.load.Began(now)
+	return s.loadLocked(e).Began(now)
 }
 
 // Took teaches how long an endpoint needs for an answer, from when it was asked to the
@@ -73,8 +69,7 @@ func (s *Service) Took(e *Endpoint, sent route.Sent, now time.Time, took time.Du
 	if e.index >= 0 {
 		took -= s.view.Endpoints[e.index].Network(0)
 	}
-	e.load.Answered(now, sent, took)
-	s.loadedLocked(e)
+	s.loadLocked(e).Answered(now, sent, took)
 }
 
 // Ended takes a request out of the load of an endpoint; heard says whether AnsweredBy was called for
@@ -82,15 +77,15 @@ func (s *Service) Took(e *Endpoint, sent route.Sent, now time.Time, took time.Du
 func (s *Service) Ended(e *Endpoint, heard bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	e.load.Ended(heard)
-	s.loadedLocked(e)
+	s.loadLocked(e).Ended(heard)
 }
 
-// loadedLocked puts the load of an endpoint into the view.
-func (s *Service) loadedLocked(e *Endpoint) {
+// loadLocked is the load of an endpoint: in the view, as long as it is there.
+func (s *Service) loadLocked(e *Endpoint) *route.Load {
 	if e.index >= 0 {
-		s.view.SetLoad(e.index, e.load)
+		return &s.view.Endpoints[e.index].Load
 	}
+	return &e.last
 }
 
 // AnsweredBy learns from the head of an answer. It says whether the endpoint is out
@@ -99,10 +94,11 @@ func (s *Service) AnsweredBy(e *Endpoint, now time.Time, failed bool, report *or
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e.recent.Add(now)
-	e.load.Heard(now)
-	e.load.Asleep = false
+	l := s.loadLocked(e)
+	l.Heard(now)
+	l.Asleep = false
 	if failed {
-		e.load.Failed = now
+		l.Failed = now
 	}
 	s.reportedLocked(e, now, report)
 	was := e.outlier
@@ -130,13 +126,13 @@ func (s *Service) reportedLocked(e *Endpoint, now time.Time, report *orca.Report
 	if r, ok := httpmsg.QueueMetrics(report); ok {
 		places := s.from.Requests.Places()
 		if e.capacity.Observe(r, places, now) {
-			e.load.Report(now, r.Queue, r.InFlight)
-			e.load.Exec, e.load.Concurrency = r.Work, places
-			e.load.Capacity, _ = e.capacity.RPS()
+			l := s.loadLocked(e)
+			l.Report(now, r.Queue, r.InFlight)
+			l.Exec, l.Concurrency = r.Work, places
+			l.Capacity, _ = e.capacity.RPS()
 			e.report = r
 		}
 	}
-	s.loadedLocked(e)
 }
 
 // outLocked are the endpoints that are ejected.
@@ -182,8 +178,7 @@ func (s *Service) returnLocked(now time.Time) {
 
 // pickFor is pick for a request, which counts in the load of the endpoint from here
 // on. Body is that of the call, back how many bytes of an answer are to be expected.
-func (s *Service) pickFor(d Distances, tried []string, body int64) (e *Endpoint, sent route.Sent, back int64, more bool) {
-	now := time.Now()
+func (s *Service) pickFor(now time.Time, d Distances, tried []string, body int64) (e *Endpoint, sent route.Sent, back int64, more bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.lookLocked(d, now)
@@ -195,8 +190,7 @@ func (s *Service) pickFor(d Distances, tried []string, body int64) (e *Endpoint,
 		return nil, sent, 0, false
 	}
 	e = s.endpoints[i]
-	sent = e.load.Began(now)
-	s.loadedLocked(e)
+	sent = s.view.Endpoints[i].Load.Began(now)
 	return e, sent, back, s.moreLocked(i, tried)
 }
 
@@ -253,19 +247,20 @@ func (s *Service) Admits(r *Services, left time.Duration, now time.Time) (ok boo
 	places := s.from.Requests.Places()
 	return scale.Admit(left, len(s.usable), func(i int) scale.Load {
 		e := s.endpoints[s.usable[i]]
-		l := scale.Load{Ahead: int(e.load.There(now)), Concurrency: places, Exec: e.load.Exec}
+		load := s.loadLocked(e)
+		l := scale.Load{Ahead: int(load.There(now)), Concurrency: places, Exec: load.Exec}
 		if e.Local {
 			// Whoever asks it is in its queue.
 			if x := r.Local.Get(e.Instance); x != nil {
 				st := x.Queue.State()
-				l.Ahead = max(e.load.InFlight, st.Waiting+st.Running)
+				l.Ahead = max(load.InFlight, st.Waiting+st.Running)
 			}
 		}
 		if rps, known := e.capacity.RPS(); known {
 			l.RPS = rps
 		}
-		if e.load.Asleep {
-			l.Start = e.load.StartUp
+		if load.Asleep {
+			l.Start = load.StartUp
 		}
 		return l
 	})

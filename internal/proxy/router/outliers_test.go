@@ -24,7 +24,7 @@ func TestOutlierReturns(t *testing.T) {
 		}
 		picks := func() (n int) {
 			for range 10 {
-				if e, _, _, _ := s.pickFor(nil, nil, 0); e == bad {
+				if e, _, _, _ := s.pickFor(time.Now(), nil, nil, 0); e == bad {
 					n++
 				}
 			}

@@ -105,9 +105,9 @@ type Endpoint struct {
 	serves   float64
 	servesBy string
 	rotation
-	// load is what is in the view too, report the newest of its queue, and capacity
-	// what is made of all of them.
-	load     route.Load
+	// last is the load of one that is in no view, see loadLocked; report is the newest of its
+	// queue, and capacity what is made of all of them.
+	last     route.Load
 	report   scale.Report
 	capacity scale.Capacity
 	width    route.Line // to its worker
@@ -179,6 +179,7 @@ func (s *Service) update(rt *wire.Route, isLocal func(wire.Endpoint) bool, unkno
 	before := make(map[string]*Endpoint, len(s.endpoints))
 	for _, e := range s.endpoints {
 		before[e.id] = e
+		e.last = *s.loadLocked(e)
 		e.index = -1
 	}
 	now := make(map[string]*Endpoint, len(rt.Endpoints))
@@ -198,7 +199,7 @@ func (s *Service) update(rt *wire.Route, isLocal func(wire.Endpoint) bool, unkno
 		}
 		e.cpu, e.serves, e.servesBy, now[id] = we.CPU, we.Serves, we.ServesBy, e
 		e.trial, e.trialShare = we.Trial, we.TrialShare
-		e.load.Asleep, e.load.StartUp = we.Asleep, we.StartUp.Std()
+		e.last.Asleep, e.last.StartUp = we.Asleep, we.StartUp.Std()
 		list = append(list, route.Endpoint{
 			ID:      id,
 			Local:   e.Local,
@@ -207,7 +208,7 @@ func (s *Service) update(rt *wire.Route, isLocal func(wire.Endpoint) bool, unkno
 			Suspect: we.Suspect,
 			Spare:   we.Spare,
 			Ejected: e.health.Ejected() || e.out,
-			Load:    e.load,
+			Load:    e.last,
 		})
 	}
 	route.Weigh(list, func(i int) route.Capable {

@@ -97,7 +97,8 @@ func (s *Service) Stats() ServiceStats {
 		es := EndpointStats{
 			Instance: e.Instance, Cluster: e.Cluster, Worker: e.Worker, Address: e.Address,
 			Connections: e.connections.Load(), Requests: e.Requests.Load(), Failures: e.Failures.Load(),
-			Active: int(e.Active.Load()), InFlight: e.load.InFlight, Queue: e.report.Queue, Capacity: e.load.Capacity,
+			Active: int(e.Active.Load()), InFlight: s.loadLocked(e).InFlight, Queue: e.report.Queue,
+			Capacity: s.loadLocked(e).Capacity,
 		}
 		es.State, es.Why = s.stateLocked(i)
 		if e.Local {
@@ -193,7 +194,7 @@ func (s *Service) demanded(r *Services, now time.Time) (d wire.ServiceDemand, an
 	d = wire.ServiceDemand{App: s.App, Service: s.name, Requests: n.arrived, Refused: n.refused}
 	n.arrived, n.refused = 0, 0
 	for _, e := range s.endpoints {
-		d.InFlight += e.load.InFlight
+		d.InFlight += s.loadLocked(e).InFlight
 		report := e.report
 		if x := r.Local.Get(e.Instance); e.Local && x != nil {
 			report = x.Queue.Report(now) // what there is now, whoever asked
