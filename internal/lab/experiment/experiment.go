@@ -1,7 +1,6 @@
 package experiment
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -42,7 +41,7 @@ func (rows Rows) Table() (head []string, out [][]string) {
 	for _, r := range rows {
 		out = append(out, []string{
 			r.Experiment, r.params(), r.Metric, Number(r.Paper), Number(r.Expected), Number(&r.Measured), r.Unit,
-			Number(r.ErrorP50), Number(r.ErrorP99), cmp.Or(r.Short, r.Note),
+			Number(r.ErrorP50), Number(r.ErrorP99), r.remark(),
 		})
 	}
 	return head, out
