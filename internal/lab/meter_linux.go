@@ -42,6 +42,15 @@ func (a Accuracy) String() string {
 	return s
 }
 
+// Lateness is how late packets left the switch between two looks at it, where pings would
+// disturb.
+func Lateness(before, after emul.Stats) Accuracy {
+	late := after.Late.Since(before.Late)
+	return Accuracy{
+		LateP50: late.Percentile(0.5), LateP99: late.Percentile(0.99), Packets: late.Count, RealTime: after.RealTime,
+	}
+}
+
 // Meter measures the emulator's error while something else runs: it pings pairs of
 // hosts in turn, at most every Interval.
 type Meter struct {
@@ -126,8 +135,7 @@ func (m *Meter) Stop() (Accuracy, error) {
 	if err != nil {
 		return Accuracy{}, err
 	}
-	late := st.Late.Since(m.before.Late)
-	a := Accuracy{LateP50: late.Percentile(0.5), LateP99: late.Percentile(0.99), Packets: late.Count, RealTime: st.RealTime}
+	a := Lateness(m.before, st)
 	var all []time.Duration
 	for _, x := range m.socks {
 		all = append(all, x.errors...)

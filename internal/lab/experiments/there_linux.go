@@ -14,7 +14,8 @@ import (
 func there() []experiment.Experiment {
 	return append([]experiment.Experiment{
 		proxymity.Imbalance, proxymity.Latency, proxymity.Accuracy, proxymity.Overhead,
-		oakestra.Deploy, oakestra.Control, oakestra.Idle, oakestra.Stress, oakestra.Balance, oakestra.Tunnel, oakestra.Video(),
+		oakestra.Deploy, oakestra.Control, oakestra.Idle, oakestra.Stress, oakestra.Balance, oakestra.Tunnel,
+		oakestra.SplitReal, oakestra.Video(),
 		kubeedge.Pods, kubeedge.Delay, kubeedge.Local, mu.LBReal, study.LBReal, promises.RouteChange, promises.ControlUnderLoad,
 	}, study.StudiesReal...)
 }

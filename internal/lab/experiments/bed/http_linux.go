@@ -3,6 +3,7 @@ package bed
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/verge-edge/verge/internal/lab"
 	"github.com/verge-edge/verge/internal/lab/emul"
+	"github.com/verge-edge/verge/internal/lab/experiment"
 )
 
 // HTTP by blocking sockets on threads with real-time priority. A client and a
@@ -101,42 +103,72 @@ func (r *Responder) Close() {
 // RequestOnce sends a request on a connection of its own, from the network of this
 // thread, and returns the time from its being written to its answer.
 func RequestOnce(to netip.AddrPort) (time.Duration, error) {
+	took, _, err := Ask(to)
+	return took, err
+}
+
+// Ask is RequestOnce with what was answered.
+func Ask(to netip.AddrPort) (took time.Duration, answer string, err error) {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
-		return 0, err
+		return 0, "", err
 	}
 	defer func() { _ = unix.Close(fd) }() // all was read
 	wait := unix.NsecToTimeval(int64(30 * time.Second))
 	// Not for sending: a signal would then end the connect for good.
 	if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &wait); err != nil {
-		return 0, err
+		return 0, "", err
 	}
 	if err := unix.Connect(fd, &unix.SockaddrInet4{Addr: to.Addr().As4(), Port: int(to.Port())}); err != nil {
-		return 0, fmt.Errorf("connect to %s: %w", to, err)
+		return 0, "", fmt.Errorf("connect to %s: %w", to, err)
 	}
 	b := make([]byte, 4096)
 	begin := time.Now()
 	if _, err := unix.Write(fd, fmt.Appendf(nil, "GET / HTTP/1.1\r\nHost: %s\r\n\r\n", to)); err != nil {
-		return 0, fmt.Errorf("send a request: %w", err)
+		return 0, "", fmt.Errorf("send a request: %w", err)
 	}
 	n, err := unix.Read(fd, b)
 	for errors.Is(err, unix.EINTR) {
 		n, err = unix.Read(fd, b)
 	}
-	took := time.Since(begin)
+	took = time.Since(begin)
 	if err != nil {
-		return 0, fmt.Errorf("read an answer: %w", err)
+		return 0, "", fmt.Errorf("read an answer: %w", err)
 	}
 	resp, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(b[:n])), nil)
 	if err != nil {
-		return 0, fmt.Errorf("answer: %w", err)
+		return 0, "", fmt.Errorf("answer: %w", err)
 	}
-	_, err = io.Copy(io.Discard, resp.Body)
+	body, err := io.ReadAll(resp.Body)
 	if cerr := resp.Body.Close(); err == nil {
 		err = cerr
 	}
 	if err == nil && resp.StatusCode != http.StatusOK {
 		err = fmt.Errorf("answer: %s", resp.Status)
 	}
-	return took, err
+	return took, string(body), err
+}
+
+// Warm waits until all of some addresses answer, which first requests make paths to, and says
+// which of these failed.
+func Warm(ctx context.Context, e *experiment.Env, all ...netip.AddrPort) error {
+	for _, to := range all {
+		good := 0
+		done, err := experiment.Poll(ctx, 20*time.Second, func() (bool, error) {
+			if _, err := RequestOnce(to); err != nil {
+				e.Say("%s: the first requests to %s: %v", e.Name, to, err)
+				good = 0
+				return false, nil
+			}
+			good++
+			return good == 2, nil
+		})
+		if err == nil && !done {
+			err = fmt.Errorf("%s does not answer", to)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -95,8 +95,9 @@ func (n Network) Apply(ctx context.Context, services ...string) error {
 
 // Sleeper is an instance.
 type Sleeper struct {
-	ID     wire.InstanceID
-	worker string
+	ID wire.InstanceID
+	// Worker on which it is.
+	Worker string
 	Addr   netip.Addr
 	// in its network
 	In Place
@@ -108,13 +109,13 @@ func (n Network) Sleepers(ctx context.Context, service string) (out []Sleeper, e
 		list, err := n.API.Instances.List(ctx, Deployed, service)
 		out = nil
 		for _, v := range list {
-			s := Sleeper{ID: v.ID, worker: v.Worker}
+			s := Sleeper{ID: v.ID, Worker: v.Worker}
 			for _, a := range v.Addrs {
 				if a.Is4() {
 					s.Addr = a
 				}
 			}
-			s.In = func(f func() error) error { return n.Inside(s.worker, s.ID, f) }
+			s.In = func(f func() error) error { return n.Inside(s.Worker, s.ID, f) }
 			if !s.Addr.IsValid() {
 				return false, nil
 			}
@@ -130,7 +131,7 @@ func (n Network) Sleepers(ctx context.Context, service string) (out []Sleeper, e
 
 // variable of an instance, which tells it where services are.
 func (n Network) variable(s Sleeper, name string) (string, error) {
-	pids, err := n.Processes(s.worker)
+	pids, err := n.Processes(s.Worker)
 	if err != nil {
 		return "", err
 	}

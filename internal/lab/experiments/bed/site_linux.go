@@ -113,6 +113,9 @@ func (s *Site) Remove(ctx context.Context, timeout time.Duration) error {
 type Use struct {
 	Cpu time.Duration
 	Pss float64 // MB
+	// Private is what no other process shares, in MB: dirty pages. Pss also changes with the
+	// number of processes that run the same program, in any lab.
+	Private float64
 }
 
 // Used by the Verge processes of a host; without instances.
@@ -138,13 +141,16 @@ func (s *Site) Used(host string) (sum Use, err error) {
 			continue
 		}
 		for line := range strings.Lines(string(b)) {
-			if rest, ok := strings.CutPrefix(line, "Pss:"); ok {
-				kb, err := strconv.ParseFloat(strings.Fields(rest)[0], 64)
-				if err != nil {
-					return sum, fmt.Errorf("%ssmaps_rollup: %w", dir, err)
-				}
-				sum.Pss += kb / 1024
+			name, rest, _ := strings.Cut(line, ":")
+			into := map[string]*float64{"Pss": &sum.Pss, "Private_Dirty": &sum.Private}[name]
+			if into == nil {
+				continue
 			}
+			kb, err := strconv.ParseFloat(strings.TrimSuffix(strings.TrimSpace(rest), " kB"), 64)
+			if err != nil {
+				return sum, fmt.Errorf("%ssmaps_rollup: %w", dir, err)
+			}
+			*into += kb / 1024
 		}
 	}
 	return sum, nil

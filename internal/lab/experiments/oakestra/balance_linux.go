@@ -8,7 +8,6 @@ import (
 	"runtime"
 	"runtime/debug"
 	"slices"
-	"time"
 
 	"github.com/verge-edge/verge/internal/lab"
 	"github.com/verge-edge/verge/internal/lab/emul"
@@ -75,8 +74,10 @@ func runBalance(ctx context.Context, e *experiment.Env) (err error) {
 	}
 	err = from[0].In(func() error {
 		defer emul.RaiseAll(emul.MeasuringPriority)()
-		if err := warm(ctx, e, all); err != nil {
-			return err
+		for _, b := range all {
+			if err := bed.Warm(ctx, e, append(slices.Clone(b.direct), b.service)...); err != nil {
+				return err
+			}
 		}
 		return inTurns(ctx, all, rounds)
 	})
@@ -116,32 +117,6 @@ func balancedRow(ctx context.Context, n bed.Network, from bed.Sleeper, replicas 
 		b.direct = append(b.direct, netip.AddrPortFrom(s.Addr, b.service.Port()))
 	}
 	return b, stop, nil
-}
-
-// warm waits until there are paths to all, which first requests make, and says which
-// of these failed.
-func warm(ctx context.Context, e *experiment.Env, all []*balanced) error {
-	for _, b := range all {
-		for _, to := range append(slices.Clone(b.direct), b.service) {
-			good := 0
-			done, err := experiment.Poll(ctx, 20*time.Second, func() (bool, error) {
-				if _, err := bed.RequestOnce(to); err != nil {
-					e.Say("%s: the first requests to %s: %v", e.Name, to, err)
-					good = 0
-					return false, nil
-				}
-				good++
-				return good == 2, nil
-			})
-			if err == nil && !done {
-				err = fmt.Errorf("%s does not answer", to)
-			}
-			if err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }
 
 // inTurns requests from all, a few at each before the next: what else the machine

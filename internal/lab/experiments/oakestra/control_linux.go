@@ -78,21 +78,8 @@ func control(ctx context.Context, e *experiment.Env, workers int, idle time.Dura
 	if err != nil {
 		return err
 	}
-	late := end.Late.Since(st.Late)
-	a := lab.Accuracy{LateP50: late.Percentile(0.5), LateP99: late.Percentile(0.99), Packets: late.Count, RealTime: end.RealTime}
-	perMinute := float64(time.Minute) / float64(idle) / float64(workers)
 	from := len(e.Rows)
-	for _, x := range []struct {
-		phase  string
-		factor float64
-		a, b   emul.Count
-	}{{"idle", perMinute, before, quiet}, {"deploying", 1 / float64(workers), quiet, busy}} {
-		unit := map[string]string{"idle": "1/min", "deploying": "1/instance"}[x.phase]
-		p := map[string]any{"phase": x.phase, "workers": workers}
-		e.Row(experiment.Row{Params: p, Metric: "messages", Unit: unit, Measured: float64(x.b.Data-x.a.Data) * x.factor})
-		e.Row(experiment.Row{Params: p, Metric: "packets", Unit: unit, Measured: float64(x.b.Sent-x.a.Sent) * x.factor})
-		e.Row(experiment.Row{Params: p, Metric: "bytes", Unit: unit, Measured: float64(x.b.Bytes-x.a.Bytes) * x.factor})
-	}
-	e.Measured(from, a)
+	controlRows(e, workers, idle, traffic{before, quiet}, traffic{quiet, busy})
+	e.Measured(from, lab.Lateness(st, end))
 	return nil
 }

@@ -20,16 +20,9 @@ var Deploy = experiment.Experiment{
 	Plot:  &experiment.Plot{X: "delay_ms", Series: "loss", Metric: "deploy_time", Title: "deploy time, ms, by the delay between cluster and workers"},
 }
 
-type deployCase struct {
-	workers int
-	delay   time.Duration // added to the round trip, as by netem at the worker
-	loss    float64       // each way
-}
-
 func deployCases(quick bool) (out []deployCase) {
-	const most = 250 * time.Millisecond
 	if quick {
-		return []deployCase{{2, 0, 0}, {2, most, 0}, {2, 0, 0.2}}
+		return []deployCase{{2, 0, 0}, {2, mostDelay, 0}, {2, 0, 0.2}}
 	}
 	for n := 2; n <= 10; n += 2 {
 		out = append(out, deployCase{n, 0, 0})
@@ -37,7 +30,7 @@ func deployCases(quick bool) (out []deployCase) {
 	for _, ms := range []int{50, 100, 150, 200, 250} {
 		out = append(out, deployCase{4, time.Duration(ms) * time.Millisecond, 0})
 	}
-	return append(out, deployCase{4, 0, 0.2}, deployCase{4, 0, 0.5}, deployCase{4, most, 0.2})
+	return append(out, deployCase{4, 0, 0.2}, deployCase{4, 0, 0.5}, deployCase{4, mostDelay, 0.2})
 }
 
 func runDeploy(ctx context.Context, e *experiment.Env) error {
@@ -49,6 +42,8 @@ func runDeploy(ctx context.Context, e *experiment.Env) error {
 			}
 		}
 	}()
+	var all []deployed
+	var worst lab.Accuracy
 	for _, c := range deployCases(e.Quick) {
 		if s == nil || len(s.Workers) != c.workers {
 			if s != nil {
@@ -61,34 +56,42 @@ func runDeploy(ctx context.Context, e *experiment.Env) error {
 				return err
 			}
 		}
-		if err := deployOften(ctx, e, s, c); err != nil {
+		took, a, err := deployOften(ctx, e, s, c)
+		if err != nil {
 			return err
 		}
+		all = append(all, deployed{c, took})
+		if worst.Pings == 0 || a.ErrorP99 > worst.ErrorP99 {
+			worst = a
+		}
 	}
+	from := len(e.Rows)
+	deployRatios(e, all)
+	e.Measured(from, worst)
 	return nil
 }
 
-// deployOften deploys a few times under the same conditions.
-func deployOften(ctx context.Context, e *experiment.Env, s *bed.Site, c deployCase) error {
+// deployOften deploys a few times under the same conditions, and returns the median time and
+// the emulator's error at its worst.
+func deployOften(ctx context.Context, e *experiment.Env, s *bed.Site, c deployCase) (_ time.Duration, worst lab.Accuracy, err error) {
 	times, timeout := 5, 3*time.Minute
 	if e.Quick {
 		times = 1
 	}
-	var took []float64
-	var worst lab.Accuracy
+	var took []time.Duration
 	late := 0
 	for range times {
 		if err := s.Links(time.Millisecond+c.delay, c.loss); err != nil {
-			return err
+			return 0, worst, err
 		}
 		meter, err := s.Measure(s.Pairs())
 		if err != nil {
-			return err
+			return 0, worst, err
 		}
 		d, done, err := s.Deploy(ctx, c.workers, timeout)
 		a, merr := meter.Stop()
 		if err := errors.Join(err, merr); err != nil {
-			return err
+			return 0, worst, err
 		}
 		if worst.Pings == 0 || a.ErrorP99 > worst.ErrorP99 {
 			worst = a
@@ -96,24 +99,24 @@ func deployOften(ctx context.Context, e *experiment.Env, s *bed.Site, c deployCa
 		if !done {
 			late++
 		}
-		took = append(took, lab.Milliseconds(d))
+		took = append(took, d)
 		// What comes between is not measured: the links are well meanwhile.
 		if err := s.Links(time.Millisecond, 0); err != nil {
-			return err
+			return 0, worst, err
 		}
 		if err := s.Remove(ctx, time.Minute); err != nil {
-			return err
+			return 0, worst, err
 		}
 	}
 	slices.Sort(took)
 	params := map[string]any{"workers": c.workers, "delay_ms": float64(c.delay.Milliseconds()), "loss": c.loss}
 	from := len(e.Rows)
-	e.Row(experiment.Row{Params: params, Metric: "deploy_time", Unit: "ms", Measured: took[len(took)/2]})
-	e.Row(experiment.Row{Params: params, Metric: "deploy_time_max", Unit: "ms", Measured: took[len(took)-1]})
+	e.Row(experiment.Row{Params: params, Metric: "deploy_time", Unit: "ms", Measured: lab.Milliseconds(took[len(took)/2])})
+	e.Row(experiment.Row{Params: params, Metric: "deploy_time_max", Unit: "ms", Measured: lab.Milliseconds(took[len(took)-1])})
 	r := e.Row(experiment.Row{Params: params, Metric: "deployed_share", Unit: "1", Measured: 1 - float64(late)/float64(times)})
 	if late > 0 && c.loss <= 0.2 {
 		r.Short = fmt.Sprintf("%d of %d deployments were not done after %v", late, times, timeout)
 	}
 	e.Measured(from, worst)
-	return nil
+	return took[len(took)/2], worst, nil
 }

@@ -45,17 +45,18 @@ func idle(ctx context.Context, e *experiment.Env, workers int, window time.Durat
 	if err := experiment.Pause(ctx, settle); err != nil {
 		return err
 	}
-	return load(ctx, e, s, window, nil)
+	return load(ctx, e, s, window, nil, idleMost)
 }
 
 // load measures what the processes of each tier take in a time in which nothing is asked
-// of them; more are further parameters of the rows.
-func load(ctx context.Context, e *experiment.Env, s *bed.Site, window time.Duration, more map[string]any) error {
+// of them; more are further parameters of the rows, and most says what a tier may take.
+func load(ctx context.Context, e *experiment.Env, s *bed.Site, window time.Duration, more map[string]any,
+	most func(tier string, workers int) (use, string)) error {
 	st, err := s.Stats()
 	if err != nil {
 		return err
 	}
-	tiers := map[string][]string{"root": {"root"}, "cluster": {"edge"}, "worker": s.Workers}
+	tiers := map[string][]string{tierRoot: {"root"}, tierCluster: {"edge"}, tierWorker: s.Workers}
 	before := map[string]bed.Use{}
 	for _, hosts := range tiers {
 		for _, h := range hosts {
@@ -68,7 +69,7 @@ func load(ctx context.Context, e *experiment.Env, s *bed.Site, window time.Durat
 		return err
 	}
 	from := len(e.Rows)
-	for _, tier := range []string{"root", "cluster", "worker"} {
+	for _, tier := range []string{tierRoot, tierCluster, tierWorker} {
 		var sum bed.Use
 		for _, h := range tiers[tier] {
 			u, err := s.Used(h)
@@ -81,14 +82,13 @@ func load(ctx context.Context, e *experiment.Env, s *bed.Site, window time.Durat
 		n := float64(len(tiers[tier]))
 		p := map[string]any{"tier": tier, "workers": len(s.Workers)}
 		maps.Copy(p, more)
-		e.Row(experiment.Row{Params: p, Metric: "cpu", Unit: "ms/min", Measured: lab.Milliseconds(sum.Cpu) * float64(time.Minute) / float64(window) / n})
-		e.Row(experiment.Row{Params: p, Metric: "memory", Unit: "MB PSS", Measured: sum.Pss / n})
+		limit, from := most(tier, len(s.Workers))
+		useRows(e, p, use{lab.Milliseconds(sum.Cpu) * float64(time.Minute) / float64(window) / n, sum.Pss / n}, limit, from)
 	}
 	end, err := s.Stats()
 	if err != nil {
 		return err
 	}
-	late := end.Late.Since(st.Late)
-	e.Measured(from, lab.Accuracy{LateP50: late.Percentile(0.5), LateP99: late.Percentile(0.99), Packets: late.Count, RealTime: end.RealTime})
+	e.Measured(from, lab.Lateness(st, end))
 	return nil
 }

@@ -13,23 +13,11 @@ import (
 // Split is the experiment oakestra-split.
 var Split = experiment.Experiment{
 	Name: "oakestra-split", Source: "Oakestra fig. 2",
-	Shows:   "45 workers as one cluster of 45 to 45 clusters of one, 100 deployments: processor time of the root's and the cluster's decision, and the messages that the protocol needs (in virtual time)",
+	Shows: "45 workers as one cluster of 45 to 45 clusters of one, 100 deployments: " +
+		"processor time of the root's and the cluster's decision (in virtual time)",
 	Virtual: runOakestraSplit,
 	Plot:    &experiment.Plot{X: "clusters", Series: "tier", Metric: "decision", Title: "processor time of the decisions about a deployment, us, by clusters of 45 workers"},
 }
-
-// Messages of one change on its way down one link (internal/bus/exchange): a nudge;
-// a report, which says the older revision, and its reply; the fetch of what changed and
-// its answer; the report of the new revision and its reply; and when the instance runs,
-// a report of that and its reply.
-const messagesDown = 9
-
-// Reports of a link in a minute with nothing new, and their replies: a cluster reports
-// each five seconds, a worker each ten.
-const (
-	idleCluster = 2 * 12
-	idleWorker  = 2 * 6
-)
 
 func runOakestraSplit(ctx context.Context, e *experiment.Env) error {
 	const workers, deployments = 45, 100
@@ -65,8 +53,6 @@ func runOakestraSplit(ctx context.Context, e *experiment.Env) error {
 			e.Row(experiment.Row{Params: experiment.With(params, "tier", x.tier), Metric: "decision", Unit: "us", Measured: experiment.Rounded(us), Note: "of the processor, median; differs from run to run"})
 		}
 		e.Row(experiment.Row{Params: experiment.With(params, "tier", "both"), Metric: "decision", Unit: "us", Measured: experiment.Rounded(sum), Note: "of the processor, median; differs from run to run"})
-		e.Row(experiment.Row{Params: params, Metric: "messages", Unit: "1/deployment", Measured: 2 * messagesDown, Note: "counted by the protocol: root to cluster and cluster to worker"})
-		e.Row(experiment.Row{Params: params, Metric: "idle_messages", Unit: "1/min", Measured: float64(max(idleCluster*clusters, idleWorker*workers/clusters)), Note: "at the busiest orchestrator, counted by the protocol: it grows with what is directly below it"})
 		if by[clusters] = sum; sum < least {
 			best, least = clusters, sum
 		}

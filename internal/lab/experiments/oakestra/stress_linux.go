@@ -39,7 +39,7 @@ func stress(ctx context.Context, e *experiment.Env, workers, each int, window ti
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Down()) }()
-	tiers := map[string][]string{"root": {"root"}, "cluster": {"edge"}, "worker": s.Workers}
+	tiers := map[string][]string{tierRoot: {"root"}, tierCluster: {"edge"}, tierWorker: s.Workers}
 	before := map[string]bed.Use{}
 	for _, hosts := range tiers {
 		for _, h := range hosts {
@@ -59,24 +59,23 @@ func stress(ctx context.Context, e *experiment.Env, workers, each int, window ti
 	p := map[string]any{"workers": workers, "instances": workers * each}
 	from := len(e.Rows)
 	e.Row(experiment.Row{Params: p, Metric: "deploy_time", Unit: "ms", Measured: lab.Milliseconds(took)})
-	for _, tier := range []string{"root", "cluster", "worker"} {
-		cpu := 0.0
-		for _, h := range tiers[tier] {
+	cpu := map[string]float64{}
+	for tier, hosts := range tiers {
+		for _, h := range hosts {
 			u, err := s.Used(h)
 			if err != nil {
 				return err
 			}
-			cpu += lab.Milliseconds(u.Cpu - before[h].Cpu)
+			cpu[tier] += lab.Milliseconds(u.Cpu-before[h].Cpu) / float64(workers*each)
 		}
-		q := map[string]any{"tier": tier, "workers": workers, "instances": workers * each}
-		e.Row(experiment.Row{Params: q, Metric: "deploy_cpu", Unit: "ms for each instance", Measured: cpu / float64(workers*each)})
 	}
+	deployCPURows(e, p, cpu)
 	if !e.Quick {
 		if err := experiment.Pause(ctx, 20*time.Second); err != nil { // after what it takes to start
 			return err
 		}
 	}
-	if err := load(ctx, e, s, window, map[string]any{"instances": workers * each}); err != nil {
+	if err := load(ctx, e, s, window, map[string]any{"instances": workers * each}, stressMost); err != nil {
 		return err
 	}
 	last := e.Rows[len(e.Rows)-1]
