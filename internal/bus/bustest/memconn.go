@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/verge-edge/verge/internal/bus"
 )
@@ -27,6 +29,7 @@ type MemConn struct {
 	allow bus.Permissions
 	wg    sync.WaitGroup // one per subscription
 	end   *memEnd        // guarded by mem.mu
+	acked atomic.Int64   // see AcknowledgeAfter
 }
 
 // memHub has the ends of all connections that are not closed. It and what belongs to it has
@@ -130,8 +133,22 @@ func (c *MemConn) Send(ctx context.Context, subject string, data []byte) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	return c.Publish(subject, data)
+	after := time.Duration(c.acked.Load())
+	if err := c.Publish(subject, data); err != nil || after == 0 {
+		return err
+	}
+	timer := time.NewTimer(after)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
+
+// AcknowledgeAfter is how long Send waits for the kernel at the other end from now on.
+func (c *MemConn) AcknowledgeAfter(d time.Duration) { c.acked.Store(int64(d)) }
 
 // usable says why nothing can be sent.
 func (e *memEnd) usable() error {

@@ -114,8 +114,10 @@ type lowerRun struct {
 	lambda     time.Duration
 	longest    time.Duration // Max, or what the upper side asked for
 	failures   int
-	// beats are the reports that may still be one-way.
-	beats int
+	// beats are the reports that may still be one-way; sending is one that is on its way, nil
+	// for none.
+	beats   int
+	sending *oneWay
 }
 
 // Run exchanges until ctx is done. It returns ctx's error, or why the
@@ -156,10 +158,21 @@ func (l *Lower) Run(ctx context.Context) error {
 	r := &lowerRun{Lower: l, needStatus: true, lambda: l.Min, longest: l.Max}
 	timer := time.NewTimer(0)
 	defer timer.Stop()
+	defer r.giveUp()
+	settle := func(err error) {
+		if l.OnReply != nil && ctx.Err() == nil {
+			l.OnReply(err)
+		}
+		timer.Reset(r.pause(err))
+	}
 	for {
 		_, linkChanged := l.Conn.Connected()
 		select {
+		case err := <-r.sent():
+			settle(r.arrived(err))
+			continue
 		case <-ctx.Done():
+			r.giveUp()
 			if l.Farewell {
 				r.leave(ctx)
 			}
@@ -180,14 +193,16 @@ func (l *Lower) Run(ctx context.Context) error {
 			r.needStatus, r.lambda, r.failures = true, l.Min, 0
 		case <-timer.C:
 		}
+		r.giveUp()
 		again, err := r.once(ctx)
 		for err == nil && again && ctx.Err() == nil {
 			again, err = r.once(ctx)
 		}
-		if l.OnReply != nil && ctx.Err() == nil {
-			l.OnReply(err)
+		if r.sending != nil {
+			timer.Stop() // what becomes of it comes first
+			continue
 		}
-		timer.Reset(r.pause(err))
+		settle(err)
 	}
 }
 
@@ -222,19 +237,6 @@ func (r *lowerRun) pause(err error) time.Duration {
 	return d
 }
 
-// beat is the grid, by the clock of the machine, on which reports of those lie that have
-// nothing to say. Who hears thousands of them wakes a few times a second for many, instead
-// of for each: most of what one costs is waking. Clocks that differ only spread them.
-const beat = 250 * time.Millisecond
-
-// onBeat shortens d so that it ends on the grid, if one of its points lies within d.
-func onBeat(now time.Time, d time.Duration) time.Duration {
-	if left := now.Add(d).Truncate(beat).Sub(now); left > 0 {
-		return left
-	}
-	return d
-}
-
 // once makes one report and acts on the reply. again: there is more to say.
 func (r *lowerRun) once(ctx context.Context) (again bool, err error) {
 	rep := wire.Report{V: wire.Version, Have: r.Desired.Have(), At: time.Now().Unix(), Next: int(min(r.lambda*2, r.longest) / time.Millisecond)}
@@ -257,10 +259,7 @@ func (r *lowerRun) once(ctx context.Context) (again bool, err error) {
 	if r.beats > 0 && !r.needStatus && rep.Status == nil && rep.Uses == nil && rep.To.IsZero() {
 		r.beats--
 		rep.From, rep.To = r.acked, r.acked // whoever has something else will say so
-		if err = r.beat(ctx, rep); err != nil {
-			r.needStatus = true
-		}
-		return false, err
+		return false, r.send(ctx, rep)
 	}
 	r.beats = 0
 	var reply wire.ReportReply
@@ -380,20 +379,6 @@ func within(have, since, to wire.Rev) bool {
 	}
 	same := since.Inc == to.Inc && have.Inc == to.Inc
 	return have == since || same && since.N <= have.N && have.N < to.N
-}
-
-// beat makes a one-way report.
-func (r *lowerRun) beat(ctx context.Context, rep wire.Report) error {
-	ctx, cancel := context.WithTimeout(ctx, r.timeout())
-	defer cancel()
-	b, err := json.Marshal(rep)
-	if err != nil {
-		return fmt.Errorf("encoding for %s: %w", r.Subjects.Report, err)
-	}
-	if err := r.Conn.Send(ctx, r.Subjects.Report, b); err != nil {
-		return fmt.Errorf("telling %s: %w", r.Subjects.Report, err)
-	}
-	return nil
 }
 
 // fetch brings the desired state up to date. What is there counts when its last
