@@ -18,20 +18,50 @@ import (
 // How often the engine is asked what is new: while many instances start each of them
 // changes several times, and what is told at once costs all tiers less than what is told
 // one by one: a hundred containers that start cost them a third less than with half the
-// pause. What happens after two quiet seconds is told without delay.
+// pause. One instance alone has nobody to wait for, so the pause grows with how many have
+// changed lately. What happens after two quiet seconds is told without delay.
 const (
-	lookAgain   = 100 * time.Millisecond
+	lookAgain   = 100 * time.Millisecond // where crowd instances and more have changed
 	looksAtOnce = 20
+	crowd       = 20
+	lately      = time.Second
 )
+
+// pace says when the engine is asked next.
+type pace struct {
+	looks   *rate.Limiter
+	changed map[wire.InstanceID]time.Time // when the instances of the last looks did
+}
+
+func newPace() *pace {
+	return &pace{rate.NewLimiter(rate.Every(lookAgain), looksAtOnce), map[wire.InstanceID]time.Time{}}
+}
+
+// note takes what a look has brought.
+func (p *pace) note(s *engineapi.EngineState, now time.Time) {
+	for i := range s.Changed {
+		p.changed[s.Changed[i].ID] = now
+	}
+	for _, id := range s.Gone {
+		p.changed[id] = now
+	}
+	for id, at := range p.changed {
+		if now.Sub(at) > lately {
+			delete(p.changed, id)
+		}
+	}
+	n := time.Duration(min(max(len(p.changed), 1), crowd))
+	p.looks.SetLimitAt(now, rate.Every(lookAgain*n/crowd))
+}
 
 // watch follows the engine, and starts it again when it dies.
 func (a *Agent) watch(ctx context.Context, seq uint64) {
 	const firstPause, longestPause = 100 * time.Millisecond, 5 * time.Second
 	pause := firstPause
-	looks := rate.NewLimiter(rate.Every(lookAgain), looksAtOnce)
+	pace := newPace()
 	owed := false // the engine has not taken the orders yet
 	for ctx.Err() == nil {
-		if seq != 0 && looks.Wait(ctx) != nil {
+		if seq != 0 && pace.looks.Wait(ctx) != nil {
 			return
 		}
 		poll := statePoll
@@ -59,6 +89,7 @@ func (a *Agent) watch(ctx context.Context, seq uint64) {
 			continue
 		}
 		pause = firstPause
+		pace.note(&s, time.Now())
 		a.mu.Lock()
 		other := s.Engine != a.engine
 		a.mu.Unlock()

@@ -70,3 +70,30 @@ func TestManyChangesAreToldTogether(t *testing.T) {
 		}
 	})
 }
+
+// One instance that is started and ended again and again has nobody to wait for.
+func TestOneInstanceIsToldAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newFakeEngine("e1")
+		a := newTestAgent(h)
+		h.set("a.b.0", wire.PhasePending)
+		first, err := a.client.State(t.Context(), 0, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a.take(first, true)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { defer close(done); a.watch(ctx, first.Seq) }()
+		defer func() { cancel(); <-done }()
+		for n := range 20 * looksAtOnce {
+			phase := []wire.Phase{wire.PhaseRunning, wire.PhaseExited}[n%2]
+			h.set("a.b.0", phase)
+			synctest.Wait()
+			if got := phases(t, a)["a.b.0"]; got != phase {
+				t.Fatalf("change %d: %s is told, want %s at once", n, got, phase)
+			}
+			time.Sleep(2 * lookAgain / crowd)
+		}
+	})
+}
