@@ -59,12 +59,19 @@ func (g *Group) Fork(attr *syscall.SysProcAttr, fork func() error) error {
 	return fork()
 }
 
-// Entries opens the files through which a process enters the group: by writing 0 to each of
-// them. What it has used before stays with the group that it leaves.
+// Entries opens the files through which a process that is about to execute its program enters
+// the group: by its first thread writing 0 to each of them. What it has used before stays with
+// the group that it leaves. In version 1 that thread enters alone, as the others end with the
+// exec: a whole process waits until all processors have been through the kernel's scheduler,
+// 5 to 30 ms.
 func (g *Group) Entries() ([]*os.File, error) {
 	var out []*os.File
 	for _, d := range g.dirs {
-		f, err := os.OpenFile(filepath.Join(d.path, "cgroup.procs"), os.O_WRONLY, 0)
+		name := "tasks"
+		if d.v2 {
+			name = "cgroup.procs"
+		}
+		f, err := os.OpenFile(filepath.Join(d.path, name), os.O_WRONLY, 0)
 		if err != nil {
 			for _, f := range out {
 				err = errors.Join(err, f.Close())
