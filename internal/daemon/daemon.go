@@ -69,7 +69,7 @@ func runRoot(ctx context.Context, f daemonflags.RootFlags) error {
 	if err != nil {
 		return err
 	}
-	defer settle(ctx, gcpace.Bound)()
+	defer s.settle(ctx, gcpace.Bound)()
 	r, err := root.Start(ctx, root.Options{
 		Dir: f.DataDir, APIAddr: f.API, LinkAddr: f.Link, Advertise: f.Advertise, DeadAfter: f.ClusterDeadAfter,
 		Relay:         f.Relay,
@@ -98,7 +98,7 @@ func runCluster(ctx context.Context, f daemonflags.ClusterFlags) error {
 	if err != nil {
 		return err
 	}
-	defer settle(ctx, gcpace.Bound)()
+	defer s.settle(ctx, gcpace.Bound)()
 	c, err := cluster.Start(ctx, cluster.Options{
 		Dir: f.DataDir, Name: f.Name, TokenFile: f.TokenFile, Stdin: f.Stdin, Root: f.Root, LinkAddr: f.Link,
 		APIAddr:   f.API,
@@ -136,7 +136,7 @@ func runWorker(ctx context.Context, f daemonflags.WorkerFlags) error {
 	if err != nil {
 		return err
 	}
-	defer settle(ctx, gcpace.Bound)()
+	defer s.settle(ctx, gcpace.Bound)()
 	if f.Hollow > 0 {
 		return runHollow(ctx, s, f)
 	}
@@ -230,7 +230,7 @@ func runEngine(ctx context.Context, f daemonflags.EngineFlags) error {
 	if err != nil {
 		return err
 	}
-	defer settle(ctx, gcpace.Run)() // it has the router, whose requests leave garbage
+	defer s.settle(ctx, gcpace.Run)() // it has the router, whose requests leave garbage
 	return engine.Main(ctx, f.DataDir, obs.Version(), s.log.With("role", "engine"))
 }
 

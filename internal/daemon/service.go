@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/internal/cli/daemonflags"
+	"github.com/verge-edge/verge/internal/textpages"
 )
 
 // manager is the service manager that started this process (systemd with
@@ -62,10 +63,16 @@ type service struct {
 const settled = 30 * time.Second
 
 // settle gives back to the machine, once, what starting took in memory and idling does
-// not need: below four megabytes the collector of garbage would never look. From then on
-// the collections are paced. end is called when the role ends.
-func settle(ctx context.Context, pace func(context.Context)) (end func()) {
-	t := time.AfterFunc(settled, debug.FreeOSMemory)
+// not need: below four megabytes the collector of garbage would never look, and of the program
+// all that its packages begin with is mapped. From then on the collections are paced. end is
+// called when the role ends.
+func (s *service) settle(ctx context.Context, pace func(context.Context)) (end func()) {
+	t := time.AfterFunc(settled, func() {
+		debug.FreeOSMemory()
+		if err := textpages.Release(); err != nil {
+			s.log.Debug("more of the program stays in memory than it needs", "why", err)
+		}
+	})
 	ctx, cancel := context.WithCancel(ctx)
 	var pacing sync.WaitGroup
 	pacing.Go(func() { pace(ctx) })

@@ -62,6 +62,7 @@ var rooms = map[string]layer{
 	"internal/filecopy":   doers,
 	"internal/forward":    doers,
 	"internal/gcpace":     doers,
+	"internal/textpages":  doers,
 	"internal/handover":   doers,
 	"internal/hollow":     doers,
 	"internal/hostnet":    doers,

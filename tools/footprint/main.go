@@ -150,7 +150,7 @@ type budget struct{ pss, dirty, cpu, written float64 }
 var budgets = map[string]budget{
 	"root":    {pss: 45, dirty: 25, cpu: 60, written: 4 << 10},
 	"cluster": {pss: 45, dirty: 25, cpu: 60, written: 4 << 10},
-	"worker":  {pss: 38, dirty: 18, cpu: 40, written: 0},
+	"worker":  {pss: 28, dirty: 18, cpu: 40, written: 0},
 }
 
 // idle measures the processes when nothing is deployed.

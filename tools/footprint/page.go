@@ -114,7 +114,8 @@ func (b *measurer) page() string {
 		"else. As root, everything runs in its own network namespace.")
 	line("- *Memory*: `Pss` and `Private_Dirty` of `/proc/PID/smaps_rollup` at the end of that time. The four " +
 		"processes run one program. PSS divides the pages that they share among them, so a process that is alone on a " +
-		"machine has more of it. Private dirty memory is never shared.")
+		"machine has more of it. Private dirty memory is never shared. Half a minute after its start a process gives " +
+		"back its garbage and unmaps its program; what it uses of that is mapped again.")
 	line("- *Processor time*: of idle processes, the time that the scheduler gave to their threads " +
 		"(`/proc/PID/task/*/schedstat`). Of deployments, user and system time of `/proc/PID/stat`, in steps of 10 ms, " +
 		"since threads end meanwhile.")
