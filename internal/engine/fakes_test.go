@@ -36,6 +36,7 @@ type fakeDriver struct {
 	mu     sync.Mutex
 	fail   error         // what Start says
 	adopt  error         // what Adopt says of a task that is there
+	start  time.Duration // how long Start takes
 	lag    time.Duration // of Adopt
 	pid    int
 	specs  []runtime.Spec
@@ -52,6 +53,12 @@ func (d *fakeDriver) Name() string           { return "process" }
 func (d *fakeDriver) Probe() (string, error) { return "", nil }
 
 func (d *fakeDriver) Start(_ context.Context, s runtime.Spec) (runtime.Task, error) {
+	d.mu.Lock()
+	takes := d.start
+	d.mu.Unlock()
+	if takes > 0 {
+		time.Sleep(takes)
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.specs = append(d.specs, s)

@@ -89,6 +89,29 @@ func TestSleepAndWake(t *testing.T) {
 	})
 }
 
+// That a driver starts an instance is shown where it takes long, and not before.
+func TestAShortStartIsNotShown(t *testing.T) {
+	for takes, shown := range map[time.Duration]bool{50 * time.Millisecond: false, time.Second: true} {
+		t.Run(takes.String(), func(t *testing.T) {
+			inBubble(t, func(t *testing.T, r *rig) {
+				r.driver.start = takes
+				r.apply(order(0, 1, 100))
+				after(takes - 10*time.Millisecond)
+				s, err := r.e.State(t.Context(), 0, 0)
+				if err != nil {
+					t.Fatal(err)
+				}
+				is := len(s.Changed) == 1 && s.Changed[0].Phase == wire.PhasePending && s.Changed[0].Why == "starting"
+				if is != shown || !shown && len(s.Changed) > 0 {
+					t.Errorf("it is shown: %+v", s.Changed)
+				}
+				after(time.Second)
+				r.mustServe(web0)
+			})
+		})
+	}
+}
+
 func TestAwakeByOrder(t *testing.T) {
 	inBubble(t, func(_ *testing.T, r *rig) {
 		r.apply(sleeper(0, 1, 100, true))

@@ -143,11 +143,20 @@ func TestCourse(t *testing.T) {
 		!told[len(told)-1].v.Final {
 		t.Errorf("three failures: %+v after %d probes", told, probes)
 	}
+	// Who waits for it waits an eighth longer than it takes, or half a millisecond.
+	for _, takes := range []time.Duration{0, time.Millisecond, 5 * time.Millisecond, 80 * time.Millisecond, time.Second} {
+		awaited := c
+		awaited.Kind, awaited.Quick = Readiness, true
+		told, probes := play(newProgress(awaited, false, start), start, 2*time.Second, after(takes))
+		if late := told[0].at - takes; !told[0].v.Pass || late > max(takes/8, quickProbe) || probes > 100 {
+			t.Errorf("what takes %s and is waited for: %+v after %d probes", takes, told, probes)
+		}
+	}
 	// A pause of this process is nobody's failure.
 	s := newProgress(c, false, start)
 	s.add(bad, start)
 	s.add(bad, start.Add(time.Second))
-	s.stalled(time.Hour)
+	s.stalled(time.Hour, start.Add(time.Hour+time.Second))
 	if v, _, _ := s.add(bad, start.Add(time.Hour+2*time.Second)); v.Final {
 		t.Error("the time in which nobody looked was counted")
 	}
@@ -176,7 +185,7 @@ func TestCourse(t *testing.T) {
 		if v, _, _ := s.add(bad, start.Add(time.Duration(i)*time.Hour)); v.Final && i == 0 {
 			t.Fatalf("final after one: %+v", v)
 		}
-		if next := s.stalled(time.Hour); next < 0 || next >= c.interval {
+		if next := s.stalled(time.Hour, start.Add(time.Duration(i+1)*time.Hour)); next < 0 || next >= c.interval {
 			t.Fatalf("it is looked at again in %s", next)
 		}
 	}

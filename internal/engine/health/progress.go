@@ -13,7 +13,7 @@ import (
 // quickly and a deployment waits for it. A command costs more than a connection.
 const (
 	firstProbe   = 20 * time.Millisecond
-	quickProbe   = 2 * time.Millisecond // where a request waits
+	quickProbe   = time.Millisecond / 2 // where a request waits; then an eighth of what it has waited
 	slowest      = 500 * time.Millisecond
 	firstCommand = 100 * time.Millisecond
 )
@@ -106,7 +106,7 @@ func (s *progress) add(err error, now time.Time) (v Result, tell bool, next time
 			v.Why = fmt.Sprintf("%s: %v (%d in a row)", s.c.name(), err, s.failed)
 		}
 		s.toldAt(v.Why, now)
-		return v, true, s.unsettled()
+		return v, true, s.unsettled(now)
 	case s.passing:
 		return v, false, s.c.interval
 	}
@@ -114,7 +114,7 @@ func (s *progress) add(err error, now time.Time) (v Result, tell bool, next time
 		s.toldAt(v.Why, now)
 		tell = true
 	}
-	return v, tell, s.unsettled()
+	return v, tell, s.unsettled(now)
 }
 
 // note keeps whether a probe failed.
@@ -142,34 +142,33 @@ func (s *progress) limit() time.Duration {
 }
 
 // unsettled is the pause before the next probe while the check does not pass.
-func (s *progress) unsettled() time.Duration {
-	if s.pause == 0 {
-		s.pause = firstProbe
-		if s.c.Quick {
-			s.pause = quickProbe
-		}
-		if s.c.Command != nil {
-			s.pause = min(firstCommand, s.limit())
-		}
-	} else {
+func (s *progress) unsettled(now time.Time) time.Duration {
+	switch {
+	case s.c.Quick && s.c.Command == nil:
+		s.pause = min(max(now.Sub(s.began)/8, quickProbe), s.limit())
+	case s.pause > 0:
 		s.pause = min(s.pause*3/2, s.limit())
+	case s.c.Command != nil:
+		s.pause = min(firstCommand, s.limit())
+	default:
+		s.pause = firstProbe
 	}
 	return s.pause
 }
 
 // stalled notes that this process did not run for a while: earlier failures no longer count as in
 // a row.
-func (s *progress) stalled(d time.Duration) (next time.Duration) {
+func (s *progress) stalled(d time.Duration, now time.Time) (next time.Duration) {
 	if s.c.Kind == Startup {
 		s.began = s.began.Add(d)
-		return s.unsettled()
+		return s.unsettled(now)
 	}
 	s.failed = 0
 	if s.passing {
 		// All checks of a worker wake up together; they need not all probe at once.
 		return rand.N(s.c.interval)
 	}
-	return s.unsettled()
+	return s.unsettled(now)
 }
 
 // clock measures how much longer something takes than expected.
@@ -226,7 +225,7 @@ func probeUntil(ctx context.Context, c Check, passing bool, probe func(context.C
 		case <-timer.C:
 		}
 		if d := waiting.stall(pause); d > 0 {
-			pause = s.stalled(d)
+			pause = s.stalled(d, time.Now())
 			timer.Reset(pause)
 			continue
 		}
@@ -236,7 +235,7 @@ func probeUntil(ctx context.Context, c Check, passing bool, probe func(context.C
 		}
 		var away *stallError
 		if errors.As(err, &away) {
-			pause = s.stalled(away.d)
+			pause = s.stalled(away.d, time.Now())
 			timer.Reset(pause)
 			continue
 		}

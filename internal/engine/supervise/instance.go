@@ -304,15 +304,20 @@ func (in *Instance) show(phase wire.Phase, why reason, order *wire.Order) {
 	if in.task != nil {
 		s.PID = in.task.Handle().PID
 	}
-	in.mu.Lock()
-	before := in.presence()
-	in.state = in.snap()
-	after := in.presence()
-	in.mu.Unlock()
+	released := in.refresh()
 	in.deps.Board.Put(s, in.putOff(phase, order))
-	if before.Holds && !after.Holds {
+	if released {
 		in.deps.Released()
 	}
+}
+
+// refresh brings the snapshot up to date; released says that it holds no room any more.
+func (in *Instance) refresh() (released bool) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	before := in.presence()
+	in.state = in.snap()
+	return before.Holds && !in.presence().Holds
 }
 
 // settle shows an instance that needs no step.

@@ -138,11 +138,8 @@ func (in *Instance) start(ctx context.Context, o wire.Order) {
 			in.hold()
 			return
 		}
-		if !resident { // that takes no time, and each change costs the agent some
-			in.show(wire.PhasePending, reason{text: starting}, &o)
-		}
 		var task runtime.Task
-		task, err = in.deps.Drivers[state.RuntimeOf(&o)].Start(ctx, spec)
+		task, err = in.launch(ctx, &o, spec)
 		in.rec.Starting = false
 		if err == nil {
 			in.rec.Started, in.rec.Clock = time.Now(), in.deps.Uptime()
@@ -169,6 +166,32 @@ func (in *Instance) start(ctx context.Context, o wire.Order) {
 	in.deps.Counters.Failed.Add(1)
 	in.trouble = "its program could not be started"
 	in.failed(err)
+}
+
+// showLaunch is how long a driver may take before it is shown that it starts an instance. Most
+// take less, and each change costs all tiers some.
+const showLaunch = 100 * time.Millisecond
+
+// launch lets the driver of an order start a task.
+func (in *Instance) launch(ctx context.Context, o *wire.Order, spec runtime.Spec) (task runtime.Task, err error) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		task, err = in.deps.Drivers[state.RuntimeOf(o)].Start(ctx, spec)
+	}()
+	if in.refresh() {
+		in.deps.Released()
+	}
+	late := time.NewTimer(showLaunch)
+	defer late.Stop()
+	select {
+	case <-done:
+		return task, err
+	case <-late.C:
+		in.show(wire.PhasePending, reason{text: starting}, o)
+	}
+	<-done
+	return task, err
 }
 
 // wait shows that a start of an order waits, for an unknown time, and waits by rest. stuck says
