@@ -33,16 +33,18 @@ import (
 type fakeDriver struct {
 	boot string
 
-	mu     sync.Mutex
-	fail   error         // what Start says
-	adopt  error         // what Adopt says of a task that is there
-	start  time.Duration // how long Start takes
-	lag    time.Duration // of Adopt
-	pid    int
-	specs  []runtime.Spec
-	tasks  map[int]*fakeTask
-	sweeps int
-	swept  []string
+	mu    sync.Mutex
+	fail  error         // what Start says
+	adopt error         // what Adopt says of a task that is there
+	start time.Duration // how long Start takes
+	// expected are the instances of which a start is expected.
+	expected map[wire.InstanceID]bool
+	lag      time.Duration // of Adopt
+	pid      int
+	specs    []runtime.Spec
+	tasks    map[int]*fakeTask
+	sweeps   int
+	swept    []string
 }
 
 func newFakeDriver() *fakeDriver {
@@ -51,6 +53,23 @@ func newFakeDriver() *fakeDriver {
 
 func (d *fakeDriver) Name() string           { return "process" }
 func (d *fakeDriver) Probe() (string, error) { return "", nil }
+
+// Expect implements runtime.Expecter.
+func (d *fakeDriver) Expect(id wire.InstanceID, expected bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.expected == nil {
+		d.expected = map[wire.InstanceID]bool{}
+	}
+	d.expected[id] = expected
+}
+
+// expects says whether a start of an instance is expected.
+func (d *fakeDriver) expects(id wire.InstanceID) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.expected[id]
+}
 
 func (d *fakeDriver) Start(_ context.Context, s runtime.Spec) (runtime.Task, error) {
 	d.mu.Lock()

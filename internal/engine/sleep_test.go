@@ -89,6 +89,34 @@ func TestSleepAndWake(t *testing.T) {
 	})
 }
 
+// A driver knows of what sleeps, or falls asleep, that it may be started; and of nothing else.
+func TestDriversExpectWhatSleeps(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		expects := func(want bool, when string) {
+			t.Helper()
+			if got := r.driver.expects(web0); got != want {
+				t.Errorf("%s: a start is expected: %t", when, got)
+			}
+		}
+		r.apply(order(0, 1, 100))
+		after(time.Second)
+		expects(false, "it never sleeps")
+		r.apply(sleeper(0, 1, 100, false))
+		after(time.Minute + time.Second)
+		r.mustSleep(web0)
+		expects(true, "it sleeps")
+		r.e.Wake(web0)
+		after(time.Second)
+		r.mustServe(web0)
+		expects(false, "it runs")
+		after(time.Minute + time.Second)
+		expects(true, "it sleeps again")
+		r.apply()
+		after(time.Second)
+		expects(false, "nobody wants it any more")
+	})
+}
+
 // That a driver starts an instance is shown where it takes long, and not before.
 func TestAShortStartIsNotShown(t *testing.T) {
 	for takes, shown := range map[time.Duration]bool{50 * time.Millisecond: false, time.Second: true} {

@@ -206,6 +206,12 @@ type Orphans interface {
 	EndOrphans(ctx context.Context, id wire.InstanceID) error
 }
 
+// Expecter is a driver that can make a start quicker of which it is told.
+type Expecter interface {
+	// Expect says that an instance will be started once somebody waits for it, or not any more.
+	Expect(id wire.InstanceID, expected bool)
+}
+
 // Resident is a driver whose tasks are part of the engine's process and end with it, which is no
 // failure: the next engine starts them again. They have no temporary directory, a working directory
 // only if there are files for it, and the driver makes their LogDir when there is something to log.

@@ -322,6 +322,9 @@ func (in *Instance) refresh() (released bool) {
 
 // settle shows an instance that needs no step.
 func (in *Instance) settle(g plan.Goal) {
+	if g.Kind != plan.Sleep {
+		in.expect(&in.rec.Order, false)
+	}
 	switch g.Kind {
 	case "": // there is no plan yet
 	case plan.Refuse:
@@ -337,6 +340,7 @@ func (in *Instance) settle(g plan.Goal) {
 		in.rec.Order, in.rec.Phase, in.rec.Wait, in.due = g.Order, wire.PhasePending, 0, time.Time{}
 		in.rec.Why, in.rec.Cause = "", ""
 		in.life.fallAsleep()
+		in.expect(&g.Order, true)
 		why := reason{WhyAsleep, wire.CauseAsleep}
 		if in.fetchProblem != "" {
 			why.text += ", and what it needs is tried to get again then: " + in.fetchProblem
@@ -360,6 +364,7 @@ func (in *Instance) settle(g plan.Goal) {
 
 // forget drops all traces. False if that failed, or if the instance is ordered again.
 func (in *Instance) forget(ctx context.Context) bool {
+	in.expect(&in.rec.Order, false)
 	in.endCopies(runtime.ErrGone)
 	if err := in.detach(); err != nil {
 		in.deps.Problems.Set("network of "+in.ID, err)

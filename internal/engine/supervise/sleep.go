@@ -47,6 +47,7 @@ func (in *Instance) WakeIfOrdered(o *wire.Order) {
 // letSleep lets an instance sleep, from the next plan on.
 func (in *Instance) letSleep() {
 	if in.SetAwake(false) {
+		in.expect(&in.rec.Order, true)
 		in.deps.Released()
 	}
 }

@@ -175,6 +175,7 @@ const showLaunch = 100 * time.Millisecond
 // launch lets the driver of an order start a task.
 func (in *Instance) launch(ctx context.Context, o *wire.Order, spec runtime.Spec) (task runtime.Task, err error) {
 	done := make(chan struct{})
+	defer in.expect(o, false)
 	go func() {
 		defer close(done)
 		task, err = in.deps.Drivers[state.RuntimeOf(o)].Start(ctx, spec)
@@ -192,6 +193,13 @@ func (in *Instance) launch(ctx context.Context, o *wire.Order, spec runtime.Spec
 	}
 	<-done
 	return task, err
+}
+
+// expect tells the driver of an order whether a request may start the instance.
+func (in *Instance) expect(o *wire.Order, soon bool) {
+	if d, ok := in.deps.Drivers[state.RuntimeOf(o)].(runtime.Expecter); ok {
+		d.Expect(in.ID, soon)
+	}
 }
 
 // wait shows that a start of an order waits, for an unknown time, and waits by rest. stuck says

@@ -60,6 +60,7 @@ type Driver struct {
 	log     *slog.Logger
 
 	logs     *logfile.Collector
+	spares   *spares
 	watchers sync.WaitGroup // one per task that has not ended
 
 	mu     sync.Mutex
@@ -79,7 +80,7 @@ func New(o Options) *Driver {
 		d.log = slog.New(slog.DiscardHandler)
 	}
 	closeOnExec()
-	d.logs = logfile.NewCollector(d.log)
+	d.logs, d.spares = logfile.NewCollector(d.log), newSpares(d.log)
 	switch {
 	case o.groups != nil:
 		d.groups = o.groups
@@ -114,6 +115,7 @@ func (d *Driver) Close() error {
 	}
 	d.mu.Unlock()
 	d.watchers.Wait()
+	d.spares.close()
 	d.logs.Close()
 	d.groups.Close()
 	return nil
@@ -186,7 +188,7 @@ func (d *Driver) start(ctx context.Context, s runtime.Spec) (*task, error) {
 	defer null.Close() //nolint:errcheck // nothing is written to it
 	// Read before it runs: a program can use up its memory before we look again.
 	oomBefore := group.OOMKills()
-	proc, err := spawn(ctx, path, s, stdio{in: null, out: out, err: out}, group, nil)
+	proc, err := spawn(ctx, path, s, stdio{in: null, out: out, err: out}, group, nil, d.spares)
 	if err != nil {
 		return nil, errors.Join(err, removeGroup(group))
 	}

@@ -37,6 +37,7 @@ func script(t testing.TB, s string) runtime.Spec {
 
 func mustStart(t testing.TB, d *Driver, s runtime.Spec) runtime.Task {
 	t.Helper()
+	spareOf(t, d)
 	task, err := d.Start(t.Context(), s)
 	if err != nil {
 		t.Fatal(err)

@@ -53,7 +53,7 @@ func (t *task) Exec(ctx context.Context, e runtime.Exec) (wire.Exit, error) {
 			return wire.Exit{}, err
 		}
 	}
-	proc, err := spawn(ctx, "", spec, io, born, t.proc)
+	proc, err := spawn(ctx, "", spec, io, born, t.proc, nil)
 	if err != nil {
 		return wire.Exit{}, errors.Join(err, removeGroup(own))
 	}

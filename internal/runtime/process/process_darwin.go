@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"syscall"
 	"time"
@@ -54,7 +55,15 @@ func startTime(pid int) (started uint64, ok bool) {
 	return uint64(t.Sec)*1_000_000 + uint64(t.Usec), k.Proc.P_stat != stateZombie
 }
 
-func spawn(_ context.Context, path string, s runtime.Spec, io stdio, _ *cgroup.Group, _ *process) (*process, error) {
+// spares are none: programs run as the user of the worker.
+type spares struct{}
+
+func newSpares(*slog.Logger) *spares { return nil }
+
+func (*spares) close() {}
+
+func spawn(_ context.Context, path string, s runtime.Spec, io stdio, _ *cgroup.Group, _ *process,
+	_ *spares) (*process, error) {
 	boot, err := bootID()
 	if err != nil {
 		return nil, err

@@ -23,9 +23,9 @@ const umask = 0o022
 // spawn starts the program of s in a session of its own and in g, which may be nil: as
 // the user of s and with its view, where it has one. The program is the one at path, or,
 // where path is "", what the process beside finds by the name: then it runs in the mount
-// namespace of that.
+// namespace of that. It may be one of ready, which may be nil.
 func spawn(ctx context.Context, path string, s runtime.Spec, std stdio, g *cgroup.Group,
-	beside *process) (*process, error) {
+	beside *process, ready *spares) (*process, error) {
 	if s.User == nil {
 		beside = nil // it has no namespace of its own
 	}
@@ -41,7 +41,7 @@ func spawn(ctx context.Context, path string, s runtime.Spec, std stdio, g *cgrou
 	}
 	var proc *process
 	for range 10 {
-		proc, err = start(ctx, path, s, std, g, mounts)
+		proc, err = start(ctx, path, s, std, g, mounts, ready)
 		// A program that was just written may still be open for writing in a child that
 		// another goroutine is about to exec ("text file busy").
 		if !errors.Is(err, syscall.ETXTBSY) {
@@ -61,7 +61,7 @@ func spawn(ctx context.Context, path string, s runtime.Spec, std stdio, g *cgrou
 
 // start is one attempt of spawn. The process enters mounts, if that is not nil.
 func start(ctx context.Context, path string, s runtime.Spec, std stdio, g *cgroup.Group,
-	mounts *os.File) (*process, error) {
+	mounts *os.File, ready *spares) (*process, error) {
 	var pid int
 	var report *os.File
 	err := onthread.Do(func() error {
@@ -83,7 +83,7 @@ func start(ctx context.Context, path string, s runtime.Spec, std stdio, g *cgrou
 		fork := func() error { return forkExec(path, s.Command, attr, &pid) }
 		if s.User != nil {
 			fork = func() (err error) {
-				report, err = forkAs(path, s, std, g, mounts, attr, &pid)
+				report, err = forkAs(path, s, std, g, mounts, attr, ready, &pid)
 				return err
 			}
 		}
@@ -145,9 +145,10 @@ func resolveIn(mounts *os.File, s runtime.Spec) (path string, err error) {
 // forkAs starts the program as the user of s, by way of package setpriv: a child that
 // changed its user between fork and exec could be stopped there by any process of that user,
 // and with it the thread of this process that forks, and with that the whole process.
-// The child enters g itself, as its own memory is more than some limits of programs.
+// The child enters g itself, as its own memory is more than some limits of programs. Where there
+// is a spare, that becomes the program.
 func forkAs(path string, s runtime.Spec, std stdio, g *cgroup.Group, mounts *os.File, attr *syscall.ProcAttr,
-	pid *int) (report *os.File, err error) {
+	ready *spares, pid *int) (report *os.File, err error) {
 	if mounts == nil { // else the path was found there
 		if err := mayExecute(path, s.User); err != nil {
 			return nil, &commandError{err}
@@ -177,6 +178,15 @@ func forkAs(path string, s runtime.Spec, std stdio, g *cgroup.Group, mounts *os.
 		return nil, err
 	}
 	defer w.Close() //nolint:errcheck // nothing is written through it
+	if mounts == nil && !std.terminal {
+		if spare := ready.take(); spare != nil {
+			if err := spare.become(c, s.NetNS != "", []*os.File{w, std.in, std.out, std.err}, groups); err == nil {
+				*pid = spare.pid
+				return report, nil
+			}
+			ready.work.Go(spare.reap) // its socket is closed, so it ends at once
+		}
+	}
 	attr.Dir, attr.Env = "", c.Environ()
 	attr.Files = append(attr.Files, w.Fd())
 	if mounts != nil {

@@ -54,7 +54,7 @@ func (d *Driver) ProbeIsolation() (missing string, err error) {
 	defer null.Close() //nolint:errcheck // nothing is written to it
 	ctx, cancel := context.WithTimeout(context.Background(), probeTimeout)
 	defer cancel()
-	proc, err := start(ctx, "/", s, stdio{in: null, out: null, err: null}, nil, nil)
+	proc, err := start(ctx, "/", s, stdio{in: null, out: null, err: null}, nil, nil, nil)
 	var executed *setpriv.ExecError
 	switch {
 	case err == nil:

@@ -16,4 +16,6 @@
 //  2. Only the engine's own binary runs with root's rights, never a file of the namespace
 //     that it enters, which may be an instance's own.
 //  3. The environment of the program has no effect on this step.
+//  4. A spare is such a process that does not know its program yet. It waits for one message,
+//     does nothing else, and ends with the process that would send it.
 package setpriv

@@ -15,7 +15,7 @@ const name = "verge-setpriv"
 // Descriptors of the process, behind those of the program.
 const (
 	reportFD = 3
-	mountsFD = 4
+	othersFD = 4
 )
 
 // Command of a program that is to be executed as another user.
@@ -27,7 +27,8 @@ type Command struct {
 	Args     []string // with the program's name first
 	Dir      string   // working directory, which the user must be able to enter
 	Env      []string
-	// Mounts: descriptor 4 is the mount namespace to enter.
+	// Mounts: descriptor 4 is the mount namespace to enter, and of a spare the first after that
+	// of the network.
 	Mounts bool
 	// Groups is how many descriptors follow, of control groups to enter; see cgroup.Entries.
 	// What this step uses, more than some limits allow, counts for none of them.
@@ -105,15 +106,25 @@ func say(stage byte, errno syscall.Errno) {
 }
 
 func init() {
-	if len(os.Args) > 0 && os.Args[0] == name {
-		become(os.Args[1:], os.Environ())
+	switch {
+	case len(os.Args) == 0 || os.Args[0] != name:
+	case len(os.Args) == 2 && os.Args[1] == spareArg:
+		wait()
+	default:
+		become(os.Args[1:], os.Environ(), passed{others: othersFD, network: -1})
 	}
 }
 
+// passed are descriptors beside those of the program and the report.
+type passed struct {
+	others  int // the first of a row: the mount namespace, if there is one, and control groups
+	network int // -1: none
+}
+
 // become does not return. It runs on the main thread, since it is part of an init function.
-func become(args, env []string) {
+func become(args, env []string, fds passed) {
 	syscall.CloseOnExec(reportFD)
-	err := execute(args, env)
+	err := execute(args, env, fds)
 	errno := syscall.EINVAL
 	_ = errors.As(err, &errno)
 	say(stageFailed, errno)
@@ -121,7 +132,7 @@ func become(args, env []string) {
 }
 
 // execute returns only errors.
-func execute(args, env []string) error {
+func execute(args, env []string, fds passed) error {
 	if len(args) < 8 {
 		return syscall.EINVAL
 	}
@@ -134,9 +145,14 @@ func execute(args, env []string) error {
 		return syscall.EINVAL
 	}
 	path, dir, argv := args[5], args[6], args[7:]
-	next := mountsFD
+	if fds.network >= 0 {
+		if err := enter(fds.network, syscall.CLONE_NEWNET); err != nil {
+			return err
+		}
+	}
+	next := fds.others
 	if mounts {
-		if err := enterMounts(); err != nil {
+		if err := enterMounts(next); err != nil {
 			return err
 		}
 		next++
@@ -198,16 +214,21 @@ func sysSetns() uintptr {
 	return ^uintptr(0) // the kernel says that it has no such call
 }
 
-func enterMounts() error {
+func enterMounts(fd int) error {
 	// The threads of a process share a root and a working directory until they say otherwise,
 	// and such a thread may not change its mount namespace.
 	if err := call(syscall.SYS_UNSHARE, syscall.CLONE_FS, 0, 0); err != nil {
 		return err
 	}
-	if err := call(sysSetns(), mountsFD, syscall.CLONE_NEWNS, 0); err != nil {
+	return enter(fd, syscall.CLONE_NEWNS)
+}
+
+// enter lets this thread, which is the one that executes the program, enter a namespace.
+func enter(fd int, kind uintptr) error {
+	if err := call(sysSetns(), uintptr(fd), kind, 0); err != nil { //nolint:gosec // a descriptor
 		return err
 	}
-	return syscall.Close(mountsFD)
+	return syscall.Close(fd)
 }
 
 // dropRights takes all rights from the process that it might have after its exec.
