@@ -4,6 +4,7 @@ go 1.26.6
 
 require (
 	filippo.io/age v1.3.2
+	github.com/anishathalye/porcupine v1.3.1
 	github.com/caddyserver/certmagic v0.25.6
 	github.com/cncf/xds/go v0.0.0-20260202195803-dba9d589def2
 	github.com/compose-spec/compose-go/v2 v2.16.2
@@ -49,6 +50,7 @@ require (
 	github.com/tetratelabs/wazero v1.12.0
 	github.com/vishvananda/netlink v1.3.1
 	github.com/vishvananda/netns v0.0.5
+	go.etcd.io/raft/v3 v3.7.0
 	go.uber.org/zap v1.28.0
 	go.yaml.in/yaml/v4 v4.0.0
 	golang.org/x/crypto v0.58.0

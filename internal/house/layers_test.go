@@ -79,9 +79,12 @@ var rooms = map[string]layer{
 	"internal/pki":        doers,
 	"internal/plugin":     doers,
 	"internal/proxy":      doers,
-	"internal/ranges":     doers,
-	"internal/relay":      doers,
-	"internal/rest":       doers,
+	"internal/quorum":     doers,
+	// Consensus decides: time and messages come in, what is to be done goes out.
+	"internal/quorum/core": deciders,
+	"internal/ranges":      doers,
+	"internal/relay":       doers,
+	"internal/rest":        doers,
 	// The client for everybody else's programs: what it imports is no part of its face.
 	"client":            doers,
 	"internal/runtime":  doers,
@@ -137,6 +140,7 @@ var neighbours = map[string]struct {
 	"internal/pki":        {[]string{"internal/atomicfile"}, "keys and certificates are files"},
 	"internal/plugin":     {[]string{"internal/atomicfile"}, "tokens and authorities are files of a bounded size"},
 	"internal/proxy":      {[]string{"internal/accept", "internal/atomicfile"}, "the ports given to services outlive the process; a gateway waits out what passes"},
+	"internal/quorum":     {[]string{"internal/atomicfile"}, "a log is files"},
 	"internal/relay":      {[]string{"internal/accept", "internal/atomicfile"}, "its key is a file; who has shown no certificate must not keep others out"},
 	"internal/rest":       {[]string{"internal/accept", "internal/ranges", "internal/watch"}, "what is watched is served, and parts of what is stored; its server waits out what passes"},
 	"client":              {[]string{"internal/atomicfile", "internal/rest"}, "the server has the same endpoints; a context is a file"},
@@ -168,7 +172,10 @@ var reserved = map[string]string{
 	"github.com/nats-io/":    "internal/bus",
 	"github.com/spf13/cobra": "internal/cli",
 	// For tests: nothing of it is in the program.
-	"github.com/hanwen/go-fuse/": "internal/atomicfile/powertest",
+	"github.com/hanwen/go-fuse/":        "internal/atomicfile/powertest",
+	"github.com/anishathalye/porcupine": "internal/quorum/quorumtest",
+	// Others see what internal/quorum makes of it.
+	"go.etcd.io/raft/": "internal/quorum",
 }
 
 // pure are modules of others that a decider may use although they are not of the
@@ -176,6 +183,13 @@ var reserved = map[string]string{
 // goroutine, each with its reason.
 var pure = map[string]map[string]string{
 	"internal/policy/coord": {"github.com/hashicorp/serf/coordinate": "the arithmetic of Vivaldi is somebody's who runs it on thousands of nodes"},
+	"internal/quorum/core": {
+		"go.etcd.io/raft/v3":               "consensus is etcd's: a state machine without clock, I/O or goroutine",
+		"go.etcd.io/raft/v3/confchange":    "it says what a change of the members would do",
+		"go.etcd.io/raft/v3/raftpb":        "its messages",
+		"go.etcd.io/raft/v3/tracker":       "what a leader knows of its followers",
+		"google.golang.org/protobuf/proto": "the form of its messages",
+	},
 }
 
 // within reports whether p is folder dir or lies in it.
