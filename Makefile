@@ -13,7 +13,7 @@ LINTER  = bin/golangci-lint
 PROMCHECK = bin/promcheck
 PACKAGER  = bin/packager
 
-.PHONY: help build demo check test fmt vet lint unit fuzz chaos older traffic lab bench ilp bench-proxy bench-cold bench-size kpa-check footprint packages clean
+.PHONY: help build demo check test fmt vet lint unit fuzz chaos quorum older traffic lab bench ilp bench-proxy bench-cold bench-size kpa-check footprint packages clean
 
 # A line "##@ NAME" begins a group of targets.
 help:
@@ -117,6 +117,7 @@ unit: $(PACKAGER)
 	"$${gotest[@]}" $$race -p 1 $$waiting > bin/waiting.log 2>&1 & waits=$$!; \
 	trap 'for p in $$e2e $$waits; do pkill -P $$p; kill $$p 2> /dev/null; done' EXIT; \
 	pure=$$(go list ./api/... ./internal/house ./internal/importer/... ./internal/sim/... ./internal/policy/... \
+	  ./internal/quorum/{core,quorumtest} \
 	  ./internal/cluster/{advisor,autoscale,check,demand,deschedule,edits,fleet,gateways,instances,jobs,lifecycle} \
 	  ./internal/cluster/{localedit,moving,netlease,orders,pace,placement,planner,profile,proximity,reconcile,recovery} \
 	  ./internal/cluster/{report,rollingupdate,rollouts,scheduling,secrets,state,upgrades,volumemove,volumes} \
@@ -131,7 +132,7 @@ unit: $(PACKAGER)
 	[ -z "$$failed" ] || { tools/failed bin/unit.log; exit 1; }
 
 FUZZTIME ?= 3s
-FUZZ     ?= ./api ./api/descriptor ./internal/wire ./internal/bus/exchange ./internal/bus/logrecord ./internal/plugin ./internal/pki/tokens ./internal/orca ./internal/proxy/data ./internal/proxy/gateway ./internal/proxy/h2client ./internal/proxy/http1/message ./internal/runtime/wasm ./internal/policy/route ./internal/ranges ./internal/importer/compose ./internal/importer/kubernetes ./internal/importer/oakestra
+FUZZ     ?= ./api ./api/descriptor ./internal/wire ./internal/bus/exchange ./internal/bus/logrecord ./internal/plugin ./internal/pki/tokens ./internal/orca ./internal/proxy/data ./internal/proxy/gateway ./internal/proxy/h2client ./internal/proxy/http1/message ./internal/runtime/wasm ./internal/policy/route ./internal/quorum/wal ./internal/ranges ./internal/importer/compose ./internal/importer/kubernetes ./internal/importer/oakestra
 
 fuzz: ## random input to what people, nodes and functions send: FUZZ=packages (. is all), FUZZTIME=3s each
 	@tools/fuzz $(FUZZTIME) $(FUZZ)
@@ -151,6 +152,11 @@ SEEDS ?= 20
 chaos: ## random failures: SEEDS=20 new ones, SEEDS=7-7 repeats one
 	@tools/needs ip nft || echo "links will not fail"
 	VERGE_CHAOS_SEEDS=$(SEEDS) go test -run '^TestChaos$$' -v -count 1 -timeout 24h ./e2e
+
+# A failure says how to repeat its seed. 100,000 take an hour of one processor.
+QUORUM_SEEDS ?= 100000
+quorum: ## simulated servers of a tier and a nemesis: QUORUM_SEEDS=100000 of them
+	nice go test ./internal/quorum/quorumtest -run '^TestSeeds$$' -count 1 -v -timeout 24h -seeds $(QUORUM_SEEDS)
 
 ##@ Measure
 
