@@ -78,7 +78,7 @@ func TestDeployCanFail(t *testing.T) {
 		want     string
 	}{
 		{400, 900, ""},
-		{501, 900, "deploy_time_over"},
+		{1001, 900, "deploy_time_over"},
 		{400, 120 + mostRoundTrips*250 + 10, "round_trips"},
 		{400, 120 + 240, "round_trips"}, // nobody has waited for an answer
 	} {

@@ -71,8 +71,8 @@ func runDeploy(ctx context.Context, e *experiment.Env) error {
 	return nil
 }
 
-// deployOften deploys a few times under the same conditions, and returns the median time and
-// the emulator's error at its worst.
+// deployOften deploys a few times under the same conditions, and returns the shortest time,
+// which other work of the machine delays least, and the emulator's error at its worst.
 func deployOften(ctx context.Context, e *experiment.Env, s *bed.Site, c deployCase) (_ time.Duration, worst lab.Accuracy, err error) {
 	times, timeout := 5, 3*time.Minute
 	if e.Quick {
@@ -118,5 +118,5 @@ func deployOften(ctx context.Context, e *experiment.Env, s *bed.Site, c deployCa
 		r.Short = fmt.Sprintf("%d of %d deployments were not done after %v", late, times, timeout)
 	}
 	e.Measured(from, worst)
-	return took[len(took)/2], worst, nil
+	return took[0], worst, nil
 }
