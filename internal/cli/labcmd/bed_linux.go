@@ -33,7 +33,7 @@ func testBed(getenv func(string) string) *Lab {
 		Pod:       study.ServePod,
 		List:      func() cli.Sheet { return experiments.Catalogue(experiments.All()) },
 		Run:       b.run,
-		Report:    func(_ context.Context, dir string) (string, error) { return experiments.Report(dir) },
+		Report:    func(_ context.Context, dir, to string) (string, error) { return experiments.Report(dir, to) },
 	}
 }
 

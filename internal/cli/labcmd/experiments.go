@@ -1,6 +1,7 @@
 package labcmd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"github.com/verge-edge/verge/internal/lab/experiment"
 	"github.com/verge-edge/verge/internal/lab/experiments"
 	"github.com/verge-edge/verge/internal/lab/experiments/promises"
+	"github.com/verge-edge/verge/internal/obs"
 )
 
 // virtualTime are the experiments in virtual time, which run on any system.
@@ -36,20 +38,25 @@ func virtualTime() *Sim {
 	}
 }
 
-// runExperiments one after the other; short names the requirements that were not met.
+// runExperiments one after the other; short names the requirements that were not met, and the
+// experiments that failed, which stop none of those after them.
 func runExperiments(ctx context.Context, todo []experiment.Experiment, r Run, o experiment.Options) (_ cli.Sheet, short,
 	err error) {
 	o.Quick, o.Seed = r.Quick, r.Seed
 	rows := experiment.Rows{}
 	for _, x := range todo {
-		got, missed, err := x.Run(ctx, o)
-		if err == nil && r.Dir != "" {
-			err = x.Save(r.Dir, got)
+		record := experiment.Begin(o, obs.Version())
+		got, missed, failed := x.Run(ctx, o)
+		if ctx.Err() != nil {
+			return nil, nil, cmp.Or(failed, ctx.Err())
 		}
-		if err != nil {
-			return nil, nil, err
+		record.End(failed)
+		if r.Dir != "" {
+			if err := errors.Join(x.Save(r.Dir, got), x.SaveRecord(r.Dir, record)); err != nil {
+				return nil, nil, err
+			}
 		}
-		rows, short = append(rows, got...), errors.Join(short, missed)
+		rows, short = append(rows, got...), errors.Join(short, missed, failed)
 	}
 	return rows, short, nil
 }

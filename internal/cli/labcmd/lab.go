@@ -30,10 +30,10 @@ type Lab struct {
 	// Pod is an instance whose work is to wait, by its environment.
 	Pod func(ctx context.Context) error
 	// List of the experiments; Run runs some. Short is an error that names the
-	// requirements that were not met, beside their rows.
+	// requirements that were not met, beside their rows, and the experiments that failed.
 	List   func() cli.Sheet
 	Run    func(ctx context.Context, say io.Writer, r Run) (rows cli.Sheet, short error, err error)
-	Report func(ctx context.Context, dir string) (file string, err error)
+	Report func(ctx context.Context, dir, to string) (file string, err error)
 }
 
 // Link is a change of a link.
@@ -420,7 +420,7 @@ falls short of a requirement.`,
 }
 
 func (t *tool) labReport() *cobra.Command {
-	dir := ""
+	dir, to := "", ""
 	cmd := &cobra.Command{
 		Use: "report", Short: "Write a Markdown report of the results of verge lab run --dir", Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -428,13 +428,16 @@ func (t *tool) labReport() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			file, err := l.Report(cmd.Context(), dir)
+			file, err := l.Report(cmd.Context(), dir, to)
 			if err != nil {
 				return err
 			}
 			return t.Printf("%s", file)
 		},
 	}
-	cmd.Flags().StringVar(&dir, "dir", "lab-results", "directory with the results")
+	fl := cmd.Flags()
+	fl.StringVar(&dir, "dir", "lab-results", "directory with the results")
+	fl.StringVar(&to, "to", "", "write a brief one to this file, with the pictures in a directory beside it "+
+		"(default: all rows, to report.md in the directory)")
 	return cmd
 }

@@ -2,6 +2,7 @@ package experiments
 
 import (
 	"encoding/json"
+	"errors"
 	"math"
 	"os"
 	"path/filepath"
@@ -66,7 +67,7 @@ func TestRowsAsJSON(t *testing.T) {
 
 func TestReport(t *testing.T) {
 	dir := t.TempDir()
-	if _, err := Report(dir); err == nil || !strings.Contains(err.Error(), "no results") {
+	if _, err := Report(dir, ""); err == nil || !strings.Contains(err.Error(), "no results") {
 		t.Error(err)
 	}
 	rows, _, err := proxymity.Imbalance.Run(t.Context(), experiment.Options{})
@@ -77,7 +78,7 @@ func TestReport(t *testing.T) {
 	if err := proxymity.Imbalance.Save(dir, rows); err != nil {
 		t.Fatal(err)
 	}
-	file, err := Report(dir)
+	file, err := Report(dir, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,6 +97,50 @@ func TestReport(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(dir, "proxymity-imbalance.csv")); err != nil {
 		t.Error(err)
+	}
+}
+
+// A report that is written elsewhere is short, has its pictures beside it, and says when and
+// where it was measured, and what failed.
+func TestBriefReport(t *testing.T) {
+	dir, out := t.TempDir(), t.TempDir()
+	x := proxymity.Imbalance
+	rows, _, err := x.Run(t.Context(), experiment.Options{Seed: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows[3].Short = "it falls short"
+	record := experiment.Begin(experiment.Options{Seed: 1}, "1.2.3")
+	record.End(errors.New("the switch has ended"))
+	if err := errors.Join(x.Save(dir, rows), x.SaveRecord(dir, record)); err != nil {
+		t.Fatal(err)
+	}
+	pictures := filepath.Join(out, "lab-report")
+	if err := errors.Join(os.Mkdir(pictures, 0o755), os.WriteFile(filepath.Join(pictures, "old.svg"), nil, 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	file, err := Report(dir, filepath.Join(out, "lab-report.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(b)
+	for _, want := range []string{
+		"[proxymity-imbalance](#proxymity-imbalance)", "| 1, and it failed |", "(lab-report/proxymity-imbalance.svg)", "**not met**: it falls short",
+		"alpha=1 senders=1 |", "more rows are in the results, proxymity-imbalance.csv", "Measured on: ", "the switch has ended", "seed 1",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("it lacks %q:\n%s", want, text)
+		}
+	}
+	if n := strings.Count(text, "share_stddev"); n > 80 {
+		t.Errorf("%d rows", n)
+	}
+	if list, err := filepath.Glob(pictures + "/*"); err != nil || len(list) != 1 || filepath.Base(list[0]) != "proxymity-imbalance.svg" {
+		t.Errorf("pictures %v, %v", list, err)
 	}
 }
 

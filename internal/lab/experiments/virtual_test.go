@@ -46,7 +46,7 @@ func TestVirtualExperimentsMeetTheirRequirements(t *testing.T) {
 	if err != nil || err2 != nil || len(again) != len(first) || again[3].Measured != first[3].Measured {
 		t.Errorf("the same seed, and another result: %v %v", err, err2)
 	}
-	file, err := Report(dir)
+	file, err := Report(dir, "")
 	if err != nil {
 		t.Fatal(err)
 	}
