@@ -71,10 +71,10 @@ const (
 	toldAge = 10 * time.Second
 	// blame is how long a failed request counts against an endpoint.
 	blame = 10 * time.Second
-	// One in explore choices takes each endpoint for as fast as it may be: boldness standard
-	// deviations below its level. Who was slow once, or was not heard of for long, is tried again, and
-	// the 99th percentile does not notice.
-	explore, boldness = 200, 2
+	// One in explore choices takes each endpoint for as fast as it may be, boldness standard deviations below
+	// its level: who was slow once is tried again, and the 99th percentile does not notice. While no own
+	// request is anywhere, one in exploreNew does so for those with fewer than newcomer answers.
+	explore, exploreNew, newcomer, boldness = 200, 20, 8, 2
 	// sampled is how many are compared; if there are more, those after the last choice, and in
 	// addition the nearest of all.
 	sampled = 24
@@ -106,9 +106,13 @@ func (p *fastest) Pick(v View, r Request) (int, bool) {
 		p.learn(v, r.Now)
 	}
 	g := p.common
-	g.waiting = p.crowded(v, r.Now)
-	if p.picks%explore == 0 && !r.Now.IsZero() {
-		g.bold = boldness
+	var idle bool
+	g.waiting, idle = p.crowded(v, r.Now)
+	switch timed := !r.Now.IsZero(); {
+	case timed && p.picks%explore == 0:
+		g.bold, g.boldTo = boldness, math.Inf(1)
+	case timed && idle && p.picks%exploreNew == 0:
+		g.bold, g.boldTo = boldness, newcomer
 	}
 	best, least := -1, math.Inf(1)
 	for _, i := range p.looked {
@@ -152,8 +156,8 @@ type guess struct {
 	// away is the distance in seconds: the mean of the known ones, for swift the longest.
 	away float64
 	// waiting is the weight of a second in a queue now, bold by how many standard deviations of its
-	// level an endpoint is taken for faster than it seems.
-	waiting, bold float64
+	// level an endpoint is taken for faster than it seems, if it has answered fewer than boldTo times.
+	waiting, bold, boldTo float64
 }
 
 // learn compares what is known of the endpoints looked at.
@@ -173,7 +177,7 @@ func (p *fastest) learn(v View, now time.Time) {
 			distances++
 		}
 		if f := &l.fit; f.n > 0 {
-			w := f.weight(now)
+			w := f.weight(now, p.common.noise)
 			p.fits[i].weight = w
 			answers += f.n
 			sum += w
@@ -219,17 +223,18 @@ func (p *fastest) learn(v View, now time.Time) {
 	p.common, p.renew, p.until = g, p.picks+int(min(often, answers/often)), now.Add(soon)
 }
 
-// crowded counts the requests at the endpoints looked at, and returns the weight of a second in a
-// queue now. What was learnt too long ago of an endpoint, or from few answers, is looked up again.
-func (p *fastest) crowded(v View, now time.Time) (weight float64) {
-	there, places := 0.0, 0.0
+// crowded counts the requests at the endpoints looked at: weight is that of a second in a queue now, idle
+// says that no own request is there. What was learnt too long ago, or from few answers, is looked up again.
+func (p *fastest) crowded(v View, now time.Time) (weight float64, idle bool) {
+	there, places, own := 0.0, 0.0, 0
 	for _, i := range p.looked {
 		l, x := &v.Endpoints[i].Load, &p.fits[i]
 		if x.pick == 0 || p.picks-x.pick > often || l.fit.n < often {
-			*x = l.fitted(&p.common, l.fit.weight(now), p.picks)
+			*x = l.fitted(&p.common, l.fit.weight(now, p.common.noise), p.picks)
 			x.alone = p.common.alone(l, x)
 		}
 		x.there = l.there(now, &p.common)
+		own += l.InFlight
 		if l.Concurrency > 0 && !l.Asleep {
 			there += x.there
 			places += float64(l.Concurrency)
@@ -240,7 +245,7 @@ func (p *fastest) crowded(v View, now time.Time) (weight float64) {
 		p.full += ((there+1)/places - p.full) / fullMemory
 		weight += backlog * max(0, min(1, (p.full-nearlyFull)/(1-nearlyFull)))
 	}
-	return weight
+	return weight, own == 0
 }
 
 // fitted is what is known of an endpoint whose level counts as so many answers, in view of what all
@@ -254,19 +259,22 @@ func (l *Load) fitted(g *guess, weight float64, pick int) fitted {
 // compare sets what endpoints have in common and how far they are apart. Sum is how many answers
 // that comes from.
 func (p *fastest) compare(sum float64, g *guess) {
+	apart, have, squares := float64(apartPrior), 1.0, 0.0
 	g.level, g.noise = 0, leastVariance
 	for _, i := range p.looked {
 		x := &p.fits[i]
-		g.level += x.weight / sum * x.level
-		g.noise += x.weight / sum * x.spread
+		share := x.weight / sum
+		g.level += share * x.level
+		g.noise += share * x.spread
+		squares += share * share
 	}
-	apart, have := float64(apartPrior), 1.0
+	// Levels differ less from their own mean than from the true one, and one alone says nothing.
 	for _, i := range p.looked {
 		if x := &p.fits[i]; x.weight > 0 {
-			d := x.level - g.level
+			d, share := x.level-g.level, x.weight/sum
 			trust := x.weight / (x.weight + apartTrust)
-			apart += trust * (d*d - g.noise/x.weight)
-			have += trust
+			apart += trust * (d*d - (1-share)*g.noise/x.weight)
+			have += trust * (1 - 2*share + squares)
 		}
 	}
 	g.apart = max(leastApart, apart/have)
@@ -297,8 +305,7 @@ func (g *guess) alone(l *Load, x *fitted) float64 {
 func (e *Endpoint) cost(r *Request, g *guess, x *fitted) float64 {
 	l := &e.Load
 	there := x.there
-	// An endpoint that has answered little counts as having few places: a newcomer must first show
-	// how fast it is.
+	// A newcomer must first show how fast it is: who has answered little counts as having few places.
 	places := math.Inf(1)
 	if l.Concurrency > 0 {
 		places = float64(l.Concurrency)
@@ -308,7 +315,7 @@ func (e *Endpoint) cost(r *Request, g *guess, x *fitted) float64 {
 	}
 	others := min(there, places-1)
 	alone, kappa := x.alone, x.kappa
-	if g.bold > 0 {
+	if g.bold > 0 && l.fit.n < g.boldTo {
 		alone = g.alone(l, x)
 	}
 	took := alone * slow(others, kappa)
@@ -332,11 +339,7 @@ func (e *Endpoint) cost(r *Request, g *guess, x *fitted) float64 {
 	hang := l.hangs(r.Now, network+took+wait, min(places, float64(l.waiting)), g.noise)
 	cost := network + took + slowing*slope*others + g.waiting*wait + crowding*took*used*used + hang
 	if l.Asleep {
-		start := startUp
-		if l.StartUp > 0 {
-			start = l.StartUp
-		}
-		cost += start.Seconds()
+		cost += l.starts(r.Now)
 	}
 	if !l.Failed.IsZero() {
 		if ago := r.Now.Sub(l.Failed); ago < blame {

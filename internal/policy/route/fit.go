@@ -71,7 +71,7 @@ func slow(others, kappa float64) float64 { return max(1, (others+1)*kappa) }
 func (f *fit) add(now time.Time, others, took float64) {
 	took = max(took, leastTook)
 	z := math.Log(took)
-	f.recent = min(f.weight(now)+1, nowMemory)
+	f.recent = min(f.weight(now, f.noise)+1, nowMemory)
 	f.at = now
 	f.n = min(f.n+1, fitMemory)
 	gain := 1 / f.n
@@ -141,10 +141,10 @@ func (f *fit) fitted(others *[len(curves)]float64, own float64, places int) (x f
 	return fitted{level: x.level / sum, spread: x.spread / sum, kappa: x.kappa / sum}
 }
 
-// weight is how many answers the level counts as at now.
-func (f *fit) weight(now time.Time) float64 {
+// weight is how many answers the level counts as at now, each of which has the variance noise.
+func (f *fit) weight(now time.Time, noise float64) float64 {
 	if now.IsZero() || f.n == 0 {
 		return f.recent
 	}
-	return f.recent / (1 + f.recent*drift/f.noise*max(0, now.Sub(f.at).Seconds()))
+	return f.recent / (1 + f.recent*drift/max(noise, leastVariance)*max(0, now.Sub(f.at).Seconds()))
 }

@@ -66,15 +66,15 @@ func TestALongAnswerSaysLittle(t *testing.T) {
 func TestWhatWasLearntAges(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	f := learnt(r, 200, func(float64) float64 { return r.ExpFloat64() })
-	before := f.weight(f.at)
+	before := f.weight(f.at, f.noise)
 	for _, age := range []time.Duration{time.Minute, time.Hour} {
-		if w := f.weight(f.at.Add(age)); w >= before || w <= 0 {
+		if w := f.weight(f.at.Add(age), f.noise); w >= before || w <= 0 {
 			t.Errorf("after %v it counts as %v answers, before as %v", age, w, before)
 		} else {
 			before = w
 		}
 	}
-	if w := f.weight(time.Time{}); w != nowMemory {
+	if w := f.weight(time.Time{}, f.noise); w != nowMemory {
 		t.Errorf("without a time it counts as %v answers", w)
 	}
 }

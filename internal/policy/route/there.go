@@ -1,6 +1,7 @@
 package route
 
 import (
+	"cmp"
 	"math"
 	"time"
 )
@@ -87,4 +88,14 @@ func (l *Load) hangs(now time.Time, usual, n, noise float64) float64 {
 	z := math.Log(silent / usual)
 	late := math.Pow(1+z*z/noise, -n)
 	return silent * hangs / (hangs + (1-hangs)*late)
+}
+
+// starts is how long, in seconds, it takes until an endpoint that is asleep has started. A request that
+// waits there has begun that; where it takes longer than usual, it may do so for as long again.
+func (l *Load) starts(now time.Time) float64 {
+	start := cmp.Or(max(0, l.StartUp), startUp)
+	if l.waiting > 0 && !now.IsZero() {
+		start -= max(0, min(now.Sub(l.silent), time.Hour))
+	}
+	return math.Abs(start.Seconds())
 }
