@@ -16,6 +16,7 @@ import (
 	"github.com/verge-edge/verge/internal/lab/emul"
 	"github.com/verge-edge/verge/internal/lab/experiment"
 	"github.com/verge-edge/verge/internal/lab/experiments"
+	pods "github.com/verge-edge/verge/internal/lab/experiments/bed"
 	"github.com/verge-edge/verge/internal/lab/experiments/oakestra"
 	"github.com/verge-edge/verge/internal/lab/experiments/study"
 )
@@ -31,6 +32,7 @@ func testBed(getenv func(string) string) *Lab {
 		},
 		WireGuard: oakestra.ServeWireGuard,
 		Pod:       study.ServePod,
+		Shared:    pods.ServeShared,
 		List:      func() cli.Sheet { return experiments.Catalogue(experiments.All()) },
 		Run:       b.run,
 		Report:    func(_ context.Context, dir, to string) (string, error) { return experiments.Report(dir, to) },

@@ -29,6 +29,8 @@ type Lab struct {
 	WireGuard func(ctx context.Context, config string) error
 	// Pod is an instance whose work is to wait, by its environment.
 	Pod func(ctx context.Context) error
+	// Shared is one whose requests share processors that it imagines, by its environment.
+	Shared func(ctx context.Context) error
 	// List of the experiments; Run runs some. Short is an error that names the
 	// requirements that were not met, beside their rows, and the experiments that failed.
 	List   func() cli.Sheet
@@ -67,7 +69,7 @@ It needs root, and leaves the machine's own network unchanged.`,
 		Args: cobra.ArbitraryArgs, RunE: cli.Group,
 	}
 	cmd.AddCommand(t.labUp(), t.labDown(), t.labStatus(), t.labShell(), t.labLink(), t.labSwitch(), t.labWireGuard(),
-		t.labPod(), t.labList(), t.labRun(), t.labReport())
+		t.labPod(), t.labShared(), t.labList(), t.labRun(), t.labReport())
 	return cmd
 }
 
@@ -331,6 +333,20 @@ func (t *tool) labPod() *cobra.Command {
 				return err
 			}
 			return l.Pod(cmd.Context())
+		},
+	}
+}
+
+func (t *tool) labShared() *cobra.Command {
+	return &cobra.Command{
+		Use: "shared", Short: "Be an instance whose requests share processors; an experiment deploys it", Hidden: true,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			l, err := t.bed()
+			if err != nil {
+				return err
+			}
+			return l.Shared(cmd.Context())
 		},
 	}
 }

@@ -240,6 +240,7 @@ func TestQuickRequests(t *testing.T) {
 		"kubeedge-local": {"response_time": 8, "throughput": 8, "over_round_robin": 2, "throughput_over": 2, "mean_over_winner": 2, "p99_over_winner": 2},
 		"study-lb":       {"throughput": 3, "mean": 3, "p99": 3, "mean_over_winner": 1, "p99_over_winner": 1, "throughput_over": 2},
 		"mu-lb":          {"mean": 4, "p99": 4, "mean_over_winner": 1, "p99_over_winner": 1, "p99_over": 2},
+		"route-tails":    {"mean": 2, "p99": 2, "mean_of_quarter": 8, "growth_over": 1, "mean_over": 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := map[string]int{}

@@ -16,6 +16,7 @@ func there() []experiment.Experiment {
 		proxymity.Imbalance, proxymity.Latency, proxymity.Accuracy, proxymity.Overhead,
 		oakestra.Deploy, oakestra.Control, oakestra.Idle, oakestra.Stress, oakestra.Balance, oakestra.Tunnel,
 		oakestra.SplitReal, oakestra.Video(),
-		kubeedge.Pods, kubeedge.Delay, kubeedge.Local, mu.LBReal, study.LBReal, promises.RouteChange, promises.ControlUnderLoad,
+		kubeedge.Pods, kubeedge.Delay, kubeedge.Local, mu.LBReal, study.LBReal,
+		promises.RouteChange, promises.RouteTailsReal, promises.ControlUnderLoad,
 	}, study.StudiesReal...)
 }

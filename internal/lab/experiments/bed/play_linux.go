@@ -64,13 +64,17 @@ func (p *synthetic) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // are made. Name is that of the service, of which no other has the same at that time.
 // The caller plays it, if he likes, and ends it.
 func (f *Fleet) stage(ctx context.Context, name string, s Scene) (p *play, err error) {
+	if s.Slots == 0 {
+		return nil, fmt.Errorf("%s: the pods of a fleet have places, those of a site share processors", name)
+	}
 	var replicas []replica
 	for i, p := range s.Pods {
 		replicas = append(replicas, replica{p.Host, &synthetic{
 			name: s.podName(i), service: p.Service, answer: make([]byte, max(1, s.Answer)), slots: make(chan struct{}, s.Slots),
 		}, api.CPU(math.Round(s.Power[p.Host] * 1000))})
 	}
-	p = &play{f: f, s: &s, name: name, stats: &sim.Stats{From: s.Warm, By: map[string]int{}}, body: make([]byte, s.Body), urls: map[string]string{}}
+	p = newPlay(&s, name)
+	p.clients, p.knows = f.clients, func(host string) string { return f.knows(host, name) }
 	if p.end, err = f.service(name, s.policy, wire.RequestRules{Concurrency: s.Slots, QueueMax: 10_000}, replicas); err != nil {
 		return nil, err
 	}
@@ -80,17 +84,25 @@ func (f *Fleet) stage(ctx context.Context, name string, s Scene) (p *play, err e
 			return nil, err
 		}
 	}
-	for _, l := range s.Loads {
-		for range max(l.Clients, len(s.Pods)) {
+	if err := p.connect(ctx); err != nil {
+		p.end()
+		return nil, err
+	}
+	return p, nil
+}
+
+// connect sends the first requests, for which connections are made.
+func (p *play) connect(ctx context.Context) error {
+	for _, l := range p.s.Loads {
+		for range max(l.Clients, len(p.s.Pods)) {
 			p.all.Go(func() { p.first(ctx, l.Host) })
 		}
 	}
 	p.all.Wait()
 	if p.failed != nil {
-		p.end()
-		return nil, fmt.Errorf("the first requests of %s: %w", name, p.failed)
+		return fmt.Errorf("the first requests of %s: %w", p.name, p.failed)
 	}
-	return p, nil
+	return nil
 }
 
 // first sends a request for which a connection is made. On a busy machine that may take
@@ -124,7 +136,7 @@ func (p *play) run(ctx context.Context) (*sim.Stats, error) {
 	}
 	p.all.Wait()
 	if err := errors.Join(ctx.Err(), p.failed); err != nil {
-		return nil, fmt.Errorf("%d requests of %s failed, the first of them: %w\n%s", p.failures, p.name, err, p.f.knows(p.s.Loads[0].Host, p.name))
+		return nil, fmt.Errorf("%d requests of %s failed, the first of them: %w\n%s", p.failures, p.name, err, p.knows(p.s.Loads[0].Host))
 	}
 	if len(p.stats.Times) == 0 {
 		return nil, fmt.Errorf("no request of %s was answered in time", p.name)
@@ -134,17 +146,22 @@ func (p *play) run(ctx context.Context) (*sim.Stats, error) {
 
 // play is a scene while it is played.
 type play struct {
-	f     *Fleet
-	s     *Scene
-	name  string
-	end   func()
-	urls  map[string]string // by host
+	s    *Scene
+	name string
+	end  func()
+	// clients at each host, and where they send requests; to is for whom, "" for whom the URL says.
+	clients map[string]*http.Client
+	urls    map[string]string
+	to      string
+	// knows is what the router of a host knows, for an error.
+	knows func(host string) string
 	body  []byte
 	begin time.Time
 	all   sync.WaitGroup
 
 	mu       sync.Mutex // guards below
 	stats    *sim.Stats
+	answers  []Answer
 	failed   error // the first that did
 	failures int
 }
@@ -204,6 +221,7 @@ func (p *play) ask(ctx context.Context, host string, a arrival, until time.Durat
 		p.stats.Times = append(p.stats.Times, (ended - a.at).Seconds())
 		p.stats.By[pod]++
 		p.stats.Done = ended
+		p.answers = append(p.answers, Answer{a.at, ended - a.at})
 	}
 	return true
 }
@@ -217,8 +235,9 @@ func (p *play) send(ctx context.Context, host string, work float64) (pod string,
 	if err != nil {
 		return "", err
 	}
+	req.Host = p.to
 	req.Header.Set(workHeader, strconv.FormatFloat(work, 'g', -1, 64))
-	resp, err := p.f.clients[host].Do(req)
+	resp, err := p.clients[host].Do(req)
 	if err != nil {
 		return "", err
 	}
@@ -227,6 +246,13 @@ func (p *play) send(ctx context.Context, host string, work float64) (pod string,
 		err = fmt.Errorf("%s: %s", resp.Status, said)
 	}
 	return resp.Header.Get(podHeader), err
+}
+
+func newPlay(s *Scene, name string) *play {
+	return &play{
+		s: s, name: name, body: make([]byte, s.Body), urls: map[string]string{}, stats: &sim.Stats{From: s.Warm, By: map[string]int{}},
+		knows: func(string) string { return "" }, end: func() {},
+	}
 }
 
 // playAll plays scenes at the same time, each with a service and pods of its own: what

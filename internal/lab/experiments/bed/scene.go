@@ -1,7 +1,9 @@
 package bed
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/verge-edge/verge/api"
@@ -19,10 +21,12 @@ type Scene struct {
 	Rtt  func(a, b string) time.Duration
 	Rate func(a, b string) api.Bitrate
 	Pods []ScenePod
-	// slots of each pod: so many requests at a time, each for a processor of its own.
-	Slots int
-	Loads []SceneLoad
-	Law   sim.Law
+	// Slots of each pod: so many requests at a time, each for a processor of its own. 0: any number, which
+	// share its Processors; nobody is told how many these are.
+	Slots      int
+	Processors float64
+	Loads      []SceneLoad
+	Law        sim.Law
 	// body and answer in bytes.
 	Body, Answer int64
 	// power of hosts next to each other, for policies by weight; nil: all are alike.
@@ -50,8 +54,42 @@ type SceneLoad struct {
 // loopback is the distance to a pod of the own host.
 const loopback = 100 * time.Microsecond
 
+// Answer to a request: when the request was due, and how long the answer took.
+type Answer struct{ At, Took time.Duration }
+
+// inOrder are answers in the order in which the requests were due. Scenes with the same loads and the
+// same seed have the same requests: the first of one is the first of the other.
+func inOrder(of []Answer) []Answer {
+	slices.SortFunc(of, func(a, b Answer) int { return cmp.Compare(a.At, b.At) })
+	return of
+}
+
+// witness notes the answers to requests that came from warm on.
+type witness struct {
+	w    *sim.World
+	to   sim.Sender
+	warm time.Duration
+	seen *[]Answer
+}
+
+// Send implements sim.Sender.
+func (x witness) Send(q *sim.Request, done func(sim.End, string)) {
+	x.to.Send(q, func(end sim.End, by string) {
+		if end == sim.Answered && q.Came >= x.warm {
+			*x.seen = append(*x.seen, Answer{q.Came, x.w.Elapsed() - q.Came})
+		}
+		done(end, by)
+	})
+}
+
 // virtually plays it in virtual time.
 func (s *Scene) virtually() (*sim.Stats, error) {
+	st, _, err := s.answers()
+	return st, err
+}
+
+// answers is virtually with each answer.
+func (s *Scene) answers() (*sim.Stats, []Answer, error) {
 	w := sim.New(s.Seed)
 	var pods []*sim.Pod
 	on := map[string]int{}
@@ -59,7 +97,7 @@ func (s *Scene) virtually() (*sim.Stats, error) {
 		on[p.Host]++
 	}
 	for i, p := range s.Pods {
-		x := &sim.Pod{ID: s.podName(i), Place: p.Host, Slots: s.Slots, Service: p.Service, Weight: s.Power[p.Host] / float64(on[p.Host])}
+		x := &sim.Pod{ID: s.podName(i), Place: p.Host, Slots: s.Slots, Cores: s.Processors, Hidden: s.Slots == 0, Service: p.Service, Weight: s.Power[p.Host] / float64(on[p.Host])}
 		pods = append(pods, x.Start(w))
 	}
 	pipes := map[[2]string]*sim.Pipe{}
@@ -71,6 +109,7 @@ func (s *Scene) virtually() (*sim.Stats, error) {
 		}
 	}
 	out := &sim.Stats{From: s.Warm}
+	var seen []Answer
 	for _, l := range s.Loads {
 		r, err := sim.NewRouter(w, l.Host, s.policy, func(to string) *sim.Link {
 			if to == l.Host {
@@ -79,17 +118,18 @@ func (s *Scene) virtually() (*sim.Stats, error) {
 			return &sim.Link{RTT: s.Rtt(l.Host, to), Up: pipes[[2]string{l.Host, to}], Down: pipes[[2]string{to, l.Host}]}
 		})
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		r.Use(pods)
+		to := witness{w, r, s.Warm, &seen}
 		if l.Clients > 0 {
-			sim.Closed(w, l.Host, r, sim.Works(s.Law, s.Body, s.Answer), l.Clients, s.Span, out)
+			sim.Closed(w, l.Host, to, sim.Works(s.Law, s.Body, s.Answer), l.Clients, s.Span, out)
 		} else {
-			sim.Open(w, l.Host, r, sim.Works(s.Law, s.Body, s.Answer), sim.Steady(l.Rps), l.Rps, s.Span, out)
+			sim.Open(w, l.Host, to, sim.Works(s.Law, s.Body, s.Answer), sim.Steady(l.Rps), l.Rps, s.Span, out)
 		}
 	}
 	w.Run(s.end())
-	return out, nil
+	return out, inOrder(seen), nil
 }
 
 // end of what is counted: of open loads all that came, of closed ones what was answered.
@@ -129,6 +169,13 @@ func (n *noted) Send(q *sim.Request, _ func(sim.End, string)) {
 
 // outcome of a run of it.
 func (s *Scene) outcome(st *sim.Stats) experiment.Outcome { return experiment.OutcomeOf(st, s.Span) }
+
+// Virtually are the answers to its requests in virtual time, by a policy, in the order in which these were due.
+func (s Scene) Virtually(policy string) ([]Answer, error) {
+	s = s.named(policy)
+	_, seen, err := s.answers()
+	return seen, err
+}
 
 // named gives the scene another policy.
 func (s Scene) named(policy string) Scene {

@@ -25,8 +25,8 @@ type Site struct {
 	API     *client.Client
 }
 
-// NewSite makes one; links are 1 ms both ways.
-func NewSite(ctx context.Context, e *experiment.Env, workers int) (*Site, error) {
+// NewSite makes one; links are 1 ms both ways. Workers get the flags.
+func NewSite(ctx context.Context, e *experiment.Env, workers int, flags ...string) (*Site, error) {
 	rtt := api.Duration(time.Millisecond)
 	f := lab.File{
 		Links: lab.Links{Default: lab.LinkSpec{RTT: &rtt}},
@@ -36,7 +36,7 @@ func NewSite(ctx context.Context, e *experiment.Env, workers int) (*Site, error)
 	for i := range workers {
 		name := fmt.Sprintf("w%02d", i+1)
 		s.Workers = append(s.Workers, name)
-		f.Hosts[name] = lab.Host{Role: lab.RoleWorker, Flags: []string{"--network", "loopback"}}
+		f.Hosts[name] = lab.Host{Role: lab.RoleWorker, Flags: append([]string{"--network", "loopback"}, flags...)}
 	}
 	var err error
 	if s.Lab, err = e.Up(ctx, f); err != nil {

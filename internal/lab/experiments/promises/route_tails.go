@@ -49,7 +49,7 @@ func tails() []tail {
 		four = append(four, sim.Pod{Service: 20 * ms << (i % 3), Slots: 4})
 	}
 	return []tail{
-		{"1 % × 100, no concurrency", alike(10, cores), 1, ms, sim.Bimodal(0.01, 100), 0.8, 0, 1.05, 1.25},
+		{tailsName, alike(10, cores), 1, ms, sim.Bimodal(0.01, 100), 0.8, 0, 1.05, 1.25},
 		{"lognormal, cv 5, no concurrency", alike(10, cores), 1, ms, sim.Lognormal(5), 0.8, 0, 1.05, 1.1},
 		{"2 % × 500, more places than processors", alike(8, many), 5, ms, sim.Bimodal(0.02, 500), 0.6, 0, 1.05, 1.1},
 		{"one of ten hangs for 10 s", alike(10, places), 20, ms, sim.Exponential, 0.6, 10 * time.Second, 1.05, 1.1},
