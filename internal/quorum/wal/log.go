@@ -325,9 +325,6 @@ func (l *Log) makeSegmentFor(s segment, batches []batch, room int64) error {
 	return nil
 }
 
-// Size is that of all segments, in bytes.
-func (l *Log) Size() int64 { return l.size + int64(len(l.segments)-1)*l.options.segmentBytes() }
-
 // Close closes the log. What was saved is on disk already.
 func (l *Log) Close() error {
 	if l.failed == nil {
