@@ -126,7 +126,7 @@ func (d *Driver) serveEntry(c net.Conn, to *forward.Conn, t *counters.Bytes) {
 	ok := d.Spawn(func(ctx context.Context) {
 		defer context.AfterFunc(ctx, f.conn.Cut)()
 		http1.Serve(ctx, f.conn, http1.Limits{Header: forward.HeaderTimeout, Idle: forward.ClientIdle,
-			Foreign: foreign}, f, f.handOver, d.Draining)
+			Foreign: foreign}, f, func(c net.Conn) { f.handOver(ctx, c) }, d.Draining)
 	})
 	if !ok {
 		f.conn.Cut() // the Router is closed
@@ -144,13 +144,18 @@ func (d *Driver) ServeSite(ctx context.Context, conn *http1.Conn, v Site, marks 
 }
 
 // handOver gives the connection to the driver for all of HTTP.
-func (f *Conn) handOver(c net.Conn) {
+func (f *Conn) handOver(ctx context.Context, c net.Conn) {
 	h2 := http1.IsHTTP2(c)
 	c = &netconn.CountedConn{Conn: c, Traffic: f.traffic}
 	if h2 && f.to.ID == "" { // other routers are trusted
 		c = h2guard.Client(c, f.d.HeaderTimeout, f.d.Flooded)
 	}
-	f.d.Front.Give(&forward.Conn{Conn: c, Key: f.to.Key, ID: f.to.ID, Port: f.to.Port, Release: func() {}})
+	to := &forward.Conn{Conn: c, Key: f.to.Key, ID: f.to.ID, Port: f.to.Port, Release: func() {}}
+	if h2 {
+		f.d.Front.ServeH2(ctx, to)
+		return
+	}
+	f.d.Front.Give(to)
 }
 
 // Serve implements http1.Backend. A fault of ours ends this connection and no other, as

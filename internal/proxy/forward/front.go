@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/verge-edge/verge/internal/proxy/entries"
+	"github.com/verge-edge/verge/internal/proxy/h2server"
 	"github.com/verge-edge/verge/internal/proxy/httpmsg"
 	"github.com/verge-edge/verge/internal/proxy/local"
 	"github.com/verge-edge/verge/internal/proxy/netconn"
@@ -134,6 +135,14 @@ func (f *Front) Give(c *Conn) {
 		netconn.Cut(c.Conn)
 		_ = c.Close()
 	}
+}
+
+// ServeH2 serves the requests of a connection over HTTP/2 until it ends, and closes it. ctx is
+// that of the router; whoever ends it closes the connection too.
+func (f *Front) ServeH2(ctx context.Context, c *Conn) {
+	h2server.Serve(context.WithValue(ctx, frontKey{}, c), c, h2server.Options{
+		Handler: f, Idle: ClientIdle, MaxHead: maxRequestHeader, MaxStreams: maxStreams, Log: f.opts.Log,
+	})
 }
 
 // Accept implements net.Listener.

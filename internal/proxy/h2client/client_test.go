@@ -382,7 +382,7 @@ func TestAlwaysBehind(t *testing.T) {
 			if want := byte(max(0, i-behind)); chunk[0] != want {
 				t.Fatalf("%d came in place of %d", chunk[0], want)
 			}
-			if n := len(b.in.list); n > behind+2 {
+			if n := b.in.Len(); n > behind+2 {
 				t.Fatalf("%d buffers are held after %d", n, i)
 			}
 		}

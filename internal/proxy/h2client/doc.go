@@ -23,7 +23,6 @@
 //   - read.go: what a server sends
 //   - stream.go: a request and its answer
 //   - head.go: heads, to HPACK and from it
-//   - pieces.go: what of an answer waits for its reader
 //
 // What a server may send is bounded: a window for each answer, the size of heads, what
 // it can have us write. Who breaks the rules loses the stream or the connection

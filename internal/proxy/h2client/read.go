@@ -190,7 +190,7 @@ func (r *reading) data(c *conn, f *http2.DataFrame) error {
 				Cause: errors.New("more came than was announced")}
 		}
 	}
-	s.in.add(b)
+	s.in.Add(b)
 	r.later(s)
 	if f.StreamEnded() {
 		return r.end(c, s)

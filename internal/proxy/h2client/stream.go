@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/net/http2"
+
+	"github.com/verge-edge/verge/internal/proxy/pieces"
 )
 
 const (
@@ -50,8 +52,8 @@ type stream struct {
 	interims int
 	interim  []interim
 	res      *http.Response
-	left     int64  // of the body that was announced; -1: it was not
-	in       pieces // that nobody has read yet
+	left     int64         // of the body that was announced; -1: it was not
+	in       pieces.Pieces // that nobody has read yet
 	trailer  map[string][]string
 	ended    bool // the answer
 	err      error
@@ -92,9 +94,9 @@ func (s *stream) await(ctx context.Context, interim func(int, textproto.MIMEHead
 func (s *stream) Read(p []byte) (int, error) {
 	for {
 		s.c.mu.Lock()
-		n := s.in.read(p)
+		n := s.in.Read(p)
 		s.taken(n)
-		err, over := s.err, s.in.empty() && s.ended && s.err == nil
+		err, over := s.err, s.in.Empty() && s.ended && s.err == nil
 		s.c.mu.Unlock()
 		switch {
 		case over:
@@ -118,7 +120,7 @@ func (s *stream) Read(p []byte) (int, error) {
 func (s *stream) Ready() bool {
 	s.c.mu.Lock()
 	defer s.c.mu.Unlock()
-	return !s.in.empty() || s.ended || s.err != nil
+	return !s.in.Empty() || s.ended || s.err != nil
 }
 
 // over is called when the answer was read to its end.
@@ -222,8 +224,8 @@ func (s *stream) pump(req *http.Request, body io.Reader) {
 	if expects(req.Header) && !s.wanted() {
 		return
 	}
-	buf := buffers.Get().(*[defaultFrame]byte)
-	defer buffers.Put(buf)
+	buf := pieces.Buffers.Get().(*[pieces.Size]byte)
+	defer pieces.Buffers.Put(buf)
 	left := req.ContentLength
 	if left == 0 {
 		left = -1 // there is a body, and nobody has said how long it is

@@ -1,4 +1,4 @@
-package h2client
+package pieces
 
 import (
 	"bytes"
@@ -15,32 +15,32 @@ func TestPieces(t *testing.T) {
 	for i := range random {
 		random[i] = byte(r.Uint32())
 	}
-	sizes := []int{0, 1, 100, smallPiece, smallPiece + 1, defaultFrame - 1, defaultFrame, 3 * defaultFrame}
+	sizes := []int{0, 1, 100, small, small + 1, Size - 1, Size, 3 * Size}
 	for range 200 {
-		var p pieces
+		var p Pieces
 		var in, out []byte
 		for range 50 {
 			b := make([]byte, sizes[r.IntN(len(sizes))])
 			copy(b, random[r.IntN(len(random)-len(b)+1):])
 			in = append(in, b...)
-			p.add(b)
+			p.Add(b)
 			clear(b) // it is the caller's again
 			b = make([]byte, sizes[r.IntN(len(sizes))])
-			out = append(out, b[:p.read(b)]...)
+			out = append(out, b[:p.Read(b)]...)
 		}
 		rest := make([]byte, len(in))
-		out = append(out, rest[:p.read(rest)]...)
-		if !bytes.Equal(in, out) || !p.empty() {
+		out = append(out, rest[:p.Read(rest)]...)
+		if !bytes.Equal(in, out) || !p.Empty() {
 			t.Fatalf("%d bytes of %d, or others", len(out), len(in))
 		}
 		held := 0
 		for i := range 100 {
-			p.add([]byte{byte(i)})
+			p.Add([]byte{byte(i)})
 			for _, b := range p.list {
 				held = max(held, cap(b))
 			}
 		}
-		if held > defaultFrame || len(p.list) > 2 {
+		if held > Size || len(p.list) > 2 {
 			t.Fatalf("a hundred bytes hold %d pieces", len(p.list))
 		}
 	}
