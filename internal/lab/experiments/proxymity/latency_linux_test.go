@@ -58,7 +58,7 @@ func TestNetworkRulesCanFail(t *testing.T) {
 		want          string
 	}{
 		{864, 136, 0.81, ""},
-		{864, 136, 1.2, "over_direct"},
+		{864, 136, 1.1, "over_direct"},
 		{500, 500, 0.81, "network_share network_share"}, // round robin
 	} {
 		e := &experiment.Env{}

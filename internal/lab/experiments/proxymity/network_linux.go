@@ -245,8 +245,11 @@ func askInTurns(ctx context.Context, e *experiment.Env, all []*networked, rounds
 
 // What is required of the rules of the service network.
 const (
-	// mostOverDirect: what the rules add to a request, by medians.
+	// mostOverDirect: what the rules add to a request, by medians; and where most requests go
+	// 0.3 ms far, of which the packet filter's part is a larger share (DESIGN.md of
+	// internal/overlay has 1.18 over 1.05 where nothing is between).
 	mostOverDirect = 1.05
+	mostOverNear   = 1.12
 	// shareNear: by how much shares may be off since the worker goes by the distances that it
 	// has measured, of which a tenth may be wrong by a tenth (proxymity-accuracy); and by four
 	// standard deviations of the draw on top.
@@ -292,7 +295,7 @@ func networkRows(e *experiment.Env, s *networked, distance map[string]float64, n
 	e.Row(experiment.Row{Params: params, Metric: "direct", Unit: "ms", Measured: beside / float64(counted)})
 	r := e.Row(experiment.Row{Params: params, Metric: "over_direct", Unit: "1", Expected: experiment.Known(1),
 		Measured: experiment.Rounded(through / beside)})
-	e.AtMost(r, mostOverDirect, "rules are passed once for each connection")
+	e.AtMost(r, experiment.Quickly(s.alpha == 1, mostOverNear, mostOverDirect), "what rules add")
 	for i, x := range s.replicas {
 		share := float64(len(x.through)) / float64(requests)
 		p := experiment.With(params, "replica", x.place)

@@ -34,9 +34,11 @@ type idleCost struct {
 type traffic struct{ packets, bytes float64 }
 
 func runOverhead(ctx context.Context, e *experiment.Env) (err error) {
-	count, settle, window := 12, 20*time.Second, time.Minute
+	// For two minutes after the start workers say more to each other and compute more, with and
+	// without distances.
+	count, warm, settle, window := 12, 2*time.Minute, 20*time.Second, time.Minute
 	if e.Quick {
-		count, settle, window = 3, time.Second, 2*time.Second
+		count, warm, settle, window = 3, 0, time.Second, 2*time.Second
 	}
 	var workers []string
 	for i := range count {
@@ -58,9 +60,10 @@ func runOverhead(ctx context.Context, e *experiment.Env) (err error) {
 		if err := n.Apply(ctx, web); err != nil {
 			return err
 		}
-		if err := experiment.Pause(ctx, settle); err != nil {
+		if err := experiment.Pause(ctx, settle+warm); err != nil {
 			return err
 		}
+		warm = 0
 		c, err := costOf(ctx, n, window)
 		if err != nil {
 			return err
@@ -78,13 +81,12 @@ func runOverhead(ctx context.Context, e *experiment.Env) (err error) {
 
 // What distances may add to a worker: a tenth of the processor time that the paper's agent adds,
 // and as much memory, of which what is private counts: PSS depends on how many other processes
-// run the same program. A worker asks at most one other a second (package distance), and each
-// question has one answer, so with as many askers as asked it sends two packets a second; twice
-// that leaves room for the handshakes of eleven tunnels, and for questions that were lost.
+// run the same program. A worker measures at most one other a second (package distance), by up to
+// five questions (package probe), each of which has an answer.
 const (
 	mostAddedCPU     = 0.3 // % of a core
 	mostAddedMemory  = 3   // MB
-	mostAddedPackets = 2 * 2 * 60
+	mostAddedPackets = 2 * 5 * 60
 )
 
 // overheadRows adds what workers take without and with distances, and the difference.
@@ -116,7 +118,7 @@ func overheadRows(e *experiment.Env, workers int, off, on idleCost) {
 	r.Paper = experiment.Known(3)
 	e.AtMost(r, mostAddedMemory, "the paper's")
 	r = row(map[string]any{"with": "workers"}, "packets_added", "1/min", on.among.packets-off.among.packets)
-	e.AtMost(r, mostAddedPackets, "twice a question a second and its answer")
+	e.AtMost(r, mostAddedPackets, "a measurement a second, of five questions with their answers")
 	row(map[string]any{"with": "cluster"}, "packets_added", "1/min", on.control.packets-off.control.packets)
 }
 
