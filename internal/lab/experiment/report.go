@@ -127,7 +127,7 @@ type Results struct {
 
 // Title of its section.
 func (x Results) Title() string {
-	if x.Lab == nil {
+	if x.Lab == nil && x.Missing == "" { // what can no longer run here was run in the lab
 		return x.Name + " (in virtual time)"
 	}
 	return x.Name
