@@ -149,16 +149,20 @@ func cleanCluster(c *ClusterView, req *Request, deep bool) {
 	c.Same, c.Lacks, c.Entering = max(0, c.Same), min(max(0, c.Lacks), len(req.Data)), cleanRate(c.Entering)
 }
 
-// inOrder are the indices of clusters in the order of their ids.
+// inOrder are the indices of clusters in the order of their ids; nil: they are in that order.
 func inOrder(clusters []ClusterView) []int {
+	n := 1
+	for n < len(clusters) && clusters[n-1].ID <= clusters[n].ID {
+		n++
+	}
+	if n >= len(clusters) {
+		return nil
+	}
 	order := make([]int, len(clusters))
 	for i := range order {
 		order[i] = i
 	}
-	byID := func(a, b int) int { return cmp.Compare(clusters[a].ID, clusters[b].ID) }
-	if !slices.IsSortedFunc(order, byID) {
-		slices.SortStableFunc(order, byID)
-	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(clusters[a].ID, clusters[b].ID) })
 	return order
 }
 

@@ -1,7 +1,6 @@
 package place
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -11,6 +10,8 @@ import (
 	"github.com/verge-edge/verge/internal/policy/place/amount"
 	"github.com/verge-edge/verge/internal/policy/place/estimate"
 	"github.com/verge-edge/verge/internal/policy/place/geo"
+	"github.com/verge-edge/verge/internal/policy/place/share"
+	"github.com/verge-edge/verge/internal/policy/place/sorted"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -58,8 +59,11 @@ func RankClusters(clusters []ClusterView, req Request) Decision {
 	// One at a time, and copied in full only for a record: with a thousand clusters,
 	// copying dominated the cost of a decision.
 	var c ClusterView
-	for _, i := range inOrder(clusters) {
-		c = clusters[i]
+	order := inOrder(clusters)
+	for n := range clusters {
+		if c = clusters[n]; order != nil {
+			c = clusters[order[n]]
+		}
 		cleanCluster(&c, &req, keep)
 		if keep {
 			d.Clusters = append(d.Clusters, c)
@@ -76,45 +80,22 @@ func RankClusters(clusters []ClusterView, req Request) Decision {
 		bids = append(bids, b)
 	}
 	led := req.Scheduler == NearestDemand && entered(bids)
-	slices.SortFunc(bids, func(a, b bid) int {
+	list := sorted.Of(bids, beforeOf(led))
+	for i := range min(maxRanked, len(bids)) {
+		b := list.At(i)
+		d.Ranked = append(d.Ranked, b.ranked())
+		if len(req.Data) > 0 {
+			d.Ranked[i].Parts["objects"] = float64(len(req.Data) - b.lacks)
+		}
 		if led {
-			if r := byEntering(a, b); r != 0 {
-				return r
-			}
-		}
-		return cmp.Or(
-			cmp.Compare(count(a.displaces), count(b.displaces)),
-			a.reach.compare(b.reach),
-			cmp.Compare(a.lacks, b.lacks),
-			cmp.Compare(b.expected, a.expected),
-			cmp.Compare(a.same, b.same),
-			cmp.Compare(b.freeShare, a.freeShare),
-			cmp.Compare(a.id, b.id),
-		)
-	})
-
-	even := shareOut(bids, &req)
-	d.Unplaced = req.Count
-	for _, n := range even {
-		d.Unplaced -= n
-	}
-	for i, b := range bids {
-		if i < maxRanked {
-			d.Ranked = append(d.Ranked, b.ranked())
-			if len(req.Data) > 0 {
-				d.Ranked[i].Parts["objects"] = float64(len(req.Data) - b.lacks)
-			}
-			if led {
-				d.Ranked[i].Parts["entering"] = b.entering
-			}
-		}
-		if n := even[i] + min(b.expected-even[i], d.Unplaced); n > 0 && !led {
-			d.Shares = append(d.Shares, ShareOut{Cluster: b.id, Count: n})
-			d.Unplaced -= n - even[i]
+			d.Ranked[i].Parts["entering"] = b.entering
 		}
 	}
 	if led {
-		d.Shares, d.Unplaced = lead(bids, req.Count)
+		d.Shares, d.Unplaced = lead(list, req.Count)
+	} else {
+		rest := shareOut(list, bids, &req)
+		d.Shares, d.Unplaced = fill(list, req.Count-rest, rest)
 	}
 	d.Filtered = log.filters()
 	if d.Unplaced > 0 {
@@ -123,45 +104,33 @@ func RankClusters(clusters []ClusterView, req Request) Decision {
 	return d
 }
 
-// shareOut returns how many replicas each of the sorted bids takes in turn: several
-// clusters serve better, and tolerate failures better, than one.
-func shareOut(bids []bid, req *Request) []int {
-	even := make([]int, len(bids))
-	if req.Spread != "soft" {
-		return even
-	}
-	tiers := map[int][]int{} // by what they lack
-	for i := range bids {
-		if b := &bids[i]; (b.reach.known || len(req.Latency) == 0) && b.reach.chance == keeps && !b.displaces {
-			tiers[b.lacks] = append(tiers[b.lacks], i)
+// fill returns what the bids take of what they share (even) and of the rest, in their order.
+func fill(list *sorted.List[bid], even, rest int) (shares []ShareOut, unplaced int) {
+	for i := 0; i < list.Len() && even+rest > 0; i++ {
+		b := list.At(i)
+		more := min(b.Expected-b.Even, rest)
+		even, rest = even-b.Even, rest-more
+		if n := b.Even + more; n > 0 {
+			shares = append(shares, ShareOut{Cluster: b.id, Count: n})
 		}
 	}
-	left := req.Count
-	for _, lacks := range slices.Sorted(maps.Keys(tiers)) {
-		left = shareAmong(bids, tiers[lacks], even, left)
-	}
-	return even
+	return shares, rest
 }
 
-// shareAmong gives replicas to the bids in fit, one each in turn, those with fewer
-// instances of the service first, and returns how many are left.
-func shareAmong(bids []bid, fit, even []int, left int) int {
-	has := func(i int) int { return bids[i].same + even[i] }
-	for left > 0 {
-		fit = slices.DeleteFunc(fit, func(i int) bool { return even[i] >= bids[i].expected })
-		if len(fit) == 0 {
-			break
+// shareOut notes how many replicas each of the bids takes in turn, and returns how many are
+// left: several clusters serve better, and tolerate failures better, than one.
+func shareOut(list *sorted.List[bid], bids []bid, req *Request) (left int) {
+	if left = req.Count; req.Spread != "soft" {
+		return left
+	}
+	tiers := map[int][]*share.Taker{} // by what they lack
+	for i := range bids {
+		if b := &bids[i]; (b.reach.known || len(req.Latency) == 0) && b.reach.chance == keeps && !b.displaces {
+			tiers[b.lacks] = append(tiers[b.lacks], &b.Taker)
 		}
-		least := has(fit[0])
-		for _, i := range fit {
-			least = min(least, has(i))
-		}
-		for _, i := range fit {
-			if has(i) == least && left > 0 {
-				even[i]++
-				left--
-			}
-		}
+	}
+	for _, lacks := range slices.Sorted(maps.Keys(tiers)) {
+		left = share.Evenly(tiers[lacks], left, func(i int) *share.Taker { return &list.At(i).Taker })
 	}
 	return left
 }
@@ -172,8 +141,8 @@ func Room(c ClusterView, req Request) (n int, why string) {
 	req = cleanRequest(req)
 	cleanCluster(&c, &req, false)
 	b, r := offer(&c, &req)
-	if r.filter == passed && b.expected > 0 {
-		return b.expected, ""
+	if r.filter == passed && b.Expected > 0 {
+		return b.Expected, ""
 	}
 	if r.filter == passed {
 		return 0, "has no room for another"
@@ -239,8 +208,8 @@ func offer(c *ClusterView, req *Request) (bid, removal) {
 	// A request for none is still ranked, by whether one would fit.
 	e := estimate.Of(a, demand, pending, max(1, req.Count))
 	if e.Short >= 0 && displaceable(a, demand, pending, req.Priority) {
-		return bid{id: c.ID, same: c.Same, expected: min(1, req.Count), freeShare: freeShare(c, demand, pending),
-			displaces: true, reach: near}, removal{filter: passed}
+		return bid{id: c.ID, Taker: share.Taker{Same: c.Same, Expected: min(1, req.Count)},
+			freeShare: freeShare(c, demand, pending), displaces: true, reach: near}, removal{filter: passed}
 	}
 	if j := e.Short; j >= 0 {
 		s := estimate.SpreadsOf(a)[j]
@@ -262,8 +231,8 @@ func offer(c *ClusterView, req *Request) (bid, removal) {
 	if excludesItself(req) {
 		expected = min(expected, workers+a.Suspect-c.Same)
 	}
-	return bid{id: c.ID, same: c.Same, expected: expected, freeShare: freeShare(c, demand, pending), reach: near},
-		removal{filter: passed}
+	return bid{id: c.ID, Taker: share.Taker{Same: c.Same, Expected: expected}, freeShare: freeShare(c, demand, pending),
+		reach: near}, removal{filter: passed}
 }
 
 // unready returns in words how many workers are not ready, "" for none.

@@ -283,3 +283,25 @@ func BenchmarkRankClusters1000(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkRankClusters1000Few ranks clusters of which no two are alike, for a few replicas.
+func BenchmarkRankClusters1000Few(b *testing.B) {
+	var cs []ClusterView
+	for i := range 1000 {
+		free := roomy
+		free.CPU += api.CPU(i * 7919 % 1999)
+		cs = append(cs, cluster(fmt.Sprintf("c%04d", i), 100, free))
+	}
+	for _, spread := range []string{"none", "soft"} {
+		b.Run(spread, func(b *testing.B) {
+			req := request(5)
+			req.Spread = spread
+			b.ReportAllocs()
+			for b.Loop() {
+				if d := RankClusters(cs, req); len(d.Shares) == 0 {
+					b.Fatal(d.Reason)
+				}
+			}
+		})
+	}
+}

@@ -15,8 +15,9 @@ type constraintIndex struct {
 	// groups by the first filter that removes the workers; the last: those that pass.
 	groups [fAvoid + 1]*index.Node
 	at     map[string]indexEntry
-	near   *nearness // of those that pass; nil until a decision needs positions
-	last   uint64    // when it was used
+	stale  map[string]bool // workers that have changed since
+	near   *nearness       // of those that pass; nil until a decision needs positions
+	last   uint64          // when it was used
 }
 
 // indexEntry is where a worker is in a constraintIndex.
@@ -29,7 +30,8 @@ type indexEntry struct {
 const passing = fAvoid
 
 func newConstraintIndex(f *Fleet, service string, marked bool, r Request) *constraintIndex {
-	l := &constraintIndex{req: r, service: service, marked: marked, at: make(map[string]indexEntry, len(f.views))}
+	l := &constraintIndex{req: r, service: service, marked: marked, at: make(map[string]indexEntry, len(f.views)),
+		stale: map[string]bool{}}
 	var rows [len(l.groups)][]index.Row
 	of := f.marks[service]
 	for id, w := range f.views {
@@ -56,6 +58,18 @@ func (l *constraintIndex) entry(w *WorkerView, m mark) indexEntry {
 		return indexEntry{r.filter, index.Row{ID: w.ID, Hash: index.RingOf(w.ID)}}
 	}
 	return indexEntry{passing, newRow(w, m.same)}
+}
+
+// settle brings the index up to date.
+func (l *constraintIndex) settle(f *Fleet) {
+	for id := range l.stale {
+		if w := f.views[id]; w != nil {
+			l.put(w, f.marks[l.service][id])
+		} else {
+			l.remove(id)
+		}
+	}
+	clear(l.stale)
 }
 
 func (l *constraintIndex) put(w *WorkerView, m mark) {

@@ -2,10 +2,8 @@ package place
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/verge-edge/verge/internal/policy/place/amount"
 	"github.com/verge-edge/verge/internal/policy/place/geo"
@@ -164,13 +162,13 @@ func (s *filterLog) phrases() []string {
 func (s *filterLog) latencyWords(r *removal) words {
 	t := &s.req.Latency[r.far.which]
 	most := fmt.Sprintf("%s of %s", t.Max, t.To)
-	one := fmt.Sprintf("is not within %s: %s away", most, milliseconds(r.far.rtt))
+	one := fmt.Sprintf("is not within %s: %s away", most, phrase.Milliseconds(r.far.rtt))
 	switch {
 	case r.far.rtt < 0:
 		one = "is not known to be within " + most + t.because()
 	case r.far.may:
 		one = fmt.Sprintf("is not known to be within %s: up to %s away by coordinates, in another cluster", most,
-			milliseconds(r.far.rtt))
+			phrase.Milliseconds(r.far.rtt))
 	}
 	return words{"latency", one, one, "are not known to be within " + most + t.because()}
 }
@@ -186,25 +184,16 @@ func (t *Threshold) because() string {
 func (s *filterLog) distanceWords(r *removal) words {
 	t := &s.req.Latency[r.far.which]
 	most := fmt.Sprintf("%s of %s", t.Distance, t.To)
-	one := fmt.Sprintf("is not within %s: %s km away", most, tenths(r.far.km))
+	one := fmt.Sprintf("is not within %s: %s km away", most, phrase.Tenths(r.far.km))
 	switch {
 	case r.far.km < 0:
 		one = "is not known to be within " + most
 	case r.far.may:
-		one = fmt.Sprintf("is not known to be within %s: up to %s km away, in another cluster", most, tenths(r.far.km))
+		one = fmt.Sprintf("is not known to be within %s: up to %s km away, in another cluster", most, phrase.Tenths(r.far.km))
 	case t.somewhere():
-		one = fmt.Sprintf("is not within %s: up to %s km away", most, tenths(r.far.km))
+		one = fmt.Sprintf("is not within %s: up to %s km away", most, phrase.Tenths(r.far.km))
 	}
 	return words{"distance", one, one, "are not known to be within " + most}
-}
-
-// milliseconds formats a round trip, rounded up, so that one that is too long never reads
-// as short enough.
-func milliseconds(d time.Duration) string {
-	if d < time.Millisecond {
-		return fmt.Sprintf("%.3fms", math.Ceil(float64(d)/1e3)/1e3)
-	}
-	return fmt.Sprintf("%.1fms", math.Ceil(float64(d)/1e5)/10)
 }
 
 // reachWords describes a cluster that is proven to be too far away.
@@ -216,20 +205,12 @@ func (s *filterLog) reachWords(f int, r *removal) words {
 	}
 	one := "has no worker that knows its location, which is to be within " + most
 	if r.far.km >= 0 {
-		one = fmt.Sprintf("has no worker within %s: the nearest may be %s km away", most, tenthsDown(r.far.km))
+		one = fmt.Sprintf("has no worker within %s: the nearest may be %s km away", most, phrase.TenthsDown(r.far.km))
 		if f == fLatency {
-			one += ", at least " + milliseconds(r.far.rtt)
+			one += ", at least " + phrase.Milliseconds(r.far.rtt)
 		}
 	}
 	return words{name, one, one, "have no worker within " + most}
-}
-
-// tenthsDown formats a minimum distance in kilometres, rounded down.
-func tenthsDown(km float64) string {
-	if km >= 100 {
-		return fmt.Sprintf("%.0f", math.Floor(km))
-	}
-	return fmt.Sprintf("%.1f", math.Floor(km*10)/10)
 }
 
 // words of a filter: its name; what follows "edge-2: ", "1 " and "2 ".
@@ -411,7 +392,7 @@ func (s *filterLog) away(r *removal, unknown, are string) words {
 	most := fmt.Sprintf("%s of %s", l.Radius, geo.Center(l))
 	one := unknown
 	if r.point != nil {
-		one = fmt.Sprintf("is not within %s: %s km away", most, tenths(r.km))
+		one = fmt.Sprintf("is not within %s: %s km away", most, phrase.Tenths(r.km))
 	}
 	return words{"location", one, one, are + " not known to be within " + most}
 }
@@ -421,15 +402,6 @@ func outside(r *removal, unknown, one, many string) words {
 		one = unknown
 	}
 	return words{"affinity.polygon", one, one, many}
-}
-
-// tenths formats kilometres, rounded up, so that what is too far never reads as near
-// enough.
-func tenths(km float64) string {
-	if km >= 100 {
-		return fmt.Sprintf("%.0f", math.Ceil(km))
-	}
-	return fmt.Sprintf("%.1f", math.Ceil(km*10)/10)
 }
 
 // pairs returns labels as "key=value", sorted.

@@ -49,8 +49,8 @@ type refusal struct {
 }
 
 const (
-	// maxIndexes bounds the cost of changes and memory: every change updates each index
-	// (2 µs), and an index takes about 200 bytes per worker.
+	// maxIndexes bounds the cost of changes and memory: an index that is asked follows each
+	// change since, and takes about 200 bytes per worker.
 	maxIndexes = 8
 	// askedOften is the number of requests after which an index is built: that costs as much
 	// as a few scans of all workers.
@@ -77,14 +77,14 @@ func (f *Fleet) Put(w WorkerView) {
 		f.asked, f.refused = map[string]int{}, map[string]refusal{}
 	}
 	f.views[w.ID] = &w
-	f.changed(&w)
+	f.changed(w.ID)
 }
 
 // Use sets what the instances on a worker reserve now. An unknown worker is ignored.
 func (f *Fleet) Use(id string, used api.Resources) {
 	if w := f.views[id]; w != nil {
 		w.Used = amount.Clean(used)
-		f.changed(w)
+		f.changed(id)
 	}
 }
 
@@ -115,7 +115,7 @@ func (f *Fleet) Mark(service, id string, same int, conflicts []string) {
 	f.version++
 	for _, l := range f.indexes {
 		if l.service == service && l.marked {
-			l.put(f.views[id], of[id])
+			l.stale[id] = true
 		}
 	}
 }
@@ -144,19 +144,18 @@ func (f *Fleet) Remove(id string) {
 	for _, of := range f.rates {
 		delete(of, id)
 	}
-	f.version++
-	for _, l := range f.indexes {
-		l.remove(id)
-	}
+	f.changed(id)
 }
 
 // Len returns the number of workers.
 func (f *Fleet) Len() int { return len(f.views) }
 
-func (f *Fleet) changed(w *WorkerView) {
+// changed notes that something is other than it was on a worker. Indexes follow when they are
+// asked: until then much may change, of the same worker too.
+func (f *Fleet) changed(id string) {
 	f.version++
 	for _, l := range f.indexes {
-		l.put(w, f.marks[l.service][w.ID])
+		l.stale[id] = true
 	}
 }
 
@@ -247,6 +246,7 @@ func (f *Fleet) indexFor(service string, req *Request) *constraintIndex {
 // find returns the index of a key, and builds it once the key was asked for often enough.
 func (f *Fleet) find(key, service string, marked bool, r Request) *constraintIndex {
 	if l := f.indexes[key]; l != nil {
+		l.settle(f)
 		return l
 	}
 	if f.asked[key]++; f.asked[key] < f.limits.often {

@@ -101,6 +101,7 @@ func TestFleetIsSchedule(t *testing.T) {
 			},
 			"": func(t *rapid.T) {
 				for _, l := range f.indexes {
+					l.settle(&f)
 					n := 0
 					for _, g := range l.groups {
 						if g != nil {

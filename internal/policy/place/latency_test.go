@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/verge-edge/verge/api"
+	"github.com/verge-edge/verge/internal/policy/place/phrase"
 	"github.com/verge-edge/verge/internal/wire"
 )
 
@@ -191,7 +192,7 @@ func TestLatencyProperties(t *testing.T) {
 
 func TestWordsNeverRoundATooLongTripDown(t *testing.T) {
 	for d, want := range map[time.Duration]string{20*time.Millisecond + 1: "20.1ms", 20 * time.Millisecond: "20.0ms", 999_999: "1.000ms", 1500: "0.002ms"} {
-		if got := milliseconds(d); got != want {
+		if got := phrase.Milliseconds(d); got != want {
 			t.Errorf("%v is written %s, want %s", d, got, want)
 		}
 	}

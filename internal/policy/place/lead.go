@@ -3,6 +3,8 @@ package place
 import (
 	"cmp"
 	"slices"
+
+	"github.com/verge-edge/verge/internal/policy/place/sorted"
 )
 
 // With the scheduler nearest-demand and a fixed number of replicas, each cluster gets about
@@ -18,16 +20,17 @@ const leadGain, firstGain = 2, 1.2
 // and returns how many remain. The order of the bids decides where nothing enters. Those too
 // far by coordinates from what must be near get only what the others have no room for,
 // whatever enters there: they would most likely return it.
-func lead(bids []bid, count int) (shares []ShareOut, rest int) {
-	got := make([]int, len(bids))
+func lead(bids *sorted.List[bid], count int) (shares []ShareOut, rest int) {
+	got := make([]int, bids.Len())
 	for ; count > 0; count-- {
 		best, most := -1, -1.0
-		for i, b := range bids {
-			if got[i] >= b.expected || best >= 0 && b.unlikely() && !bids[best].unlikely() {
+		for i := range got {
+			b := bids.At(i)
+			if got[i] >= b.Expected || best >= 0 && b.unlikely() && !bids.At(best).unlikely() {
 				continue
 			}
-			each := b.entering / float64(b.same+got[i]+1)
-			if each > most || bids[best].unlikely() && !b.unlikely() {
+			each := b.entering / float64(b.Same+got[i]+1)
+			if each > most || bids.At(best).unlikely() && !b.unlikely() {
 				best, most = i, each
 			}
 		}
@@ -38,7 +41,7 @@ func lead(bids []bid, count int) (shares []ShareOut, rest int) {
 	}
 	for i, n := range got {
 		if n > 0 {
-			shares = append(shares, ShareOut{Cluster: bids[i].id, Count: n})
+			shares = append(shares, ShareOut{Cluster: bids.At(i).id, Count: n})
 		}
 	}
 	return shares, count
@@ -46,11 +49,11 @@ func lead(bids []bid, count int) (shares []ShareOut, rest int) {
 
 // byEntering orders bids by the requests per replica with one more, most first; those too far
 // by coordinates come last.
-func byEntering(a, b bid) int {
+func byEntering(a, b *bid) int {
 	if r := cmp.Compare(count(a.unlikely()), count(b.unlikely())); r != 0 {
 		return r
 	}
-	return cmp.Compare(b.entering/float64(b.same+1), a.entering/float64(a.same+1))
+	return cmp.Compare(b.entering/float64(b.Same+1), a.entering/float64(a.Same+1))
 }
 
 // entered says whether requests are known to enter at any of the bids.

@@ -9,7 +9,12 @@ import (
 
 // Clean returns r with negative amounts set to zero.
 func Clean(r api.Resources) api.Resources {
-	return Larger(r, api.Resources{})
+	for _, x := range ToVec(r) {
+		if x < 0 {
+			return Larger(r, api.Resources{})
+		}
+	}
+	return r
 }
 
 // Dominant returns the largest share of any resource, and the index of that resource.

@@ -77,6 +77,10 @@ func (b *Box) include(o *Box) {
 	}
 }
 
+// touches says whether a row is on the bound of the smallest or the largest of a kind, which
+// may then be others without it. Where all are alike it makes no difference.
+func touches(r, least, most int64) bool { return least != most && (r == least || r == most) }
+
 const (
 	fnvOffset = 14695981039346656037
 	fnvPrime  = 1099511628211

@@ -1,8 +1,11 @@
 package index
 
 import (
+	"cmp"
 	"slices"
 	"sort"
+
+	"github.com/verge-edge/verge/internal/policy/place/amount"
 )
 
 // Fan is the maximum number of rows of a leaf, and of children of an inner node.
@@ -136,7 +139,77 @@ func (n *Node) del(r *Row) {
 		n.Kids[i].del(r)
 		n.join(i)
 	}
-	n.Sum()
+	n.without(r)
+}
+
+// without takes a row that was removed below off the box of a node: only the bounds that it
+// was on are computed again.
+func (n *Node) without(r *Row) {
+	if n.N--; n.N == 0 {
+		n.Box = Box{}
+		return
+	}
+	if n.Low.ID == r.ID {
+		if n.Kids != nil {
+			n.Low = n.Kids[0].Low
+		} else {
+			n.Low = n.Rows[0]
+		}
+		n.Same = n.Low.Same // the order begins with it
+	}
+	if n.First == r.ID {
+		n.First = least(n, func(b *Box) string { return b.First }, func(r *Row) string { return r.ID })
+	}
+	if n.Fullest == r.Fullest {
+		n.Fullest = least(n, func(b *Box) float64 { return b.Fullest }, func(r *Row) float64 { return r.Fullest })
+	}
+	if n.MinHash == r.Hash || n.MaxHash == r.Hash {
+		hash := func(r *Row) uint64 { return r.Hash }
+		n.MinHash = least(n, func(b *Box) uint64 { return b.MinHash }, hash)
+		n.MaxHash = most(n, func(b *Box) uint64 { return b.MaxHash }, hash)
+	}
+	for j := range amount.Kinds {
+		if touches(r.Free[j], n.MinFree[j], n.MaxFree[j]) {
+			free := func(r *Row) int64 { return r.Free[j] }
+			n.MinFree[j] = least(n, func(b *Box) int64 { return b.MinFree[j] }, free)
+			n.MaxFree[j] = most(n, func(b *Box) int64 { return b.MaxFree[j] }, free)
+		}
+		if touches(r.Capacity[j], n.MinCap[j], n.MaxCap[j]) {
+			capacity := func(r *Row) int64 { return r.Capacity[j] }
+			n.MinCap[j] = least(n, func(b *Box) int64 { return b.MinCap[j] }, capacity)
+			n.MaxCap[j] = most(n, func(b *Box) int64 { return b.MaxCap[j] }, capacity)
+		}
+	}
+}
+
+// least is the smallest of what is asked of the kids or rows of a node, of which there are some.
+func least[T cmp.Ordered](n *Node, of func(*Box) T, in func(*Row) T) (x T) {
+	for i, k := range n.Kids {
+		if v := of(&k.Box); i == 0 || v < x {
+			x = v
+		}
+	}
+	for i := range n.Rows {
+		if v := in(&n.Rows[i]); i == 0 || v < x {
+			x = v
+		}
+	}
+	return x
+}
+
+// most is the largest.
+func most[T cmp.Ordered](n *Node, of func(*Box) T, in func(*Row) T) (x T) {
+	for i, k := range n.Kids {
+		if v := of(&k.Box); i == 0 || v > x {
+			x = v
+		}
+	}
+	for i := range n.Rows {
+		if v := in(&n.Rows[i]); i == 0 || v > x {
+			x = v
+		}
+	}
+	return x
 }
 
 // join merges kid i with a neighbour if both have become small, so that a tree shrinks
