@@ -1,7 +1,9 @@
 package records
 
 import (
+	"encoding/json"
 	"maps"
+	"strings"
 	"testing"
 	"time"
 )
@@ -59,6 +61,79 @@ func TestSameOfACopy(t *testing.T) {
 	}
 	if identical(a, &a) || identical(1, 1) || identical(nil, nil) {
 		t.Error("other types have the same bits")
+	}
+}
+
+type (
+	upper string // is written in capitals
+	outer struct {
+		inner
+		*beyond
+		Own    int    `json:"own"`
+		Hidden int    `json:"-"`
+		Loud   upper  `json:"loud"`
+		Twice  string `json:"twice"`
+		Tagged inner  `json:"tagged"`
+		secret int
+	}
+	inner struct {
+		Deep  bool   `json:"deep"`
+		Twice string `json:"twice"`
+	}
+	beyond struct {
+		Far int `json:"far"`
+	}
+)
+
+func (u upper) MarshalText() ([]byte, error) { return []byte(strings.ToUpper(string(u))), nil }
+
+// What differs without being encoded differs when it is, whatever the fields are.
+func TestDifferIsNotSame(t *testing.T) {
+	same := func(a, b *outer) bool {
+		x, err := json.Marshal(a)
+		y, err2 := json.Marshal(b)
+		return err == nil && err2 == nil && string(x) == string(y)
+	}
+	for name, tc := range map[string]struct {
+		change func(*outer)
+		differ bool
+	}{
+		"nothing":               {func(*outer) {}, false},
+		"a number":              {func(o *outer) { o.Own = 1 }, true},
+		"embedded":              {func(o *outer) { o.Deep = true }, true},
+		"not stored":            {func(o *outer) { o.Hidden, o.secret = 1, 1 }, false},
+		"written alike":         {func(o *outer) { o.Loud = "A" }, false},
+		"what hides another":    {func(o *outer) { o.Twice = "x" }, true},
+		"what is hidden":        {func(o *outer) { o.inner.Twice = "x" }, false},
+		"behind a pointer":      {func(o *outer) { o.beyond = &beyond{1} }, false},
+		"in a struct of a name": {func(o *outer) { o.Tagged.Deep = true }, false},
+	} {
+		a, b := &outer{Loud: "a"}, &outer{Loud: "a"}
+		tc.change(b)
+		if got := differ(a, b); got != tc.differ || got && same(a, b) || differ(*a, *b) != got {
+			t.Errorf("%s: differ %v, as stored they are the same: %v", name, got, same(a, b))
+		}
+		if Same(a, b) != same(a, b) {
+			t.Errorf("%s: Same says %v", name, Same(a, b))
+		}
+	}
+	if x, y := (sample{ID: "\xff"}), (sample{ID: "\xfe"}); differ(x, y) || !Same(x, y) {
+		t.Error("texts that are written alike differ")
+	}
+	if differ(&sample{}, (*sample)(nil)) || differ(nil, nil) || differ(1, 2) {
+		t.Error("what is no struct differs")
+	}
+}
+
+// BenchmarkSameNot compares what differs in a number.
+func BenchmarkSameNot(b *testing.B) {
+	b.ReportAllocs()
+	x, y := newSample(), newSample()
+	y.ID = "shop.web.1"
+	for b.Loop() {
+		if Same(x, y) {
+			b.Fatal("the same")
+		}
 	}
 }
 
