@@ -322,11 +322,13 @@ func (x *index) learnRev(prefixes []string) (newest uint64) {
 		clear(x.revs)
 	}
 	for _, p := range prefixes {
-		var rev uint64
-		for _, it := range x.below(p) {
-			rev = max(rev, it.Rev)
+		rev, known := x.revs[p] // such as that of all routes, which every worker is to have
+		if !known {
+			for _, it := range x.below(p) {
+				rev = max(rev, it.Rev)
+			}
+			x.revs[p] = rev
 		}
-		x.revs[p] = rev
 		newest = max(newest, rev)
 	}
 	return newest

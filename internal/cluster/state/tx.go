@@ -196,8 +196,13 @@ func (t *Tx) Done() {
 	for name, rec := range WorkerTable.Changes(t.Rows) {
 		m.known(name, rec, t.Now)
 	}
-	for name, w := range m.Workers {
-		if t.All || t.Nudge[name] {
+	if t.All {
+		for _, w := range m.Workers {
+			w.Current = false
+		}
+	}
+	for name := range t.Nudge {
+		if w := m.Workers[name]; w != nil {
 			w.Current = false
 		}
 	}

@@ -27,12 +27,20 @@ func Tell(c *core.Core, t *state.Tx, now time.Time) {
 	for id, places := range t.Departed {
 		core.Memory(c.M).Departed.Add(id, places)
 	}
-	for name, w := range c.M.Workers {
-		switch {
-		case t.Nudge[name] && c.Notifier != nil && !c.M.Silent(name):
+	for name := range t.Nudge {
+		switch w := c.M.Workers[name]; {
+		case w == nil:
+		case c.Notifier != nil && !c.M.Silent(name):
 			c.Notifier.Tell(name, DesiredOf(c, name), w.Has)
-		case t.All || t.Nudge[name]:
-			core.Nudge(c, name) // of what is new for all each fetches what it uses, in its own time
+		default:
+			core.Nudge(c, name)
+		}
+	}
+	if t.All {
+		for name := range c.M.Workers {
+			if !t.Nudge[name] {
+				core.Nudge(c, name) // of what is new for all each fetches what it uses, in its own time
+			}
 		}
 	}
 	if len(t.Ups)+len(t.Counters)+len(rollouts.UpTable.Changes(t.Rows))+len(jobs.UpTable.Changes(t.Rows)) > 0 {
