@@ -29,22 +29,49 @@ const (
 	calm = 4 << 20
 	// interval between two looks while a process is busy.
 	interval = 5 * time.Second
+	// A process with a Large heap is busy where its garbage would be collected again within
+	// often: marking what lives is then a good part of what it computes. It is calm again
+	// where a quarter of that is allocated. Meanwhile there may be generous percent of
+	// garbage, but not more than one part in share of what the machine has to spare.
+	often    = 4 * time.Second
+	generous = 200
+	share    = 4
 	// shortest time over which allocations are measured: collections may come in bursts.
 	shortest = 250 * time.Millisecond
 )
 
-// Percent is what GOGC is to be for a process with live bytes in its heap after its last
-// collection which allocates rate bytes a second, and has percent now. room is Room, or 0
-// for a process that gets none when it is busy.
-func Percent(percent int, live uint64, rate float64, room uint64) int {
-	rule := ordinary
-	if live > Large {
-		rule = max(least, int(ordinary*Large/live))
+// Load is how much garbage a process makes.
+type Load struct {
+	Live uint64  // bytes in its heap after its last collection
+	Rate float64 // bytes that it allocates a second
+}
+
+// Percent is what GOGC is to be for a process with a load, which has percent now. room is Room,
+// or 0 for a process that gets none when it is busy, and spare the memory in bytes that the
+// machine has for more; it is asked for a busy process with a Large heap alone.
+func Percent(percent int, l Load, room uint64, spare func() uint64) int {
+	rule := ruleOf(l.Live)
+	if l.Live > Large {
+		limit := float64(l.Live) * float64(rule) / 100 / often.Seconds()
+		if percent > rule {
+			limit /= 4
+		}
+		if l.Rate >= limit {
+			rule = max(rule, min(generous, int(100*(spare()/share)/l.Live)))
+		}
 	}
-	if rate < calm || percent <= ordinary && rate < busy {
+	if l.Rate < calm || percent <= ordinary && l.Rate < busy {
 		return rule
 	}
-	return max(rule, int(100*room/max(live, smallest)))
+	return max(rule, int(100*room/max(l.Live, smallest)))
+}
+
+// ruleOf is what GOGC is for a process with live bytes in its heap that is not busy.
+func ruleOf(live uint64) int {
+	if live > Large {
+		return max(least, int(ordinary*Large/live))
+	}
+	return ordinary
 }
 
 // worthwhile: changing GOGC stops all for a moment, and live heaps go up and down.
@@ -71,7 +98,7 @@ func pace(ctx context.Context, room uint64) {
 	timer := time.NewTimer(interval)
 	timer.Stop()
 	defer timer.Stop()
-	defer p.set(ordinary)
+	defer p.set(ordinary, false)
 	for {
 		select {
 		case <-ctx.Done():
@@ -79,7 +106,7 @@ func pace(ctx context.Context, room uint64) {
 		case <-p.collected:
 		case <-timer.C:
 		}
-		if p.adjust(); p.percent > ordinary {
+		if p.adjust(); p.raised {
 			timer.Reset(interval)
 		}
 	}
@@ -90,6 +117,7 @@ type pacer struct {
 	room      uint64
 	collected chan struct{}
 	percent   int
+	raised    bool // percent is more than the rule
 	last      time.Time
 	allocated uint64 // until last
 }
@@ -115,16 +143,17 @@ func (p *pacer) adjust() {
 	if took < shortest {
 		return
 	}
-	rate := float64(allocated-p.allocated) / took.Seconds()
+	l := Load{live, float64(allocated-p.allocated) / took.Seconds()}
 	p.last, p.allocated = now, allocated
-	p.set(Percent(p.percent, live, rate, p.room))
+	percent := Percent(p.percent, l, p.room, spare)
+	p.set(percent, percent > ruleOf(live))
 }
 
-func (p *pacer) set(percent int) {
-	if !worthwhile(p.percent, percent) {
+func (p *pacer) set(percent int, raised bool) {
+	rested := p.raised && !raised
+	if p.raised = raised; !rested && !worthwhile(p.percent, percent) {
 		return
 	}
-	rested := percent <= ordinary && p.percent > ordinary
 	p.percent = percent
 	debug.SetGCPercent(percent)
 	if rested {

@@ -10,6 +10,36 @@ import (
 	"time"
 )
 
+func none() uint64 { return 0 }
+
+// A busy process with a large heap has more garbage where the machine has memory to spare, and
+// no more when it rests.
+func TestSpareMemory(t *testing.T) {
+	t.Parallel()
+	const mb, gb = 1 << 20, 1 << 30
+	for _, c := range []struct {
+		name    string
+		percent int
+		live    uint64
+		rate    float64
+		spare   uint64
+		want    int
+	}{
+		{"at rest", 45, 600 * mb, 5 * mb, 20 * gb, 45},
+		{"busy", 45, 600 * mb, 80 * mb, 20 * gb, 200},
+		{"less busy than it was", 200, 600 * mb, 40 * mb, 20 * gb, 200},
+		{"calm again", 200, 600 * mb, 10 * mb, 20 * gb, 45},
+		{"busy, some memory to spare", 45, 600 * mb, 80 * mb, 2400 * mb, 100},
+		{"busy, little memory to spare", 45, 600 * mb, 80 * mb, 600 * mb, 45},
+		{"busy, and others took the memory", 200, 600 * mb, 80 * mb, 100 * mb, 45},
+		{"a small heap needs none", 100, 60 * mb, 80 * mb, 20 * gb, 100},
+	} {
+		if got := Percent(c.percent, Load{c.live, c.rate}, 0, func() uint64 { return c.spare }); got != c.want {
+			t.Errorf("%s: GOGC %d, not %d", c.name, got, c.want)
+		}
+	}
+}
+
 func TestPercent(t *testing.T) {
 	t.Parallel()
 	const mb = 1 << 20
@@ -33,13 +63,13 @@ func TestPercent(t *testing.T) {
 		{"much to keep, and busy", 71, 90 * mb, 100 * mb, 71},
 		{"less to keep again", 45, 64 * mb, 10, 100},
 	} {
-		if got := Percent(c.percent, c.live, c.rate, Room); got != c.want {
+		if got := Percent(c.percent, Load{c.live, c.rate}, Room, none); got != c.want {
 			t.Errorf("%s: GOGC %d, not %d", c.name, got, c.want)
 		}
 	}
 	for live := uint64(1); live < 1<<40; live *= 3 {
 		for _, rate := range []float64{0, 1e6, 1e9, 1e15} {
-			p := uint64(Percent(100, live, rate, Room))
+			p := uint64(Percent(100, Load{live, rate}, Room, none))
 			// The runtime collects at this size, stacks and globals aside.
 			if goal := max(live+live*p/100, smallest*p/100); goal > max(2*live, live+Room, smallest) {
 				t.Errorf("%d bytes alive, %g a second: collected at %d", live, rate, goal)
@@ -52,7 +82,7 @@ func TestPercent(t *testing.T) {
 func TestBound(t *testing.T) {
 	t.Parallel()
 	for live := uint64(1); live < 1<<40; live *= 3 {
-		if p := Percent(100, live, 1e9, 0); p > ordinary || p < least || live <= Large && p != ordinary {
+		if p := Percent(100, Load{live, 1e9}, 0, none); p > ordinary || p < least || live <= Large && p != ordinary {
 			t.Errorf("%d bytes alive: GOGC %d", live, p)
 		}
 	}

@@ -1,0 +1,6 @@
+//go:build !linux
+
+package gcpace
+
+// spare is not known.
+func spare() uint64 { return 0 }
