@@ -158,7 +158,7 @@ func Start(ctx context.Context, o Options) (_ *Cluster, err error) {
 	c.server, err = busserver.StartCluster(ctx, busserver.ClusterOptions{
 		Dir: filepath.Join(o.Dir, "bus"), Name: c.ClusterName, Listen: o.LinkAddr, Log: o.Log,
 		TLS:  c.id.LiveServerTLS(tls.RequireAndVerifyClientCert, c.admitWorker),
-		Peer: c.busPeer,
+		Peer: c.busPeer, Closed: true,
 		Upstream: &busserver.Upstream{
 			Addresses: joined.Link, TLS: c.id.ClientTLS(joined.LinkName),
 			JWT: func() string { return c.joined.Load().BusJWT }, Key: key,
@@ -223,6 +223,10 @@ func Start(ctx context.Context, o Options) (_ *Cluster, err error) {
 	c.renewer = c.newRenewer(key)
 	run, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	c.cancel = func() { cancel(); stopWorkers() }
+	// Not before: thousands may wait, and what they say would find nobody.
+	if err := c.server.Open(); err != nil {
+		return nil, err
+	}
 	passes, fast := controller.Loops(c.Core)
 	c.work.Go(func() { passes.Run(run) })
 	c.work.Go(func() { fast.Run(run) })

@@ -20,8 +20,12 @@ import (
 )
 
 const (
-	// DialTimeout bounds one attempt, TLS included.
+	// DialTimeout bounds each part of an attempt but TLS: until somebody answers, and until the
+	// bus server has greeted us.
 	DialTimeout = 10 * time.Second
+	// TLSTimeout bounds the handshake. A cluster that has started again works on so many at a
+	// time, and the others wait for their turn.
+	TLSTimeout = 30 * time.Second
 	// The delay between attempts doubles from minRedial to maxRedial, and each is
 	// between half and all of that, so that workers do not come back in step.
 	minRedial = 250 * time.Millisecond
@@ -149,11 +153,11 @@ func (d *tlsDialer) dial(network, address string) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), DialTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), TLSTimeout)
 	defer cancel()
 	// No TCP keep-alive: the heartbeats do that, and packets cost power and money
 	// on some links.
-	plain, err := (&net.Dialer{KeepAlive: -1, Control: urgent}).DialContext(ctx, network, address)
+	plain, err := (&net.Dialer{Timeout: DialTimeout, KeepAlive: -1, Control: urgent}).DialContext(ctx, network, address)
 	if err != nil {
 		return nil, err
 	}

@@ -56,7 +56,9 @@ type ClusterOptions struct {
 	Peer Peer
 	// Upstream is the root; nil: none yet (SetUpstream).
 	Upstream *Upstream
-	Log      *slog.Logger
+	// Closed: nobody is let in before Open, so that workers find somebody who answers them.
+	Closed bool
+	Log    *slog.Logger
 }
 
 // Upstream is a root as its cluster reaches it. All fields are required.
@@ -81,7 +83,9 @@ type ClusterServer struct {
 	up      *busconn.Conn
 	workers *presence.Presence
 	link    *presence.Presence
+	gate    *handshakes.Limiter
 	addr    string
+	late    bool // it listens from Open on
 
 	upstreamMu sync.Mutex
 	upstreams  int // guarded by upstreamMu; how many were set
@@ -104,13 +108,18 @@ func StartCluster(ctx context.Context, o ClusterOptions) (*ClusterServer, error)
 	if err != nil {
 		return nil, fmt.Errorf("worker port of the cluster: %w", err)
 	}
-	if err := checkFree(o.Listen); err != nil {
+	addr, err := checkFree(o.Listen)
+	if err != nil {
 		return nil, fmt.Errorf("worker port of the cluster: %w", err)
 	}
 	opts := baseOptions("verge-cluster-"+o.Name, o.Name, o.Dir)
-	opts.DontListen, opts.Host, opts.Port = false, host, port
-	gate := handshakes.New()
-	opts.TLSConfig, opts.TLSHandshakeFirst = gate.Guard(secure), true
+	// Where thousands wait at the port, the server should have what it needs before they are
+	// accepted: to change its options it waits for all that are at their handshakes. Of a port
+	// that is not known yet, nobody knows.
+	known := port > 0
+	opts.DontListen, opts.Host, opts.Port = known, host, port
+	gate := handshakes.New(handshakes.Long)
+	opts.TLSConfig, opts.TLSHandshakeFirst, opts.TLSTimeout = gate.Guard(secure), true, busconn.TLSTimeout.Seconds()
 	opts.LeafNode.ReconnectInterval = relinkDelay
 	opts.LeafNode.DialTimeout = busconn.DialTimeout
 	e, err := start(ctx, o.Dir, opts, o.Peer, o.Log,
@@ -118,13 +127,33 @@ func StartCluster(ctx context.Context, o ClusterOptions) (*ClusterServer, error)
 	if err != nil {
 		return nil, fmt.Errorf("start cluster: %w", err)
 	}
-	c := &ClusterServer{embedded: e, addr: e.ns.Addr().String()}
+	c := &ClusterServer{embedded: e, gate: gate, addr: addr, late: known}
+	if !known {
+		c.addr = e.ns.Addr().String()
+	}
 	if err := c.open(ctx, o); err != nil {
 		c.Close()
 		return nil, fmt.Errorf("start cluster: %w", err)
 	}
-	gate.Open()
+	if !o.Closed {
+		if err := c.Open(); err != nil {
+			c.Close()
+			return nil, fmt.Errorf("start cluster: %w", err)
+		}
+	}
 	return c, nil
+}
+
+// Open lets workers in, where ClusterOptions.Closed kept them out. It is called once.
+func (c *ClusterServer) Open() error {
+	if c.late {
+		c.ns.AcceptLoop(make(chan struct{}))
+		if c.ns.Addr() == nil {
+			return errors.New("worker port of the cluster: the bus server does not listen: " + c.lines.last())
+		}
+	}
+	c.gate.Open()
+	return nil
 }
 
 func (c *ClusterServer) open(ctx context.Context, o ClusterOptions) error {

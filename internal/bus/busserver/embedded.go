@@ -277,13 +277,13 @@ func anyHost() string {
 }
 
 // checkFree gives a clear error for an address that is taken, before anything
-// else of a server is started.
-func checkFree(addr string) error {
+// else of a server is started; else it returns the address as a listener has it.
+func checkFree(addr string) (as string, err error) {
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
-		return fmt.Errorf("listen on %s: %w (another process may use the port: choose another one or stop it)", addr, err)
+		return "", fmt.Errorf("listen on %s: %w (another process may use the port: choose another one or stop it)", addr, err)
 	}
-	return l.Close()
+	return l.Addr().String(), l.Close()
 }
 
 // serverLog passes the server's lines on. Its own levels are about a server
@@ -330,6 +330,16 @@ const (
 	refusedText = "Authorization Violation"
 	revokedText = "Authentication Revoked"
 )
+
+// last is what Fatalf was told and nobody has heard, in words.
+func (l *serverLog) last() string {
+	select {
+	case text := <-l.fatal:
+		return text
+	default:
+		return "it is shutting down"
+	}
+}
 
 // Fatalf is where the server expects the process to end; start reports it.
 func (l *serverLog) Fatalf(format string, v ...any) {

@@ -64,10 +64,10 @@ func StartRoot(ctx context.Context, o RootOptions) (*RootServer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("link port of the root: %w", err)
 	}
-	if err := checkFree(o.Listen); err != nil {
+	if _, err := checkFree(o.Listen); err != nil {
 		return nil, fmt.Errorf("link port of the root: %w", err)
 	}
-	opts, gate := baseOptions("verge-root", "root", o.Dir), handshakes.New()
+	opts, gate := baseOptions("verge-root", "root", o.Dir), handshakes.New(handshakes.Short)
 	opts.LeafNode = server.LeafNodeOpts{
 		Host: host, Port: port, NoAdvertise: true,
 		TLSConfig: gate.Guard(secure), TLSTimeout: tlsTimeout, TLSHandshakeFirst: true,

@@ -1,9 +1,12 @@
 package credentials
 
 import (
+	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/nats-io/jwt/v2"
@@ -141,12 +144,24 @@ func TokenPermissions(token string) (bus.Permissions, error) {
 	return p, nil
 }
 
-// TokenName is the name in the token of a connection, which the server has
-// verified; the name that a connection gives itself is anyone's.
+// TokenName is the name in the token of a connection; "" if it is not readable. Whether the
+// token is signed by whom we trust the server checks, for every connection: here that would be
+// done again, for a tenth of a millisecond each.
 func TokenName(token string) string {
-	claims, err := jwt.DecodeUserClaims(token)
+	_, rest, _ := strings.Cut(token, ".")
+	claims, _, signed := strings.Cut(rest, ".")
+	if !signed {
+		return ""
+	}
+	data, err := base64.RawURLEncoding.DecodeString(claims)
 	if err != nil {
 		return ""
 	}
-	return claims.Name
+	var c struct {
+		Name string `json:"name"`
+	}
+	if json.Unmarshal(data, &c) != nil {
+		return ""
+	}
+	return c.Name
 }

@@ -20,9 +20,18 @@ const (
 	handshakeSlot = 100 * time.Millisecond
 	mostSlot      = 5 * time.Second
 	mostRest      = time.Second // of a slot after a handshake
-	// handshakeWait is how long one waits for its turn. Who waits longer is turned
-	// away while the peer has time left to come again.
-	handshakeWait = 3 * time.Second
+	// looks is the time between two looks whether a peer that waits is still there.
+	looks = 2 * time.Second
+)
+
+// How long a peer waits for its turn, at most. Who waits longer is turned away while it has
+// time left to come again.
+const (
+	// Short is for peers that give up after ten seconds.
+	Short = 3 * time.Second
+	// Long is for peers that wait half a minute, as workers do (busconn): to wait costs them
+	// and us nothing, and to come again half of what the handshake itself does.
+	Long = 20 * time.Second
 )
 
 // errBusy turns a peer away before anything was computed for it.
@@ -37,7 +46,7 @@ var errBusy = errors.New("too many connect at once: this one is to come again la
 type Limiter struct {
 	opened chan struct{}
 	slots  chan struct{}
-	wait   time.Duration // handshakeWait
+	wait   time.Duration
 	slot   time.Duration // handshakeSlot
 
 	mu sync.Mutex
@@ -45,11 +54,11 @@ type Limiter struct {
 	typical time.Duration
 }
 
-// New returns a limiter that lets nobody in yet.
-func New() *Limiter {
+// New returns a limiter that lets nobody in yet, for peers that wait for Short or Long.
+func New(wait time.Duration) *Limiter {
 	return &Limiter{
 		opened: make(chan struct{}), slots: make(chan struct{}, handshakesPerCPU*runtime.GOMAXPROCS(0)),
-		wait: handshakeWait, slot: handshakeSlot,
+		wait: wait, slot: handshakeSlot,
 	}
 }
 
@@ -62,7 +71,7 @@ func (t *Limiter) Guard(c *tls.Config) *tls.Config {
 	c = c.Clone()
 	choose := c.GetConfigForClient
 	c.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
-		if err := t.enter(hello.Context()); err != nil {
+		if err := t.enter(hello.Context(), func() bool { return left(hello.Conn) }); err != nil {
 			return nil, err
 		}
 		chosen := c
@@ -118,23 +127,31 @@ func (t *Limiter) rests() time.Duration {
 	return min(3*t.typical, mostRest)
 }
 
-// enter waits for the turn of a handshake, which ends with ctx.
-func (t *Limiter) enter(ctx context.Context) error {
-	patience := time.NewTimer(t.wait)
+// errLeft is for a peer that has not waited.
+var errLeft = errors.New("it did not wait for its turn")
+
+// enter waits for the turn of a handshake, which ends with ctx. left says whether the peer has
+// closed its connection meanwhile: nothing is computed for it then.
+func (t *Limiter) enter(ctx context.Context, left func() bool) error {
+	patience, look := time.NewTimer(t.wait), time.NewTicker(looks)
 	defer patience.Stop()
-	select {
-	case <-t.opened:
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-patience.C:
-		return errBusy
-	}
-	select {
-	case t.slots <- struct{}{}:
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-patience.C:
-		return errBusy
+	defer look.Stop()
+	opened, slots := t.opened, (chan<- struct{})(nil)
+	for waits := true; waits; {
+		select {
+		case <-opened:
+			opened, slots = nil, t.slots
+		case slots <- struct{}{}:
+			waits = false
+		case <-look.C:
+			if left() {
+				return errLeft
+			}
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-patience.C:
+			return errBusy
+		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, t.counts())
 	context.AfterFunc(ctx, func() {

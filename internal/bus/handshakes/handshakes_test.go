@@ -9,34 +9,50 @@ import (
 	"time"
 )
 
+func stays() bool { return false }
+
+// A peer that has left takes no slot, and waits no longer than until the next look.
+func TestWhoHasLeftWaitsNoMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New(Long)
+		begin := time.Now()
+		if err := s.enter(t.Context(), func() bool { return time.Since(begin) > looks }); !errors.Is(err, errLeft) || time.Since(begin) != 2*looks {
+			t.Fatalf("%v after %v", err, time.Since(begin))
+		}
+		if len(s.slots) != 0 {
+			t.Error("it has a slot")
+		}
+	})
+}
+
 // No more handshakes are worked on at a time than there are slots; who has waited for
 // too long is turned away, and who ends while waiting takes no slot.
 func TestLimiter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &Limiter{opened: make(chan struct{}), slots: make(chan struct{}, 2), wait: 3 * time.Second, slot: time.Hour}
-		if err := s.enter(t.Context()); !errors.Is(err, errBusy) {
+		if err := s.enter(t.Context(), stays); !errors.Is(err, errBusy) {
 			t.Fatalf("before it is open: %v", err)
 		}
 		s.Open()
 		handshakes, end := context.WithCancel(t.Context())
 		for range 2 {
-			if err := s.enter(handshakes); err != nil {
+			if err := s.enter(handshakes, stays); err != nil {
 				t.Fatal(err)
 			}
 		}
 		begin := time.Now()
-		if err := s.enter(t.Context()); !errors.Is(err, errBusy) || time.Since(begin) != 3*time.Second {
+		if err := s.enter(t.Context(), stays); !errors.Is(err, errBusy) || time.Since(begin) != 3*time.Second {
 			t.Fatalf("%v after %v", err, time.Since(begin))
 		}
 		gone, leave := context.WithCancel(t.Context())
 		leave()
-		if err := s.enter(gone); !errors.Is(err, context.Canceled) {
+		if err := s.enter(gone, stays); !errors.Is(err, context.Canceled) {
 			t.Fatal(err)
 		}
 		var entered atomic.Int32
 		for range 3 {
 			go func() {
-				if s.enter(t.Context()) == nil {
+				if s.enter(t.Context(), stays) == nil {
 					entered.Add(1)
 				}
 			}()
@@ -68,11 +84,11 @@ func TestLimiterForgetsTheSlow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &Limiter{opened: make(chan struct{}), slots: make(chan struct{}, 1), wait: 3 * time.Second, slot: 100 * time.Millisecond}
 		s.Open()
-		if err := s.enter(t.Context()); err != nil {
+		if err := s.enter(t.Context(), stays); err != nil {
 			t.Fatal(err)
 		}
 		begin := time.Now()
-		if err := s.enter(t.Context()); err != nil || time.Since(begin) != 100*time.Millisecond {
+		if err := s.enter(t.Context(), stays); err != nil || time.Since(begin) != 100*time.Millisecond {
 			t.Fatalf("%v after %v", err, time.Since(begin))
 		}
 		time.Sleep(time.Second)
@@ -88,11 +104,11 @@ func TestSlotsLastAsLongAsHandshakes(t *testing.T) {
 		next := func() time.Duration {
 			t.Helper()
 			time.Sleep(time.Minute) // until the slot is free
-			if err := s.enter(t.Context()); err != nil {
+			if err := s.enter(t.Context(), stays); err != nil {
 				t.Fatal(err)
 			}
 			begin := time.Now()
-			err := s.enter(t.Context())
+			err := s.enter(t.Context(), stays)
 			if took := time.Since(begin); err == nil {
 				return took
 			} else if !errors.Is(err, errBusy) || took != 3*time.Second {
