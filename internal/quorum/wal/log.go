@@ -34,6 +34,7 @@ type Log struct {
 	snaps    []snapName // oldest first
 	state    hardState
 	last     uint64 // index of the last entry
+	changed  uint64 // index of the last change of the members that is not synced as committed; 0: none
 
 	file      File // the last segment
 	end, size int64
@@ -113,6 +114,8 @@ func Open(d Disk, o Options) (*Log, *Opened, error) {
 		disk: d, options: o, server: f.server, segments: f.segments, state: f.state, last: f.last(),
 		end: f.end, size: f.size, chain: f.chain,
 	}
+	l.noteChanges(f.entries)
+	l.last = f.last()
 	if err := l.reopen(f.torn); err != nil {
 		return nil, nil, err
 	}
@@ -202,17 +205,30 @@ func removeFile(d Disk, name string) error {
 // opened anew.
 func (l *Log) Save(hs *raftpb.HardState, entries []*raftpb.Entry) error {
 	b := batch{kind: kindEntries, state: l.stateOf(hs), entries: entries}
-	if len(entries) == 0 && b.state.term == l.state.term && b.state.vote == l.state.vote {
+	settles := l.changed > 0 && b.state.commit >= l.changed
+	if len(entries) == 0 && b.state.term == l.state.term && b.state.vote == l.state.vote && !settles {
 		l.state = b.state // what is committed needs no sync: it goes with the next batch
 		return l.failed
 	}
 	if err := l.write(&b); err != nil {
 		return fmt.Errorf("save to the log: %w", err)
 	}
-	if len(entries) > 0 {
-		l.last = entries[len(entries)-1].GetIndex()
+	// After a restart this server asks the members for votes that it knows to be committed. In a
+	// tier without writes no other batch would tell it of the last change.
+	if settles {
+		l.changed = 0
 	}
+	l.noteChanges(entries)
 	return nil
+}
+
+func (l *Log) noteChanges(entries []*raftpb.Entry) {
+	for _, e := range entries {
+		l.last = e.GetIndex()
+		if e.GetType() != raftpb.EntryNormal && l.last > l.state.commit {
+			l.changed = l.last
+		}
+	}
 }
 
 func (l *Log) stateOf(hs *raftpb.HardState) hardState {
@@ -231,7 +247,7 @@ func (l *Log) Install(hs *raftpb.HardState, head *raftpb.Snapshot) error {
 	if err := l.write(&batch{kind: kindReset, state: st, base: base{name.index, name.term}}); err != nil {
 		return fmt.Errorf("go on after a snapshot: %w", err)
 	}
-	l.last = name.index
+	l.last, l.changed = name.index, 0
 	if err := l.adopt(name); err != nil {
 		l.failed = err
 		return err

@@ -558,3 +558,23 @@ func TestZeroedSectorIsDamage(t *testing.T) {
 		}
 	}
 }
+
+// That a change of the members is committed is synced even if nothing else is written: after a
+// restart a server asks those for votes that it knows as members.
+func TestCommittedChangeIsSynced(t *testing.T) {
+	d := newDisk(9)
+	l, _ := create(t, d)
+	change := entry(1, 2, 10)
+	change.Type = raftpb.EntryConfChangeV2.Enum()
+	for _, err := range []error{
+		l.Save(hard(1, 1, 1), []*raftpb.Entry{change, entry(1, 3, 10)}), l.Save(hard(1, 1, 2), nil), l.Save(hard(1, 1, 3), nil),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	d.Cut()
+	if _, got, err := wal.Open(d, small); err != nil || got.State.HardState.GetCommit() != 2 {
+		t.Errorf("%v, %v", got.State.HardState, err)
+	}
+}
