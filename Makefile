@@ -132,7 +132,7 @@ unit: $(PACKAGER)
 	[ -z "$$failed" ] || { tools/failed bin/unit.log; exit 1; }
 
 FUZZTIME ?= 3s
-FUZZ     ?= ./api ./api/descriptor ./internal/wire ./internal/bus/exchange ./internal/bus/logrecord ./internal/plugin ./internal/pki/tokens ./internal/orca ./internal/proxy/data ./internal/proxy/gateway ./internal/proxy/h2client ./internal/proxy/http1/message ./internal/runtime/wasm ./internal/policy/route ./internal/quorum/wal ./internal/ranges ./internal/importer/compose ./internal/importer/kubernetes ./internal/importer/oakestra
+FUZZ     ?= ./api ./api/descriptor ./internal/wire ./internal/bus/exchange ./internal/bus/logrecord ./internal/plugin ./internal/pki/tokens ./internal/orca ./internal/proxy/data ./internal/proxy/gateway ./internal/proxy/h2client ./internal/proxy/h2server ./internal/proxy/http1/message ./internal/runtime/wasm ./internal/policy/route ./internal/quorum/wal ./internal/ranges ./internal/importer/compose ./internal/importer/kubernetes ./internal/importer/oakestra
 
 fuzz: ## random input to what people, nodes and functions send: FUZZ=packages (. is all), FUZZTIME=3s each
 	@tools/fuzz $(FUZZTIME) $(FUZZ)

@@ -168,8 +168,8 @@ func (l *Lower) Run(ctx context.Context) error {
 	for {
 		_, linkChanged := l.Conn.Connected()
 		select {
-		case err := <-r.sent():
-			settle(r.arrived(err))
+		case <-r.sent():
+			settle(r.arrived())
 			continue
 		case <-ctx.Done():
 			r.giveUp()

@@ -26,7 +26,8 @@ func onBeat(now time.Time, d time.Duration) time.Duration {
 // it. That takes as long as its kernel waits with an acknowledgement: up to 40 ms.
 type oneWay struct {
 	cancel context.CancelFunc
-	done   chan error // holds one: how that ended
+	done   chan struct{}
+	err    error // how that ended, once done is closed
 }
 
 // send makes a one-way report. What becomes of it comes from sent.
@@ -36,22 +37,26 @@ func (r *lowerRun) send(ctx context.Context, rep wire.Report) error {
 		return fmt.Errorf("encoding for %s: %w", r.Subjects.Report, err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, r.timeout())
-	s := &oneWay{cancel: cancel, done: make(chan error, 1)}
-	go func() { s.done <- r.Conn.Send(ctx, r.Subjects.Report, b) }() // giveUp and arrived wait for it
+	s := &oneWay{cancel: cancel, done: make(chan struct{})}
+	go func() { // giveUp and arrived wait for it
+		defer close(s.done)
+		s.err = r.Conn.Send(ctx, r.Subjects.Report, b)
+	}()
 	r.sending = s
 	return nil
 }
 
-// sent is what becomes of the one-way report that is on its way; it never comes where none is.
-func (r *lowerRun) sent() <-chan error {
+// sent is closed when the one-way report that is on its way has ended; nil: there is none.
+func (r *lowerRun) sent() <-chan struct{} {
 	if r.sending == nil {
 		return nil
 	}
 	return r.sending.done
 }
 
-// arrived takes what came from sent, and says why the report did not arrive.
-func (r *lowerRun) arrived(err error) error {
+// arrived ends a report after sent, and says why it did not arrive.
+func (r *lowerRun) arrived() error {
+	err := r.sending.err
 	r.sending.cancel()
 	r.sending = nil
 	if err != nil {

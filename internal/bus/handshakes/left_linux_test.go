@@ -1,6 +1,7 @@
 package handshakes
 
 import (
+	"errors"
 	"io"
 	"net"
 	"testing"
@@ -37,7 +38,7 @@ func TestLeft(t *testing.T) {
 	if err := peer.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Read(b); err != io.EOF { // now it is known here
+	if _, err := c.Read(b); !errors.Is(err, io.EOF) { // now it is known here
 		t.Fatal(err)
 	}
 	if !left(c) {

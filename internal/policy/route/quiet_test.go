@@ -69,8 +69,6 @@ func (q *quiet) over() float64 {
 	return sum / float64(n) / best
 }
 
-const quietMS = time.Millisecond
-
 // quietUsers is how many users with the same replicas and other chance a mean is taken of: a few have
 // bad luck.
 const quietUsers = 8
@@ -79,15 +77,15 @@ const quietUsers = 8
 // way, and pays little for it. Without a queue nothing but curiosity leads there.
 func TestFastestOfNearAndFar(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		rtt := time.Duration(rapid.IntRange(5, 200).Draw(t, "rtt")) * quietMS
-		pause := rapid.SampledFrom([]time.Duration{0, 100 * quietMS, time.Second}).Draw(t, "pause")
+		rtt := time.Duration(rapid.IntRange(5, 200).Draw(t, "rtt")) * time.Millisecond
+		pause := rapid.SampledFrom([]time.Duration{0, 100 * time.Millisecond, time.Second}).Draw(t, "pause")
 		noise := rapid.SampledFrom([]float64{0, 0.3, 1}).Draw(t, "noise")
-		near := time.Duration(rapid.IntRange(1, 500).Draw(t, "near")) * quietMS
+		near := time.Duration(rapid.IntRange(1, 500).Draw(t, "near")) * time.Millisecond
 		// Much faster than near, so much that the way is worth it, or not at all.
 		far := rapid.SampledFrom([]time.Duration{near / 10, near / 4, near, 10 * near}).Draw(t, "far")
 		seed, over := rapid.Uint64().Draw(t, "seed"), 0.0
 		for k := range uint64(quietUsers) {
-			q := newQuiet(t, seed+k, map[string]time.Duration{"near": quietMS / 10, "far": rtt})
+			q := newQuiet(t, seed+k, map[string]time.Duration{"near": time.Millisecond / 10, "far": rtt})
 			q.pause, q.noise, q.mean = pause, noise, map[string]time.Duration{"near": near, "far": far}
 			q.ask(600)
 			clear(q.used)
@@ -98,7 +96,7 @@ func TestFastestOfNearAndFar(t *testing.T) {
 		if far < near && rtt > near*2/5 {
 			// It would be worth it only if it were more than 2.5 times as fast, which few are: those that stay
 			// near miss that, and no more.
-			most = 1.05 * max(1.5, (near+quietMS/10).Seconds()/(rtt+far).Seconds())
+			most = 1.05 * max(1.5, (near+time.Millisecond/10).Seconds()/(rtt+far).Seconds())
 		}
 		if over > most {
 			t.Fatalf("near %v, far %v + %v: the mean is %.2f of the better one's", near, rtt, far, over)
@@ -110,15 +108,15 @@ func TestFastestOfNearAndFar(t *testing.T) {
 // fast. What was known of it does not count for long.
 func TestFastestAfterAnHourOfSilence(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		pause := rapid.SampledFrom([]time.Duration{0, 10 * quietMS, time.Second}).Draw(t, "pause")
+		pause := rapid.SampledFrom([]time.Duration{0, 10 * time.Millisecond, time.Second}).Draw(t, "pause")
 		noise := rapid.SampledFrom([]float64{0, 0.3, 1}).Draw(t, "noise")
-		a := time.Duration(rapid.IntRange(10, 500).Draw(t, "a")) * quietMS
+		a := time.Duration(rapid.IntRange(10, 500).Draw(t, "a")) * time.Millisecond
 		b := rapid.SampledFrom([]time.Duration{a / 2, a, 2 * a, 10 * a}).Draw(t, "b")
 		after := rapid.SampledFrom([]time.Duration{b * 10, b / 10}).Draw(t, "b after")
 		before := rapid.SampledFrom([]int{10, 100, 1000}).Draw(t, "before")
 		seed, over := rapid.Uint64().Draw(t, "seed"), 0.0
 		for k := range uint64(quietUsers) {
-			q := newQuiet(t, seed+k, map[string]time.Duration{"a": quietMS, "b": quietMS})
+			q := newQuiet(t, seed+k, map[string]time.Duration{"a": time.Millisecond, "b": time.Millisecond})
 			q.pause, q.noise, q.mean = pause, noise, map[string]time.Duration{"a": a, "b": b}
 			q.ask(before)
 			q.now = q.now.Add(time.Hour)
@@ -159,11 +157,11 @@ func TestFastestOfOne(t *testing.T) {
 // begun, as long as it takes no longer than usual; then others are tried.
 func TestFastestOfSleepers(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		start := time.Duration(rapid.IntRange(500, 5000).Draw(t, "start")) * quietMS
+		start := time.Duration(rapid.IntRange(500, 5000).Draw(t, "start")) * time.Millisecond
 		var list []route.Endpoint
 		for i := range rapid.IntRange(2, 8).Draw(t, "n") {
 			list = append(list, loaded(string(rune('a'+i)), 1, route.Load{
-				Asleep: true, StartUp: start, Exec: quietMS, Concurrency: rapid.SampledFrom([]int{0, 1, 10}).Draw(t, "places"),
+				Asleep: true, StartUp: start, Exec: time.Millisecond, Concurrency: rapid.SampledFrom([]int{0, 1, 10}).Draw(t, "places"),
 			}))
 		}
 		v := route.NewView(rapid.Uint64().Draw(t, "seed"), list)
@@ -189,13 +187,13 @@ func TestFastestOfSleepers(t *testing.T) {
 // fresh news.
 func TestFastestOfOneThatRestarts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		took := time.Duration(rapid.IntRange(5, 500).Draw(t, "took")) * quietMS
+		took := time.Duration(rapid.IntRange(5, 500).Draw(t, "took")) * time.Millisecond
 		noise := rapid.SampledFrom([]float64{0, 0.3, 1}).Draw(t, "noise")
 		before, another := rapid.IntRange(0, 300).Draw(t, "before"), rapid.Bool().Draw(t, "another")
 		away := time.Duration(rapid.IntRange(10, 60).Draw(t, "away")) * time.Second
 		seed, got := rapid.Uint64().Draw(t, "seed"), 0
 		for k := range uint64(quietUsers) {
-			q := newQuiet(t, seed+k, map[string]time.Duration{"a": quietMS, "b": quietMS, "c": quietMS})
+			q := newQuiet(t, seed+k, map[string]time.Duration{"a": time.Millisecond, "b": time.Millisecond, "c": time.Millisecond})
 			q.noise, q.mean = noise, map[string]time.Duration{"a": took, "b": took, "c": took}
 			q.ask(before)
 			i := slices.IndexFunc(q.view.Endpoints, func(e route.Endpoint) bool { return e.ID == "b" })

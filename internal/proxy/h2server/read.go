@@ -96,7 +96,7 @@ func (c *conn) read() (err error) {
 // tell says goodbye to a client that breaks the rules.
 func (c *conn) tell(err error) {
 	var ce http2.ConnectionError
-	code := http2.ErrCodeProtocol
+	var code http2.ErrCode
 	switch {
 	case errors.As(err, &ce):
 		code = http2.ErrCode(ce)

@@ -185,7 +185,7 @@ func FuzzServe(f *testing.F) {
 	_ = fr.WriteHeaders(http2.HeadersFrameParam{StreamID: 3, BlockFragment: block(usual("/x")...), EndHeaders: true,
 		EndStream: true})
 	f.Add(b.Bytes())
-	f.Fuzz(func(t *testing.T, said []byte) {
+	f.Fuzz(func(_ *testing.T, said []byte) {
 		ours, theirs := net.Pipe()
 		over := make(chan struct{})
 		go func() {
