@@ -305,7 +305,7 @@ var ordered = map[string]struct {
 	},
 	"internal/proxy": {
 		[]string{
-			"counters", "netconn", "sockets", "relay", "h2guard", "http1", "pieces", "h2client", "h2server", "queue", "certs", "ingress", "httpmsg", "failure",
+			"counters", "netconn", "sockets", "relay", "h2guard", "http1", "pieces", "frames", "h2client", "h2server", "queue", "certs", "ingress", "httpmsg", "failure",
 			"upstream", "entries", "local", "data", "router", "call", "forward", "fastpath", "gateway",
 		},
 		"connections below messages, messages below the router, the router below what clients meet",

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/net/http2"
+
+	"github.com/verge-edge/verge/internal/proxy/frames"
 )
 
 // in runs a test with a virtual clock, and makes sure that nothing goes on after it.
@@ -272,7 +274,7 @@ func TestWindows(t *testing.T) {
 			got = append(got, f.Data()...)
 			return f.StreamEnded()
 		}
-		for len(got) < defaultWindow { // what it sent before it knew of the 10, or just these
+		for len(got) < frames.DefaultWindow { // what it sent before it knew of the 10, or just these
 			synctest.Wait()
 			if len(got) > 0 {
 				must(t, s.fr.WriteWindowUpdate(id, 20_000))
@@ -320,7 +322,7 @@ func TestSlowReader(t *testing.T) {
 			}
 		}()
 		synctest.Wait()
-		chunk := make([]byte, defaultFrame)
+		chunk := make([]byte, frames.DefaultFrame)
 		for i := range uint32(slow) {
 			s.headers(2*i+1, false, ":status", "200")
 			for range streamWindow / len(chunk) {
@@ -366,7 +368,7 @@ func TestAlwaysBehind(t *testing.T) {
 		}()
 		s.headers(id, false, ":status", "200")
 		res := <-heads
-		chunk := make([]byte, defaultFrame)
+		chunk := make([]byte, frames.DefaultFrame)
 		b := res.Body.(*stream)
 		const behind = 10 // less than half of the window, when it is said that there is room
 		for range behind {

@@ -1,8 +1,6 @@
 package h2client
 
 import (
-	"bytes"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -12,7 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/net/http2"
-	"golang.org/x/net/http2/hpack"
+
+	"github.com/verge-edge/verge/internal/proxy/frames"
 )
 
 const (
@@ -25,31 +24,15 @@ const (
 	firstStreams = 100
 	// mostStreams are open over one connection whatever the server says.
 	mostStreams = 250
-	// maxUnwritten bytes of bodies wait to be written; maxControl of everything: a server
-	// that asks for answers (PING, SETTINGS) and reads none has its connection cut.
-	maxUnwritten, maxControl = 128 << 10, 1 << 20
-	// largeBuffer: one that has become larger is kept only while it is filled.
-	largeBuffer = 16 << 10
-	maxWindow   = 1<<31 - 1
-	// defaultWindow and defaultFrame hold until somebody says otherwise (RFC 9113, 6.5.2).
-	defaultWindow, defaultFrame = 65535, 16 << 10
-	// largestFrame that is written, whatever the server takes.
-	largestFrame = 64 << 10
-	// tableSize of the compression of heads.
-	tableSize = 4096
 )
 
-var (
-	errClosed = errors.New("the connection is closed")
-	errStuck  = errors.New("the server reads nothing and asks for more and more answers")
-)
+var errClosed = errors.New("the connection is closed")
 
 // conn is a connection. Two goroutines belong to it, one that reads and one that writes;
 // both end with the socket.
 type conn struct {
 	cl   *Client
 	nc   net.Conn
-	kick chan struct{} // there is something to write
 	over chan struct{} // closed at the end
 	in   reading       // belongs to the goroutine that reads
 
@@ -67,30 +50,24 @@ type conn struct {
 
 	// What the server takes.
 	maxStreams, maxHead uint32
-	maxFrame            int
 	window, first       int64 // of the connection; of a new stream
 
-	out   []byte // is to be written
-	fr    *http2.Framer
-	enc   *hpack.Encoder
-	block bytes.Buffer // where enc writes
+	out *frames.Writer
 }
 
 func newConn(cl *Client, nc net.Conn) *conn {
 	c := &conn{
-		cl: cl, nc: nc, kick: make(chan struct{}, 1), over: make(chan struct{}),
-		streams: map[uint32]*stream{}, next: 1, last: maxWindow, rested: time.Now(),
-		maxStreams: firstStreams, maxHead: 1<<32 - 1, maxFrame: defaultFrame, window: defaultWindow,
-		first: defaultWindow,
+		cl: cl, nc: nc, out: frames.New(), over: make(chan struct{}),
+		streams: map[uint32]*stream{}, next: 1, last: frames.MaxWindow, rested: time.Now(),
+		maxStreams: firstStreams, maxHead: 1<<32 - 1, window: frames.DefaultWindow,
+		first: frames.DefaultWindow,
 	}
-	c.fr = http2.NewFramer((*output)(c), nil)
-	c.enc = hpack.NewEncoder(&c.block)
-	c.out = append(c.out, http2.ClientPreface...)
-	_ = c.fr.WriteSettings( // to memory
+	c.out.Raw(http2.ClientPreface)
+	_ = c.out.WriteSettings( // to memory
 		http2.Setting{ID: http2.SettingEnablePush, Val: 0},
 		http2.Setting{ID: http2.SettingInitialWindowSize, Val: streamWindow},
 		http2.Setting{ID: http2.SettingMaxHeaderListSize, Val: cl.o.MaxHead})
-	_ = c.fr.WriteWindowUpdate(0, connWindow-defaultWindow)
+	_ = c.out.WriteWindowUpdate(0, connWindow-frames.DefaultWindow)
 	c.in.begin(c)
 	return c
 }
@@ -102,26 +79,9 @@ func (c *conn) run() {
 		c.idle = time.AfterFunc(c.cl.o.Idle, c.rest)
 		c.mu.Unlock()
 	}
-	c.wrote()
+	c.out.Flush()
 	go c.write() // ends with the socket
 	c.end(c.in.read(c))
-}
-
-// output is what the Framer writes to.
-type output conn
-
-// Write implements io.Writer; the lock is held.
-func (o *output) Write(p []byte) (int, error) {
-	o.out = append(o.out, p...)
-	return len(p), nil
-}
-
-// wrote has what was put into out written.
-func (c *conn) wrote() {
-	select {
-	case c.kick <- struct{}{}:
-	default:
-	}
 }
 
 // write writes what others have put into out. Whoever has more to say at once is faster
@@ -130,14 +90,14 @@ func (c *conn) write() {
 	var buf []byte
 	for {
 		select {
-		case <-c.kick:
+		case <-c.out.Pending():
 		case <-c.over:
 			return
 		}
 		c.mu.Lock()
-		buf, c.out = c.out, buf[:0]
+		buf = c.out.Take(buf)
 		c.begun = c.next
-		full := len(buf) >= maxUnwritten
+		full := len(buf) >= frames.MaxUnwritten
 		bye := c.closing && len(c.streams) == 0 && c.reserved == 0
 		c.mu.Unlock()
 		if len(buf) > 0 {
@@ -150,10 +110,7 @@ func (c *conn) write() {
 			c.end(errClosed)
 			return
 		}
-		if cap(buf) > largeBuffer && len(buf) < largeBuffer || cap(buf) > maxControl {
-			buf = nil
-		}
-		if full {
+		if buf = frames.Reusable(buf); full {
 			c.mu.Lock()
 			c.unblockLocked()
 			c.mu.Unlock()
@@ -166,15 +123,8 @@ func (c *conn) unblockLocked() {
 	for _, s := range c.streams {
 		if s.blocked {
 			s.blocked = false
-			signal(s.send)
+			frames.Signal(s.send)
 		}
-	}
-}
-
-func signal(ch chan struct{}) {
-	select {
-	case ch <- struct{}{}:
-	default:
 	}
 }
 
@@ -183,7 +133,7 @@ func (c *conn) reserve() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closing || c.ended != nil || c.cl.o.Once && (c.opened || c.reserved > 0) ||
-		len(c.streams)+c.reserved >= int(min(c.maxStreams, mostStreams)) || c.next >= maxWindow-2*mostStreams {
+		len(c.streams)+c.reserved >= int(min(c.maxStreams, mostStreams)) || c.next >= frames.MaxWindow-2*mostStreams {
 		return false
 	}
 	c.reserved++
@@ -204,7 +154,7 @@ func (c *conn) settleLocked() {
 		return
 	}
 	if c.closing {
-		c.wrote() // who writes ends it
+		c.out.Flush() // who writes ends it
 		return
 	}
 	c.rested = time.Now()
@@ -295,41 +245,18 @@ func (c *conn) open(req *http.Request) (*stream, error) {
 		return nil, err
 	}
 	s.id, s.window, s.sent = c.next, c.first, body == nil
-	c.headersLocked(s.id, s.sent)
+	c.out.Headers(s.id, s.sent)
 	c.next += 2
 	c.streams[s.id] = s
 	if c.opened = true; c.cl.o.Once {
 		c.closing = true
 	}
 	c.mu.Unlock()
-	c.wrote()
+	c.out.Flush()
 	if body != nil {
 		go s.pump(req, body) // ends with the body, whose Read returns when the request is over
 	}
 	return s, nil
-}
-
-// dataLocked writes a part of a body: what the Framer does, without a copy more.
-func (c *conn) dataLocked(id uint32, end bool, p []byte) {
-	n, flags := len(p), http2.Flags(0)
-	if end {
-		flags = http2.FlagDataEndStream
-	}
-	c.out = append(c.out, byte(n>>16), byte(n>>8), byte(n), byte(http2.FrameData), byte(flags))
-	c.out = binary.BigEndian.AppendUint32(c.out, id)
-	c.out = append(c.out, p...)
-}
-
-// headersLocked writes what is in block.
-func (c *conn) headersLocked(id uint32, end bool) {
-	b := c.block.Bytes()
-	n := min(len(b), c.maxFrame)
-	_ = c.fr.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: b[:n], EndStream: end,
-		EndHeaders: n == len(b)}) // to memory
-	for b = b[n:]; len(b) > 0; b = b[n:] {
-		n = min(len(b), c.maxFrame)
-		_ = c.fr.WriteContinuation(id, n == len(b), b[:n]) // to memory
-	}
 }
 
 // closeLocked ends a stream in good or bad order and makes room for another one. A code
@@ -340,8 +267,8 @@ func (c *conn) closeLocked(s *stream, tell bool, code http2.ErrCode) {
 	}
 	delete(c.streams, s.id)
 	if tell {
-		_ = c.fr.WriteRSTStream(s.id, code) // to memory
-		c.wrote()
+		_ = c.out.WriteRSTStream(s.id, code) // to memory
+		c.out.Flush()
 	}
 	c.settleLocked()
 }

@@ -9,11 +9,9 @@ import (
 
 	"golang.org/x/net/http/httpguts"
 	"golang.org/x/net/http2"
-	"golang.org/x/net/http2/hpack"
-)
 
-// maxNames of headers are remembered by a connection.
-const maxNames = 128
+	"github.com/verge-edge/verge/internal/proxy/frames"
+)
 
 // lower are the names of most headers, as HTTP/2 writes them.
 var lower = map[string]string{}
@@ -42,8 +40,6 @@ func init() {
 		lower[name] = strings.ToLower(name)
 	}
 }
-
-func canonical(name string) string { return http.CanonicalHeaderKey(name) }
 
 // expects: the server is to say whether it wants the body.
 func expects(h http.Header) bool {
@@ -84,11 +80,11 @@ func (c *conn) headLocked(req *http.Request, body bool) error {
 	if size > uint64(c.maxHead) {
 		return errors.New("the head is larger than the server takes")
 	}
-	c.block.Reset()
-	c.fieldLocked(":authority", host, false)
-	c.fieldLocked(":method", req.Method, false)
-	c.fieldLocked(":path", path, false)
-	c.fieldLocked(":scheme", "http", false)
+	c.out.Head()
+	c.out.Field(":authority", host, false)
+	c.out.Field(":method", req.Method, false)
+	c.out.Field(":path", path, false)
+	c.out.Field(":scheme", "http", false)
 	for name, values := range req.Header {
 		if hop[name] || name == "User-Agent" && len(values) == 1 && values[0] == "" {
 			continue
@@ -97,11 +93,11 @@ func (c *conn) headLocked(req *http.Request, body bool) error {
 		for _, v := range values {
 			if name == "Cookie" { // each for itself is found again more often (RFC 9113, 8.2.3)
 				for part := range strings.SplitSeq(v, ";") {
-					c.fieldLocked(wire, strings.TrimLeft(part, " "), false)
+					c.out.Field(wire, strings.TrimLeft(part, " "), false)
 				}
 				continue
 			}
-			c.fieldLocked(wire, v, unique[name])
+			c.out.Field(wire, v, unique[name])
 		}
 	}
 	if len(req.Trailer) > 0 {
@@ -109,34 +105,30 @@ func (c *conn) headLocked(req *http.Request, body bool) error {
 		for name := range req.Trailer {
 			names = append(names, wireName(name))
 		}
-		c.fieldLocked("trailer", strings.Join(names, ","), false)
+		c.out.Field("trailer", strings.Join(names, ","), false)
 	}
 	switch n := req.ContentLength; {
 	case body && n > 0:
-		c.fieldLocked("content-length", strconv.FormatInt(n, 10), true)
+		c.out.Field("content-length", strconv.FormatInt(n, 10), true)
 	case !body && (req.Method == http.MethodPost || req.Method == http.MethodPut || req.Method == http.MethodPatch):
-		c.fieldLocked("content-length", "0", false)
+		c.out.Field("content-length", "0", false)
 	}
 	return nil
 }
 
 // trailerLocked puts trailers into block. Those that nobody may send are left out.
 func (c *conn) trailerLocked(h http.Header) {
-	c.block.Reset()
+	c.out.Head()
 	for name, values := range h {
 		if !httpguts.ValidTrailerHeader(name) || hop[name] {
 			continue
 		}
 		for _, v := range values {
 			if httpguts.ValidHeaderFieldValue(v) {
-				c.fieldLocked(wireName(name), v, false)
+				c.out.Field(wireName(name), v, false)
 			}
 		}
 	}
-}
-
-func (c *conn) fieldLocked(name, value string, alone bool) {
-	_ = c.enc.WriteField(hpack.HeaderField{Name: name, Value: value, Sensitive: alone}) // to memory
 }
 
 func wireName(name string) string {
@@ -158,7 +150,7 @@ func announced(lists []string) http.Header {
 	t := http.Header{}
 	for _, list := range lists {
 		for name := range strings.SplitSeq(list, ",") {
-			if name = canonical(strings.TrimSpace(name)); httpguts.ValidTrailerHeader(name) && len(t) < maxNames {
+			if name = http.CanonicalHeaderKey(strings.TrimSpace(name)); httpguts.ValidTrailerHeader(name) && len(t) < frames.MaxNames {
 				t[name] = nil
 			}
 		}

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/net/http2"
+
+	"github.com/verge-edge/verge/internal/proxy/frames"
 )
 
 // frame is one as it is on the wire.
@@ -103,9 +105,9 @@ func TestServerLies(t *testing.T) {
 			must(s.t, err)
 		}, false},
 		"a window without end": {func(s *server, id uint32) {
-			must(s.t, s.fr.WriteWindowUpdate(id, maxWindow))
+			must(s.t, s.fr.WriteWindowUpdate(id, frames.MaxWindow))
 		}, true},
-		"a connection's too":  {func(s *server, _ uint32) { must(s.t, s.fr.WriteWindowUpdate(0, maxWindow)) }, false},
+		"a connection's too":  {func(s *server, _ uint32) { must(s.t, s.fr.WriteWindowUpdate(0, frames.MaxWindow)) }, false},
 		"no more of a window": {func(s *server, id uint32) { must(s.t, s.fr.WriteWindowUpdate(id, 0)) }, true},
 		"large settings": {func(s *server, _ uint32) {
 			must(s.t, s.fr.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1 << 31}))
@@ -173,8 +175,8 @@ func TestMoreThanTheWindow(t *testing.T) {
 		s := p.serve()
 		id := s.request().StreamID
 		s.headers(id, false, ":status", "200")
-		for range streamWindow/defaultFrame + 1 {
-			must(t, s.fr.WriteData(id, false, make([]byte, defaultFrame)))
+		for range streamWindow/frames.DefaultFrame + 1 {
+			must(t, s.fr.WriteData(id, false, make([]byte, frames.DefaultFrame)))
 		}
 		if f := next[*http2.RSTStreamFrame](s); f.ErrCode != http2.ErrCodeFlowControl {
 			t.Errorf("%v", f)
@@ -193,7 +195,7 @@ func TestServerReadsNothing(t *testing.T) {
 		r := ask(cl, get(t))
 		s := p.serve()
 		s.request()
-		for range maxControl/17 + defaultFrame { // 17 bytes answer each
+		for range frames.MaxControl/17 + frames.DefaultFrame { // 17 bytes answer each
 			must(t, s.fr.WritePing(false, [8]byte{}))
 		}
 		if got := <-r; got.err == nil {

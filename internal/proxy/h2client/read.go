@@ -5,30 +5,31 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
+
+	"github.com/verge-edge/verge/internal/proxy/frames"
 )
 
 // reading is what the goroutine has that reads.
 type reading struct {
 	fr      *http2.Framer
-	names   map[string]string // of headers, as Go writes them
-	settled bool              // the server's first frame has come
-	window  int64             // that the server has
-	woken   []*stream         // to be woken when all that has come was looked at
-	room    bool              // there is, for those who wait for a stream
-	leaves  bool              // the connection takes nothing new
+	names   frames.Names
+	settled bool      // the server's first frame has come
+	window  int64     // that the server has
+	woken   []*stream // to be woken when all that has come was looked at
+	room    bool      // there is, for those who wait for a stream
+	leaves  bool      // the connection takes nothing new
 }
 
 func (r *reading) begin(c *conn) {
 	r.fr = http2.NewFramer(io.Discard, bufio.NewReaderSize(&socket{c}, 8<<10))
-	r.fr.ReadMetaHeaders = hpack.NewDecoder(tableSize, nil)
+	r.fr.ReadMetaHeaders = hpack.NewDecoder(frames.TableSize, nil)
 	r.fr.MaxHeaderListSize = c.cl.o.MaxHead
-	r.fr.SetMaxReadFrameSize(defaultFrame)
+	r.fr.SetMaxReadFrameSize(frames.DefaultFrame)
 	r.fr.SetReuseFrames()
-	r.names = map[string]string{}
+	r.names = frames.Names{}
 	r.window = connWindow
 }
 
@@ -46,7 +47,7 @@ func (s *socket) Read(p []byte) (int, error) {
 func (r *reading) rouse() {
 	for i, s := range r.woken {
 		s.due = false
-		signal(s.wake)
+		frames.Signal(s.wake)
 		r.woken[i] = nil
 	}
 	r.woken = r.woken[:0]
@@ -106,15 +107,7 @@ func (r *reading) broken(c *conn, se http2.StreamError) error {
 	s.failLocked(fmt.Errorf("the server breaks the rules of HTTP/2: %w", se))
 	c.closeLocked(s, true, se.Code)
 	r.room = true
-	return c.boundedLocked()
-}
-
-// boundedLocked says whether too much waits to be written.
-func (c *conn) boundedLocked() error {
-	if len(c.out) > maxControl {
-		return errStuck
-	}
-	return nil
+	return c.out.Bounded()
 }
 
 func (r *reading) frame(c *conn, f http2.Frame) error {
@@ -123,7 +116,7 @@ func (r *reading) frame(c *conn, f http2.Frame) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if err := c.boundedLocked(); err != nil {
+	if err := c.out.Bounded(); err != nil {
 		return err
 	}
 	switch f := f.(type) {
@@ -139,8 +132,8 @@ func (r *reading) frame(c *conn, f http2.Frame) error {
 		return r.reset(c, f)
 	case *http2.PingFrame:
 		if !f.IsAck() {
-			_ = c.fr.WritePing(true, f.Data) // to memory
-			c.wrote()
+			_ = c.out.WritePing(true, f.Data) // to memory
+			c.out.Flush()
 		}
 	case *http2.GoAwayFrame:
 		r.goAway(c, f)
@@ -168,9 +161,9 @@ func (r *reading) data(c *conn, f *http2.DataFrame) error {
 		return http2.ConnectionError(http2.ErrCodeFlowControl)
 	}
 	if r.window < connWindow/2 {
-		_ = c.fr.WriteWindowUpdate(0, uint32(connWindow-r.window)) // to memory
+		_ = c.out.WriteWindowUpdate(0, uint32(connWindow-r.window)) // to memory
 		r.window = connWindow
-		c.wrote()
+		c.out.Flush()
 	}
 	s, err := r.streamOf(c, f.StreamID)
 	if s == nil {
@@ -242,7 +235,7 @@ func (r *reading) headers(c *conn, f *http2.MetaHeadersFrame) error {
 		}
 		if code == 100 {
 			s.carryOn = true
-			signal(s.send)
+			frames.Signal(s.send)
 		}
 		s.interim = append(s.interim, interim{code, r.header(f.RegularFields())})
 		r.later(s)
@@ -264,13 +257,7 @@ func (r *reading) header(fields []hpack.HeaderField) map[string][]string {
 	h := make(map[string][]string, len(fields))
 	values := make([]string, len(fields))
 	for i, f := range fields {
-		name, ok := r.names[f.Name]
-		if !ok {
-			name = canonical(f.Name)
-			if len(r.names) < maxNames {
-				r.names[strings.Clone(f.Name)] = name
-			}
-		}
+		name := r.names.Of(f.Name)
 		values[i] = f.Value
 		if before := h[name]; before != nil {
 			h[name] = append(before, f.Value)
@@ -290,28 +277,17 @@ func (r *reading) settings(c *conn, f *http2.SettingsFrame) error {
 		return nil
 	}
 	r.settled = true
-	if f.NumSettings() > 100 || f.HasDuplicates() && f.NumSettings() > 10 {
-		return http2.ConnectionError(http2.ErrCodeEnhanceYourCalm)
-	}
-	err := f.ForeachSetting(func(s http2.Setting) error {
-		if err := s.Valid(); err != nil {
-			return err
-		}
+	return c.out.Settings(f, func(s http2.Setting) error {
 		switch s.ID {
 		case http2.SettingMaxConcurrentStreams:
 			c.maxStreams = s.Val
 			r.room = true
-		case http2.SettingMaxFrameSize:
-			c.maxFrame = min(int(s.Val), largestFrame)
 		case http2.SettingMaxHeaderListSize:
 			c.maxHead = s.Val
-		case http2.SettingHeaderTableSize:
-			c.enc.SetMaxDynamicTableSizeLimit(min(s.Val, tableSize))
-			c.enc.SetMaxDynamicTableSize(min(s.Val, tableSize))
 		case http2.SettingInitialWindowSize:
 			more := int64(s.Val) - c.first
 			for _, s := range c.streams {
-				if s.window += more; s.window > maxWindow {
+				if s.window += more; s.window > frames.MaxWindow {
 					return http2.ConnectionError(http2.ErrCodeFlowControl)
 				}
 			}
@@ -324,18 +300,12 @@ func (r *reading) settings(c *conn, f *http2.SettingsFrame) error {
 		}
 		return nil
 	})
-	if err != nil {
-		return err
-	}
-	_ = c.fr.WriteSettingsAck() // to memory
-	c.wrote()
-	return nil
 }
 
 // update is more room for what is sent.
 func (r *reading) update(c *conn, f *http2.WindowUpdateFrame) error {
 	if f.StreamID == 0 {
-		if c.window += int64(f.Increment); c.window > maxWindow {
+		if c.window += int64(f.Increment); c.window > frames.MaxWindow {
 			return http2.ConnectionError(http2.ErrCodeFlowControl)
 		}
 		c.unblockLocked()
@@ -345,12 +315,12 @@ func (r *reading) update(c *conn, f *http2.WindowUpdateFrame) error {
 	if s == nil {
 		return err
 	}
-	if s.window += int64(f.Increment); s.window > maxWindow {
+	if s.window += int64(f.Increment); s.window > frames.MaxWindow {
 		return http2.StreamError{StreamID: s.id, Code: http2.ErrCodeFlowControl}
 	}
 	if s.blocked {
 		s.blocked = false
-		signal(s.send)
+		frames.Signal(s.send)
 	}
 	return nil
 }

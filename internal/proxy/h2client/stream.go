@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/net/http2"
 
+	"github.com/verge-edge/verge/internal/proxy/frames"
 	"github.com/verge-edge/verge/internal/proxy/pieces"
 )
 
@@ -159,7 +160,7 @@ func (s *stream) cancel(code http2.ErrCode) {
 // stopLocked ends the sending of the body.
 func (s *stream) stopLocked() {
 	s.stopped = true
-	signal(s.send)
+	frames.Signal(s.send)
 }
 
 // failLocked ends the stream with an error.
@@ -168,7 +169,7 @@ func (s *stream) failLocked(err error) {
 	if s.err == nil && !s.ended {
 		s.err = err
 	}
-	signal(s.wake)
+	frames.Signal(s.wake)
 }
 
 // taken says that n buffered bytes were read; the server gets a window update when half of its
@@ -177,10 +178,10 @@ func (s *stream) taken(n int) {
 	if s.unsaid += n; s.unsaid < streamWindow/2 || s.ended || s.err != nil {
 		return
 	}
-	_ = s.c.fr.WriteWindowUpdate(s.id, uint32(s.unsaid)) // to memory
+	_ = s.c.out.WriteWindowUpdate(s.id, uint32(s.unsaid)) // to memory
 	s.recv += int64(s.unsaid)
 	s.unsaid = 0
-	s.c.wrote()
+	s.c.out.Flush()
 }
 
 // answer notes the head of the answer.
@@ -301,17 +302,17 @@ func (s *stream) write(p []byte, end bool) bool {
 	for {
 		c.mu.Lock()
 		for !s.stopped && (len(p) > 0 || end) && (len(p) == 0 || s.window > 0 && c.window > 0) &&
-			len(c.out) < maxUnwritten {
-			n := int(min(int64(len(p)), int64(c.maxFrame), max(s.window, 0), max(c.window, 0)))
+			!c.out.Full() {
+			n := int(min(int64(len(p)), int64(c.out.MaxFrame), max(s.window, 0), max(c.window, 0)))
 			s.window -= int64(n)
 			c.window -= int64(n)
-			c.dataLocked(s.id, end && n == len(p), p[:n])
+			c.out.Data(s.id, end && n == len(p), p[:n])
 			if p = p[n:]; len(p) == 0 {
 				if end {
 					s.sentLocked()
 				}
 				c.mu.Unlock()
-				c.wrote()
+				c.out.Flush()
 				return true
 			}
 		}
@@ -321,7 +322,7 @@ func (s *stream) write(p []byte, end bool) bool {
 		}
 		s.blocked = true
 		c.mu.Unlock()
-		c.wrote()
+		c.out.Flush()
 		<-s.send // also when the stream ends
 	}
 }
@@ -342,7 +343,7 @@ func (s *stream) writeTrailer(h http.Header) {
 		return
 	}
 	c.trailerLocked(h)
-	c.headersLocked(s.id, true)
+	c.out.Headers(s.id, true)
 	s.sentLocked()
-	c.wrote()
+	c.out.Flush()
 }

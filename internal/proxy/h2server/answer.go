@@ -8,7 +8,8 @@ import (
 
 	"golang.org/x/net/http/httpguts"
 	"golang.org/x/net/http2"
-	"golang.org/x/net/http2/hpack"
+
+	"github.com/verge-edge/verge/internal/proxy/frames"
 )
 
 // answer is an http.ResponseWriter. It belongs to the goroutine of its handler.
@@ -78,7 +79,7 @@ func (a *answer) WriteHeader(code int) {
 	for _, list := range a.h["Trailer"] {
 		for name := range strings.SplitSeq(list, ",") {
 			if name = http.CanonicalHeaderKey(strings.TrimSpace(name)); httpguts.ValidTrailerHeader(name) &&
-				len(a.trailers) < maxNames {
+				len(a.trailers) < frames.MaxNames {
 				a.trailers = append(a.trailers, name)
 			}
 		}
@@ -106,13 +107,13 @@ func (a *answer) putHead(end bool) {
 	}
 	a.sent = true
 	c := a.s.c
-	c.block.Reset()
-	c.field(":status", strconv.Itoa(a.code), false)
+	c.out.Head()
+	c.out.Field(":status", strconv.Itoa(a.code), false)
 	for _, f := range a.head {
 		c.fields(f.name, f.values)
 	}
 	a.head = nil
-	c.headers(a.s.id, end)
+	c.out.Headers(a.s.id, end)
 }
 
 // fields puts the values of a header into the block. What nobody may send is left out.
@@ -126,13 +127,9 @@ func (c *session) fields(name string, values []string) {
 	}
 	for _, v := range values {
 		if httpguts.ValidHeaderFieldValue(v) {
-			c.field(wire, v, unique[name])
+			c.out.Field(wire, v, unique[name])
 		}
 	}
-}
-
-func (c *session) field(name, value string, alone bool) {
-	_ = c.enc.WriteField(hpack.HeaderField{Name: name, Value: value, Sensitive: alone}) // to memory
 }
 
 // interim is an answer before the answer.
@@ -146,15 +143,15 @@ func (a *answer) interim(code int) {
 	if s.err != nil || c.streams[s.id] != s {
 		return
 	}
-	c.block.Reset()
-	c.field(":status", strconv.Itoa(code), false)
+	c.out.Head()
+	c.out.Field(":status", strconv.Itoa(code), false)
 	for name, values := range a.h {
 		if !hop[name] && !strings.HasPrefix(name, http.TrailerPrefix) {
 			c.fields(name, values)
 		}
 	}
-	c.headers(s.id, false)
-	c.wrote()
+	c.out.Headers(s.id, false)
+	c.out.Flush()
 }
 
 // Write implements http.ResponseWriter. Some kilobytes wait for more of the answer, or its end, or
@@ -172,7 +169,7 @@ func (a *answer) Write(p []byte) (int, error) {
 	n, err := a.write(p)
 	if a.unsent += n; a.unsent > soon {
 		a.unsent = 0
-		a.s.c.wrote()
+		a.s.c.out.Flush()
 	}
 	return n, err
 }
@@ -191,7 +188,7 @@ func (a *answer) FlushError() error {
 	defer c.mu.Unlock()
 	if s.err == nil {
 		a.putHead(false)
-		c.wrote()
+		c.out.Flush()
 	}
 	return s.err
 }
@@ -204,11 +201,11 @@ func (a *answer) write(p []byte) (n int, err error) {
 		if s.err == nil {
 			a.putHead(false)
 		}
-		for s.err == nil && n < len(p) && s.window > 0 && c.window > 0 && len(c.out) < maxUnwritten {
-			k := int(min(int64(len(p)-n), int64(c.maxFrame), s.window, c.window))
+		for s.err == nil && n < len(p) && s.window > 0 && c.window > 0 && !c.out.Full() {
+			k := int(min(int64(len(p)-n), int64(c.out.MaxFrame), s.window, c.window))
 			s.window -= int64(k)
 			c.window -= int64(k)
-			c.data(s.id, false, p[n:n+k])
+			c.out.Data(s.id, false, p[n:n+k])
 			n += k
 		}
 		err = s.err
@@ -217,7 +214,7 @@ func (a *answer) write(p []byte) (n int, err error) {
 		if err != nil || n == len(p) {
 			return n, err
 		}
-		c.wrote()
+		c.out.Flush()
 		<-s.send // also when the stream ends
 	}
 }
@@ -246,14 +243,14 @@ func (a *answer) finish(whole bool) {
 	case trailers:
 		a.putHead(false)
 		a.putTrailers()
-		c.headers(s.id, true)
+		c.out.Headers(s.id, true)
 	case !a.sent:
 		a.putHead(true)
 	default:
-		c.data(s.id, true, nil)
+		c.out.Data(s.id, true, nil)
 	}
 	c.forget(s, !s.came, http2.ErrCodeNo) // the rest of the request is of no use
-	c.wrote()
+	c.out.Flush()
 }
 
 // anyTrailer says whether there are trailers.
@@ -274,7 +271,7 @@ func (a *answer) anyTrailer() bool {
 // putTrailers puts the trailers into the block.
 func (a *answer) putTrailers() {
 	c := a.s.c
-	c.block.Reset()
+	c.out.Head()
 	for _, name := range a.trailers {
 		c.fields(name, a.h[name])
 	}
@@ -303,7 +300,7 @@ func (a *answer) SetReadDeadline(t time.Time) error {
 			defer s.c.mu.Unlock()
 			if s.timer == timer {
 				s.late = true
-				signal(s.wake)
+				frames.Signal(s.wake)
 			}
 		})
 		s.timer = timer

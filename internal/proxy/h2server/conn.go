@@ -2,9 +2,7 @@ package h2server
 
 import (
 	"bufio"
-	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -15,36 +13,21 @@ import (
 	"time"
 
 	"golang.org/x/net/http2"
-	"golang.org/x/net/http2/hpack"
 
-	"github.com/verge-edge/verge/internal/proxy/pieces"
+	"github.com/verge-edge/verge/internal/proxy/frames"
 )
 
 const (
 	// streamWindow bounds what of a body waits here for whoever reads it, connWindow what of all
 	// of a connection does.
 	streamWindow, connWindow = 1 << 20, 1 << 20
-	// maxUnwritten bytes of bodies wait to be written; maxControl of everything: a client that asks
-	// for answers (PING, SETTINGS) and reads none has its connection cut.
-	maxUnwritten, maxControl = 128 << 10, 1 << 20
-	// largeBuffer: one that has become larger is kept only while it is filled.
-	largeBuffer = 16 << 10
 	// soon: so many bytes of an answer wait for more of it at most.
-	soon      = 4 << 10
-	maxWindow = 1<<31 - 1
-	// defaultWindow and defaultFrame hold until somebody says otherwise (RFC 9113, 6.5.2).
-	defaultWindow, defaultFrame = 65535, pieces.Size
-	// largestFrame that is written, whatever the client takes.
-	largestFrame = 64 << 10
-	// tableSize of the compression of heads.
-	tableSize = 4096
+	soon = 4 << 10
 	// firstFrame is within what time the client's preface and settings are to come.
 	firstFrame = 10 * time.Second
 	// lastWords is how long a connection that has ended may take for what is still to be written.
 	lastWords = time.Second
 )
-
-var errStuck = errors.New("the client reads nothing and asks for more and more answers")
 
 // Options of a connection. All are needed.
 type Options struct {
@@ -91,10 +74,8 @@ type conn struct {
 	session
 }
 
-// session is the state of a connection. But for wrote it is not safe for concurrent use: conn has
-// the lock.
+// session is the state of a connection. It is not safe for concurrent use: conn has the lock.
 type session struct {
-	kick    chan struct{} // there is something to write
 	streams map[uint32]*stream
 	running uint32 // handlers
 	last    uint32 // stream that was begun
@@ -104,56 +85,31 @@ type session struct {
 	rested  time.Time // since when it carries nothing
 
 	// What the client takes.
-	maxFrame      int
 	window, first int64 // of the connection; of a new stream
 	// What the client may send over the connection, and what of it was read and it does not know.
 	recv   int64
 	unsaid int
 
-	out   []byte // is to be written
-	fr    *http2.Framer
-	enc   *hpack.Encoder
-	block bytes.Buffer // where enc writes
+	out *frames.Writer
 }
 
 func newConn(ctx context.Context, nc net.Conn, o Options) *conn {
 	c := &conn{
 		o: o, ctx: ctx, nc: nc, remote: nc.RemoteAddr().String(), over: make(chan struct{}),
 		session: session{
-			kick: make(chan struct{}, 1), streams: map[uint32]*stream{}, rested: time.Now(),
-			maxFrame: defaultFrame, window: defaultWindow, first: defaultWindow, recv: connWindow,
+			out: frames.New(), streams: map[uint32]*stream{}, rested: time.Now(),
+			window: frames.DefaultWindow, first: frames.DefaultWindow, recv: connWindow,
 		},
 	}
-	c.fr = http2.NewFramer((*output)(&c.session), nil)
-	c.enc = hpack.NewEncoder(&c.block)
-	_ = c.fr.WriteSettings( // to memory
-		http2.Setting{ID: http2.SettingMaxFrameSize, Val: defaultFrame},
+	_ = c.out.WriteSettings( // to memory
+		http2.Setting{ID: http2.SettingMaxFrameSize, Val: frames.DefaultFrame},
 		http2.Setting{ID: http2.SettingMaxConcurrentStreams, Val: o.MaxStreams},
 		http2.Setting{ID: http2.SettingMaxHeaderListSize, Val: o.MaxHead},
 		http2.Setting{ID: http2.SettingInitialWindowSize, Val: streamWindow})
-	_ = c.fr.WriteWindowUpdate(0, connWindow-defaultWindow)
+	_ = c.out.WriteWindowUpdate(0, connWindow-frames.DefaultWindow)
 	c.in.begin(c)
-	c.wrote()
+	c.out.Flush()
 	return c
-}
-
-// output is what the Framer writes to.
-type output session
-
-// Write implements io.Writer.
-func (o *output) Write(p []byte) (int, error) {
-	o.out = append(o.out, p...)
-	return len(p), nil
-}
-
-// wrote has what was put into out written.
-func (c *session) wrote() { signal(c.kick) }
-
-func signal(ch chan struct{}) {
-	select {
-	case ch <- struct{}{}:
-	default:
-	}
 }
 
 // write writes what others have put into out. Whoever has more to say at once is faster than this
@@ -163,13 +119,13 @@ func (c *conn) write() {
 	for {
 		ended := false
 		select {
-		case <-c.kick:
+		case <-c.out.Pending():
 		case <-c.over:
 			ended = true
 		}
 		c.mu.Lock()
-		buf, c.out = c.out, buf[:0]
-		full := len(buf) >= maxUnwritten
+		buf = c.out.Take(buf)
+		full := len(buf) >= frames.MaxUnwritten
 		bye := c.closing && len(c.streams) == 0
 		c.mu.Unlock()
 		if len(buf) > 0 {
@@ -192,10 +148,7 @@ func (c *conn) write() {
 			_ = c.nc.Close() // the goroutine that reads ends with it
 			return
 		}
-		if cap(buf) > largeBuffer && len(buf) < largeBuffer || cap(buf) > maxControl {
-			buf = nil
-		}
-		if full {
+		if buf = frames.Reusable(buf); full {
 			c.mu.Lock()
 			c.unblock()
 			c.mu.Unlock()
@@ -208,7 +161,7 @@ func (c *session) unblock() {
 	for _, s := range c.streams {
 		if s.blocked {
 			s.blocked = false
-			signal(s.send)
+			frames.Signal(s.send)
 		}
 	}
 }
@@ -241,8 +194,8 @@ func (c *session) leave(code http2.ErrCode) {
 		return
 	}
 	c.closing = true
-	_ = c.fr.WriteGoAway(c.last, code, nil) // to memory
-	c.wrote()
+	_ = c.out.WriteGoAway(c.last, code, nil) // to memory
+	c.out.Flush()
 }
 
 // forget forgets a stream, in good or bad order. A code tells the client, where tell is true.
@@ -257,13 +210,13 @@ func (c *session) forget(s *stream, tell bool, code http2.ErrCode) {
 		c.taken(n)
 	}
 	if tell {
-		_ = c.fr.WriteRSTStream(s.id, code) // to memory
-		c.wrote()
+		_ = c.out.WriteRSTStream(s.id, code) // to memory
+		c.out.Flush()
 	}
 	if len(c.streams) == 0 {
 		c.rested = time.Now()
 		if c.closing {
-			c.wrote() // who writes ends it
+			c.out.Flush() // who writes ends it
 		}
 	}
 }
@@ -274,10 +227,10 @@ func (c *session) taken(n int) {
 	if c.unsaid += n; c.unsaid < connWindow/2 || c.ended != nil {
 		return
 	}
-	_ = c.fr.WriteWindowUpdate(0, uint32(c.unsaid)) // to memory
+	_ = c.out.WriteWindowUpdate(0, uint32(c.unsaid)) // to memory
 	c.recv += int64(c.unsaid)
 	c.unsaid = 0
-	c.wrote()
+	c.out.Flush()
 }
 
 // rest is called when the connection may have rested for long enough.
@@ -293,39 +246,8 @@ func (c *conn) rest() {
 		c.idle.Reset(left)
 	default:
 		c.leave(http2.ErrCodeNo)
-		c.wrote()
+		c.out.Flush()
 	}
-}
-
-// data writes a part of a body: what the Framer does, without a copy more.
-func (c *session) data(id uint32, end bool, p []byte) {
-	n, flags := len(p), http2.Flags(0)
-	if end {
-		flags = http2.FlagDataEndStream
-	}
-	c.out = append(c.out, byte(n>>16), byte(n>>8), byte(n), byte(http2.FrameData), byte(flags))
-	c.out = binary.BigEndian.AppendUint32(c.out, id)
-	c.out = append(c.out, p...)
-}
-
-// headers writes what is in block.
-func (c *session) headers(id uint32, end bool) {
-	b := c.block.Bytes()
-	n := min(len(b), c.maxFrame)
-	_ = c.fr.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: b[:n], EndStream: end,
-		EndHeaders: n == len(b)}) // to memory
-	for b = b[n:]; len(b) > 0; b = b[n:] {
-		n = min(len(b), c.maxFrame)
-		_ = c.fr.WriteContinuation(id, n == len(b), b[:n]) // to memory
-	}
-}
-
-// bounded says whether too much waits to be written.
-func (c *session) bounded() error {
-	if len(c.out) > maxControl {
-		return errStuck
-	}
-	return nil
 }
 
 // socket is where a connection is read from. Before it waits for more, those are woken for whom

@@ -7,7 +7,7 @@
 // the socket. Here an answer belongs to the goroutine that makes it, and what is written in the same
 // moment, by however many answers, goes out in one write.
 //
-//   - conn.go: a connection, what is written to it, its end
+//   - conn.go: a connection and its end
 //   - read.go: what a client sends
 //   - stream.go: a request and its body
 //   - answer.go: its answer

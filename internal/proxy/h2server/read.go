@@ -7,35 +7,33 @@ import (
 	"io"
 	"net/http"
 	"runtime/debug"
-	"strings"
 	"time"
 
 	"golang.org/x/net/http/httpguts"
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
-)
 
-// maxNames of headers are remembered by a connection.
-const maxNames = 128
+	"github.com/verge-edge/verge/internal/proxy/frames"
+)
 
 // reading is what the goroutine has that reads.
 type reading struct {
 	from    *bufio.Reader
 	fr      *http2.Framer
-	names   map[string]string // of headers, as Go writes them
-	settled bool              // the client's first frame has come
-	woken   []*stream         // to be woken when all that has come was looked at
-	begun   []*stream         // to be answered then
+	names   frames.Names
+	settled bool      // the client's first frame has come
+	woken   []*stream // to be woken when all that has come was looked at
+	begun   []*stream // to be answered then
 }
 
 func (r *reading) begin(c *conn) {
 	r.from = bufio.NewReaderSize(&socket{c}, 8<<10)
 	r.fr = http2.NewFramer(io.Discard, r.from)
-	r.fr.ReadMetaHeaders = hpack.NewDecoder(tableSize, nil)
+	r.fr.ReadMetaHeaders = hpack.NewDecoder(frames.TableSize, nil)
 	r.fr.MaxHeaderListSize = c.o.MaxHead
-	r.fr.SetMaxReadFrameSize(defaultFrame)
+	r.fr.SetMaxReadFrameSize(frames.DefaultFrame)
 	r.fr.SetReuseFrames()
-	r.names = map[string]string{}
+	r.names = frames.Names{}
 }
 
 // rouse wakes who reads a body of which more has come, and begins with the requests that have: a
@@ -48,7 +46,7 @@ func (r *reading) rouse() {
 	r.begun = r.begun[:0]
 	for i, s := range r.woken {
 		s.due = false
-		signal(s.wake)
+		frames.Signal(s.wake)
 		r.woken[i] = nil
 	}
 	r.woken = r.woken[:0]
@@ -102,7 +100,7 @@ func (c *conn) tell(err error) {
 		code = http2.ErrCode(ce)
 	case errors.Is(err, http2.ErrFrameTooLarge):
 		code = http2.ErrCodeFrameSize
-	case errors.Is(err, errStuck):
+	case errors.Is(err, frames.ErrStuck):
 		code = http2.ErrCodeEnhanceYourCalm
 	default:
 		return
@@ -110,7 +108,7 @@ func (c *conn) tell(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.ended == nil {
-		_ = c.fr.WriteGoAway(c.last, code, nil) // to memory
+		_ = c.out.WriteGoAway(c.last, code, nil) // to memory
 	}
 }
 
@@ -126,10 +124,10 @@ func (r *reading) broken(c *conn, se http2.StreamError) error {
 		s.fail(fmt.Errorf("the client breaks the rules of HTTP/2: %w", se))
 		c.forget(s, true, se.Code)
 	} else {
-		_ = c.fr.WriteRSTStream(se.StreamID, se.Code) // to memory
-		c.wrote()
+		_ = c.out.WriteRSTStream(se.StreamID, se.Code) // to memory
+		c.out.Flush()
 	}
-	return c.bounded()
+	return c.out.Bounded()
 }
 
 func (r *reading) frame(c *conn, f http2.Frame) error {
@@ -146,7 +144,7 @@ func (r *reading) frame(c *conn, f http2.Frame) error {
 	if c.ended != nil {
 		return c.ended
 	}
-	if err := c.bounded(); err != nil {
+	if err := c.out.Bounded(); err != nil {
 		return err
 	}
 	switch f := f.(type) {
@@ -162,8 +160,8 @@ func (r *reading) frame(c *conn, f http2.Frame) error {
 		return r.reset(c, f)
 	case *http2.PingFrame:
 		if !f.IsAck() {
-			_ = c.fr.WritePing(true, f.Data) // to memory
-			c.wrote()
+			_ = c.out.WritePing(true, f.Data) // to memory
+			c.out.Flush()
 		}
 	case *http2.GoAwayFrame:
 		if f.ErrCode != http2.ErrCodeNo {
@@ -299,13 +297,7 @@ func (r *reading) header(fields []hpack.HeaderField) http.Header {
 	h := make(http.Header, len(fields))
 	values := make([]string, len(fields))
 	for i, f := range fields {
-		name, ok := r.names[f.Name]
-		if !ok {
-			name = http.CanonicalHeaderKey(f.Name)
-			if len(r.names) < maxNames {
-				r.names[strings.Clone(f.Name)] = name
-			}
-		}
+		name := r.names.Of(f.Name)
 		values[i] = f.Value
 		switch before := h[name]; {
 		case before == nil:
@@ -324,23 +316,12 @@ func (r *reading) settings(c *conn, f *http2.SettingsFrame) error {
 	if f.IsAck() {
 		return nil
 	}
-	if f.NumSettings() > 100 || f.HasDuplicates() && f.NumSettings() > 10 {
-		return http2.ConnectionError(http2.ErrCodeEnhanceYourCalm)
-	}
-	err := f.ForeachSetting(func(s http2.Setting) error {
-		if err := s.Valid(); err != nil {
-			return err
-		}
+	return c.out.Settings(f, func(s http2.Setting) error {
 		switch s.ID {
-		case http2.SettingMaxFrameSize:
-			c.maxFrame = min(int(s.Val), largestFrame)
-		case http2.SettingHeaderTableSize:
-			c.enc.SetMaxDynamicTableSizeLimit(min(s.Val, tableSize))
-			c.enc.SetMaxDynamicTableSize(min(s.Val, tableSize))
 		case http2.SettingInitialWindowSize:
 			more := int64(s.Val) - c.first
 			for _, s := range c.streams {
-				if s.window += more; s.window > maxWindow {
+				if s.window += more; s.window > frames.MaxWindow {
 					return http2.ConnectionError(http2.ErrCodeFlowControl)
 				}
 			}
@@ -349,18 +330,12 @@ func (r *reading) settings(c *conn, f *http2.SettingsFrame) error {
 		}
 		return nil
 	})
-	if err != nil {
-		return err
-	}
-	_ = c.fr.WriteSettingsAck() // to memory
-	c.wrote()
-	return nil
 }
 
 // update is more room for what is sent.
 func (r *reading) update(c *conn, f *http2.WindowUpdateFrame) error {
 	if f.StreamID == 0 {
-		if c.window += int64(f.Increment); c.window > maxWindow {
+		if c.window += int64(f.Increment); c.window > frames.MaxWindow {
 			return http2.ConnectionError(http2.ErrCodeFlowControl)
 		}
 		c.unblock()
@@ -370,12 +345,12 @@ func (r *reading) update(c *conn, f *http2.WindowUpdateFrame) error {
 	if s == nil {
 		return err
 	}
-	if s.window += int64(f.Increment); s.window > maxWindow {
+	if s.window += int64(f.Increment); s.window > frames.MaxWindow {
 		return http2.StreamError{StreamID: s.id, Code: http2.ErrCodeFlowControl}
 	}
 	if s.blocked {
 		s.blocked = false
-		signal(s.send)
+		frames.Signal(s.send)
 	}
 	return nil
 }

@@ -12,6 +12,8 @@ import (
 
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
+
+	"github.com/verge-edge/verge/internal/proxy/frames"
 )
 
 // dialed is a client that writes frames itself.
@@ -103,10 +105,10 @@ func TestRules(t *testing.T) {
 		"too many at a time": {do: []does{head(3, false, with()...), head(5, false, with()...), head(7, false, with()...),
 			head(9, false, with()...)}, goAway: http2.ErrCodeRefusedStream},
 		"a window too large": {do: []does{head(1, false, with()...), func(fr *http2.Framer) error {
-			return fr.WriteWindowUpdate(1, maxWindow)
+			return fr.WriteWindowUpdate(1, frames.MaxWindow)
 		}}, reset: http2.ErrCodeFlowControl},
 		"a window of the connection too large": {do: []does{func(fr *http2.Framer) error {
-			return fr.WriteWindowUpdate(0, maxWindow)
+			return fr.WriteWindowUpdate(0, frames.MaxWindow)
 		}}, goAway: http2.ErrCodeFlowControl},
 		"a push": {do: []does{func(fr *http2.Framer) error {
 			return fr.WritePushPromise(http2.PushPromiseParam{StreamID: 1, PromiseID: 2, EndHeaders: true,

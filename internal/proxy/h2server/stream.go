@@ -15,6 +15,7 @@ import (
 	"golang.org/x/net/http/httpguts"
 	"golang.org/x/net/http2"
 
+	"github.com/verge-edge/verge/internal/proxy/frames"
 	"github.com/verge-edge/verge/internal/proxy/pieces"
 )
 
@@ -102,7 +103,7 @@ func (s *stream) request(r *reading, f *http2.MetaHeadersFrame) error {
 	for _, list := range h["Trailer"] {
 		for name := range strings.SplitSeq(list, ",") {
 			name = http.CanonicalHeaderKey(strings.TrimSpace(name))
-			if httpguts.ValidTrailerHeader(name) && len(req.Trailer) < maxNames {
+			if httpguts.ValidTrailerHeader(name) && len(req.Trailer) < frames.MaxNames {
 				if req.Trailer == nil {
 					req.Trailer = http.Header{}
 				}
@@ -217,7 +218,7 @@ func (s *stream) Close() error {
 		s.taken(s.waits)
 	}
 	s.in = pieces.Pieces{}
-	signal(s.wake)
+	frames.Signal(s.wake)
 	return nil
 }
 
@@ -226,10 +227,10 @@ func (s *stream) carryOn() {
 	s.c.mu.Lock()
 	defer s.c.mu.Unlock()
 	if s.err == nil && !s.came && !s.said && s.c.streams[s.id] == s {
-		s.c.block.Reset()
-		s.c.field(":status", "100", false)
-		s.c.headers(s.id, false)
-		s.c.wrote()
+		s.c.out.Head()
+		s.c.out.Field(":status", "100", false)
+		s.c.out.Headers(s.id, false)
+		s.c.out.Flush()
 	}
 }
 
@@ -239,8 +240,8 @@ func (s *stream) fail(err error) {
 		s.err = err
 	}
 	s.stop()
-	signal(s.wake)
-	signal(s.send)
+	frames.Signal(s.wake)
+	frames.Signal(s.send)
 }
 
 // taken says that n bytes of the body wait no longer.
@@ -253,8 +254,8 @@ func (s *stream) taken(n int) {
 	if s.unsaid += n; s.unsaid < streamWindow/2 || s.came || s.err != nil {
 		return
 	}
-	_ = s.c.fr.WriteWindowUpdate(s.id, uint32(s.unsaid)) // to memory
+	_ = s.c.out.WriteWindowUpdate(s.id, uint32(s.unsaid)) // to memory
 	s.recv += int64(s.unsaid)
 	s.unsaid = 0
-	s.c.wrote()
+	s.c.out.Flush()
 }
