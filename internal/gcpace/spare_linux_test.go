@@ -40,12 +40,24 @@ func TestUnlimited(t *testing.T) {
 	write("a", "memory.current", "700")
 	write("full", "memory.max", "1000")
 	write("full", "memory.current", "1100")
+	write("memory/a", "memory.limit_in_bytes", "900")
+	write("memory/a", "memory.usage_in_bytes", "100")
+	write("memory", "memory.limit_in_bytes", "9223372036854771712")
+	write("memory", "memory.usage_in_bytes", "100")
+	const none = math.MaxUint64
 	for group, want := range map[string]uint64{
-		"0::/a/b\n": 300, "0::/a": 300, "0::/full": 0, "0::/": math.MaxUint64, "0::/other": math.MaxUint64,
-		"4:memory:/a\n": math.MaxUint64, "": math.MaxUint64,
+		"0::/a/b\n": 300, "0::/a": 300, "0::/full": 0, "0::/": none, "0::/other": none, "0::/../full": 0,
+		"5:cpu:/full\n4:hugetlb,memory:/a\n0::/\n": 800, "4:memory:/a\n0::/a\n": 300, "": none,
 	} {
 		if got := unlimited(root, []byte(group)); got != want {
 			t.Errorf("%q: %d, want %d", group, got, want)
+		}
+	}
+	write(".", "memory.max", "50") // as in a container
+	write(".", "memory.current", "10")
+	for _, group := range []string{"0::/\n", "0::/of/the/host\n"} {
+		if got := unlimited(root, []byte(group)); got != 40 {
+			t.Errorf("%q in a container: %d, want 40", group, got)
 		}
 	}
 }
