@@ -37,6 +37,7 @@ type Conn struct {
 	linked bool
 	nc     *nats.Conn     // set once, before the conn is handed out
 	out    *outbox        // likewise; nil for one in this process
+	stop   func()         // likewise; ends an attempt to connect; nil for one in this process
 	wg     sync.WaitGroup // one per subscription whose handler may still run
 
 	mu sync.Mutex
@@ -308,6 +309,9 @@ func (c *Conn) Close() {
 		subs = append(subs, s)
 	}
 	c.mu.Unlock()
+	if c.stop != nil {
+		c.stop()
+	}
 	for _, s := range subs {
 		c.end(s)
 	}

@@ -58,7 +58,7 @@ type DialOptions struct {
 	Log   *slog.Logger
 }
 
-// Dial returns a worker's connection at once, connected or not, and keeps it
+// Dial returns a worker's connection after one attempt, connected or not, and keeps it
 // connected until Close: it tries for ever, at growing intervals up to 10 s. It is for
 // who sends heartbeats: nothing else finds out soon that the other end is dead.
 // ctx is only looked at before the first attempt starts.
@@ -89,20 +89,22 @@ func Dial(ctx context.Context, o DialOptions) (bus.Conn, error) {
 		o.Inbox = credentials.InboxPrefix + o.Name
 	}
 	out := &outbox{}
+	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	c, err := connect(strings.Join(urls, ","), allow, false, o.Log,
 		nats.Name(o.Name),
 		nats.CustomInboxPrefix(o.Inbox),
 		nats.PingInterval(dialedPing),
-		nats.SetCustomDialer(&tlsDialer{config: o.TLS, refused: o.Refused, known: o.Addresses, also: o.Also, out: out}),
+		nats.SetCustomDialer(&tlsDialer{life: life, config: o.TLS, refused: o.Refused, known: o.Addresses, also: o.Also, out: out}),
 		nats.Timeout(DialTimeout),
 		nats.RetryOnFailedConnect(true),
 		nats.CustomReconnectDelay(redialDelay),
 		nats.UserJWT(func() (string, error) { return o.JWT(), nil }, o.Key.Sign),
 	)
 	if err != nil {
+		end()
 		return nil, fmt.Errorf("dial %s: %w", strings.Join(o.Addresses, ", "), err)
 	}
-	c.out = out
+	c.out, c.stop = out, end
 	return c, nil
 }
 
@@ -118,6 +120,8 @@ func redialDelay(rounds int) time.Duration {
 // tlsDialer opens a TLS connection before a byte of the bus protocol is said,
 // with the configuration of the moment.
 type tlsDialer struct {
+	life    context.Context // until Close, which waits for an attempt that is under way
+	later   bool            // an attempt was made
 	config  func() (*tls.Config, error)
 	refused func(error) // nil: nobody wants to know
 	known   []string    // addresses that the client tries by itself
@@ -153,7 +157,13 @@ func (d *tlsDialer) dial(network, address string) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), TLSTimeout)
+	// Whoever starts waits for the first attempt.
+	patience := DialTimeout
+	if d.later {
+		patience = TLSTimeout
+	}
+	d.later = true
+	ctx, cancel := context.WithTimeout(d.life, patience)
 	defer cancel()
 	// No TCP keep-alive: the heartbeats do that, and packets cost power and money
 	// on some links.

@@ -141,9 +141,14 @@ func upstream(t *testing.T, a *ca, r *busserver.RootServer, name string) *busser
 
 func dialWith(t *testing.T, a *ca, c *busserver.ClusterServer, name, token string, key credentials.Key) bus.Conn {
 	t.Helper()
+	return dialAt(t, a, c.Addr(), name, token, key)
+}
+
+func dialAt(t *testing.T, a *ca, addr, name, token string, key credentials.Key) bus.Conn {
+	t.Helper()
 	config := a.client(name, "cluster.test")
 	conn, err := busconn.Dial(t.Context(), busconn.DialOptions{
-		Name: name, Addresses: []string{c.Addr()}, TLS: func() (*tls.Config, error) { return config, nil },
+		Name: name, Addresses: []string{addr}, TLS: func() (*tls.Config, error) { return config, nil },
 		JWT: always(token), Key: key, Log: quiet(t),
 	})
 	if err != nil {

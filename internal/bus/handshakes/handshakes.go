@@ -130,28 +130,26 @@ func (t *Limiter) rests() time.Duration {
 // errLeft is for a peer that has not waited.
 var errLeft = errors.New("it did not wait for its turn")
 
-// enter waits for the turn of a handshake, which ends with ctx. left says whether the peer has
-// closed its connection meanwhile: nothing is computed for it then.
+// enter waits for the turn of a handshake, which ends with ctx: who came first is first. left says
+// whether the peer has closed its connection meanwhile: nothing is computed for it then.
 func (t *Limiter) enter(ctx context.Context, left func() bool) error {
-	patience, look := time.NewTimer(t.wait), time.NewTicker(looks)
-	defer patience.Stop()
-	defer look.Stop()
-	opened, slots := t.opened, (chan<- struct{})(nil)
-	for waits := true; waits; {
-		select {
-		case <-opened:
-			opened, slots = nil, t.slots
-		case slots <- struct{}{}:
-			waits = false
-		case <-look.C:
-			if left() {
-				return errLeft
-			}
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-patience.C:
-			return errBusy
+	waits, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	defer time.AfterFunc(t.wait, func() { end(errBusy) }).Stop()
+	defer every(waits, looks, func() {
+		if left() {
+			end(errLeft)
 		}
+	})()
+	select {
+	case <-t.opened:
+	case <-waits.Done():
+		return context.Cause(waits)
+	}
+	select {
+	case t.slots <- struct{}{}:
+	case <-waits.Done():
+		return context.Cause(waits)
 	}
 	ctx, cancel := context.WithTimeout(ctx, t.counts())
 	context.AfterFunc(ctx, func() {
@@ -159,4 +157,19 @@ func (t *Limiter) enter(ctx context.Context, left func() bool) error {
 		time.AfterFunc(t.rests(), func() { <-t.slots })
 	})
 	return nil
+}
+
+// every calls f again and again until ctx is done or stop is called. It needs no goroutine while it
+// waits: thousands may.
+func every(ctx context.Context, d time.Duration, f func()) (stop func() bool) {
+	var timer *time.Timer
+	set := make(chan struct{})
+	timer = time.AfterFunc(d, func() {
+		<-set
+		if f(); ctx.Err() == nil {
+			timer.Reset(d)
+		}
+	})
+	close(set)
+	return timer.Stop
 }

@@ -25,6 +25,36 @@ func TestWhoHasLeftWaitsNoMore(t *testing.T) {
 	})
 }
 
+// Who has waited for longer enters first, however often it was looked at meanwhile.
+func TestWhoCameFirstIsFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &Limiter{opened: make(chan struct{}), slots: make(chan struct{}, 1), wait: Long, slot: 3 * time.Second}
+		s.Open()
+		if err := s.enter(t.Context(), stays); err != nil {
+			t.Fatal(err)
+		}
+		entered := make(chan int, 4)
+		for n := range 4 {
+			go func() {
+				if s.enter(t.Context(), stays) == nil {
+					entered <- n
+				}
+			}()
+			time.Sleep(looks / 3)
+		}
+		for n := range 4 {
+			time.Sleep(s.slot) // until one that was worked on counts no longer
+			synctest.Wait()
+			if len(entered) != 1 {
+				t.Fatalf("%d have entered the slot of %d", len(entered), n)
+			}
+			if got := <-entered; got != n {
+				t.Fatalf("%d has entered before %d", got, n)
+			}
+		}
+	})
+}
+
 // No more handshakes are worked on at a time than there are slots; who has waited for
 // too long is turned away, and who ends while waiting takes no slot.
 func TestLimiter(t *testing.T) {
