@@ -195,10 +195,13 @@ func (in *Instance) launch(ctx context.Context, o *wire.Order, spec runtime.Spec
 	return task, err
 }
 
-// expect tells the driver of an order whether a request may start the instance.
+// expect tells the driver of an order whether a request may start the instance, and the others that
+// none does: the order before may have had another one.
 func (in *Instance) expect(o *wire.Order, soon bool) {
-	if d, ok := in.deps.Drivers[state.RuntimeOf(o)].(runtime.Expecter); ok {
-		d.Expect(in.ID, soon)
+	for kind, d := range in.deps.Drivers {
+		if d, ok := d.(runtime.Expecter); ok {
+			d.Expect(in.ID, soon && kind == state.RuntimeOf(o))
+		}
 	}
 }
 

@@ -131,7 +131,7 @@ func TestSpareGoesWithItsReason(t *testing.T) {
 	d.Expect("app.two.0", true)
 	pid := spareOf(t, d)
 	d.Expect("app.one.0", false)
-	if syscall.Kill(pid, 0) != nil {
+	if spareOf(t, d) != pid {
 		t.Error("it is gone although one is expected")
 	}
 	d.Expect("app.two.0", false)

@@ -180,10 +180,12 @@ func forkAs(path string, s runtime.Spec, std stdio, g *cgroup.Group, mounts *os.
 	defer w.Close() //nolint:errcheck // nothing is written through it
 	if mounts == nil && !std.terminal {
 		if spare := ready.take(); spare != nil {
-			if err := spare.become(c, s.NetNS != "", []*os.File{w, std.in, std.out, std.err}, groups); err == nil {
+			err := spare.become(c, s.NetNS != "", []*os.File{w, std.in, std.out, std.err}, groups)
+			if err == nil {
 				*pid = spare.pid
 				return report, nil
 			}
+			ready.log.Debug("a process held ready was of no use", "error", err)
 			ready.work.Go(spare.reap) // its socket is closed, so it ends at once
 		}
 	}
