@@ -165,7 +165,7 @@ quorum: ## simulated servers of a tier and a nemesis: QUORUM_SEEDS=100000 of the
 LAB_RESULTS ?= bin/lab-results
 LAB_REPORT  ?= docs/lab-report.md
 EXPERIMENTS ?=
-lab: build ## experiments of the lab, as root, an hour or two: docs/lab-report.md. EXPERIMENTS="names": these alone
+lab: build ## experiments of the lab, as root, three hours: docs/lab-report.md. EXPERIMENTS="names": these alone
 	@tools/lab $(LAB_RESULTS) $(LAB_REPORT) $(EXPERIMENTS)
 
 bench: ## Go benchmarks, with allocations

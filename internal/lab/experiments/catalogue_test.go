@@ -116,7 +116,7 @@ func TestBriefReport(t *testing.T) {
 		t.Fatal(err)
 	}
 	pictures := filepath.Join(out, "lab-report")
-	if err := errors.Join(os.Mkdir(pictures, 0o755), os.WriteFile(filepath.Join(pictures, "old.svg"), nil, 0o644)); err != nil {
+	if err := errors.Join(os.Mkdir(pictures, 0o755), os.WriteFile(filepath.Join(pictures, "oakestra-idle.svg"), nil, 0o644)); err != nil {
 		t.Fatal(err)
 	}
 	file, err := Report(dir, filepath.Join(out, "lab-report.md"))

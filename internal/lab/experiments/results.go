@@ -25,7 +25,11 @@ func Report(dir, to string) (string, error) {
 	}
 	pictures := ""
 	if to != "" {
-		pictures = strings.TrimSuffix(to, ".md")
+		var ok bool
+		if pictures, ok = strings.CutSuffix(to, ".md"); !ok {
+			return "", fmt.Errorf("write the report to %s: give it a name that ends in .md (its pictures go to a directory with "+
+				"that name without .md)", to)
+		}
 		if err := copyPictures(found, dir, pictures); err != nil {
 			return "", err
 		}
@@ -44,16 +48,20 @@ func Report(dir, to string) (string, error) {
 	return file, os.WriteFile(file, []byte(page(found, missing)), 0o644)
 }
 
-// results are those in a directory, and lines about experiments that have none.
-func results(dir string) (found []experiment.Results, missing []string, err error) {
-	var forms []experiment.Experiment
+// forms are all experiments, those of two forms twice.
+func forms() (out []experiment.Experiment) {
 	for _, x := range All() {
-		forms = append(forms, x)
+		out = append(out, x)
 		if v, err := x.InVirtualTime(); err == nil && v.Suffix != "" {
-			forms = append(forms, v)
+			out = append(out, v)
 		}
 	}
-	for _, x := range forms {
+	return out
+}
+
+// results are those in a directory, and lines about experiments that have none.
+func results(dir string) (found []experiment.Results, missing []string, err error) {
+	for _, x := range forms() {
 		name := filepath.Join(dir, x.Name+x.Suffix)
 		data, err := os.ReadFile(name + ".json")
 		switch {
@@ -84,14 +92,16 @@ func results(dir string) (found []experiment.Results, missing []string, err erro
 	return found, missing, nil
 }
 
-// copyPictures to a directory, in which there are no others then.
+// copyPictures to a directory, in which there are none of other experiments then.
 func copyPictures(found []experiment.Results, from, to string) error {
 	if err := os.MkdirAll(to, 0o755); err != nil {
 		return fmt.Errorf("pictures of the report: %w", err)
 	}
-	old, err := filepath.Glob(filepath.Join(to, "*.svg"))
-	for _, f := range old {
-		err = errors.Join(err, os.Remove(f))
+	var err error
+	for _, x := range forms() {
+		if rerr := os.Remove(filepath.Join(to, x.Name+x.Suffix+".svg")); !errors.Is(rerr, os.ErrNotExist) {
+			err = errors.Join(err, rerr)
+		}
 	}
 	for _, x := range found {
 		if x.Picture == "" {

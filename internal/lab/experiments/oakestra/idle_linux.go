@@ -82,8 +82,8 @@ func load(ctx context.Context, e *experiment.Env, s *bed.Site, window time.Durat
 		n := float64(len(tiers[tier]))
 		p := map[string]any{"tier": tier, "workers": len(s.Workers)}
 		maps.Copy(p, more)
-		limit, from := most(tier, len(s.Workers))
-		useRows(e, p, use{lab.Milliseconds(sum.Cpu) * float64(time.Minute) / float64(window) / n, sum.Pss / n}, limit, from)
+		limit, source := most(tier, len(s.Workers))
+		useRows(e, p, use{lab.Milliseconds(sum.Cpu) * float64(time.Minute) / float64(window) / n, sum.Pss / n}, limit, source)
 	}
 	end, err := s.Stats()
 	if err != nil {

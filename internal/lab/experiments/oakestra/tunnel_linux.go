@@ -152,8 +152,7 @@ func tunnel(ctx context.Context, e *experiment.Env, n bed.Network, ways []downlo
 	if r.Measured > tunnelMost && !e.Quick {
 		r.Short = fmt.Sprintf("it takes more than %g × as long as by WireGuard alone", tunnelMost)
 	}
-	late := after.Late.Since(before.Late)
-	e.Measured(first, lab.Accuracy{LateP50: late.Percentile(0.5), LateP99: late.Percentile(0.99), Packets: late.Count, RealTime: after.RealTime})
+	e.Measured(first, lab.Lateness(before, after))
 	return nil
 }
 

@@ -127,8 +127,7 @@ func runControlUnderLoad(ctx context.Context, e *experiment.Env) (err error) {
 				return err
 			}
 			// A meter's pings would wait in the lines too.
-			late := after.Late.Since(before.Late)
-			e.Measured(from, lab.Accuracy{LateP50: late.Percentile(0.5), LateP99: late.Percentile(0.99), Packets: late.Count, RealTime: after.RealTime})
+			e.Measured(from, lab.Lateness(before, after))
 		}
 	}
 	return nil

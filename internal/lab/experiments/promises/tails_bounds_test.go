@@ -9,7 +9,7 @@ import (
 	"github.com/verge-edge/verge/api"
 )
 
-// In virtual time the bounds hold whatever the seed, and a policy that is blind to load misses them.
+// In virtual time the bounds hold with three seeds, and a policy that is blind to load misses them.
 func TestTailsBounds(t *testing.T) {
 	for _, c := range []struct {
 		policy string
