@@ -3,7 +3,8 @@
 //
 // # Invariants
 //
-// Each is checked by the simulation in quorumtest.
+// The simulation in quorumtest checks all but the fourth, which is for who uses the log, and the
+// sixth, which core's tests check.
 //
 //  1. What was acknowledged is on the synced disks of a majority.
 //  2. A server applies only committed records, each once, in order, to the state that they

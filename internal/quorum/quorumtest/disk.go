@@ -194,9 +194,6 @@ func (d *Disk) SyncDir() error {
 	return nil
 }
 
-// Free implements wal.Disk.
-func (d *Disk) Free() (int64, error) { return d.room, nil }
-
 // Damage is what happens to a sector that was synced.
 type Damage int
 

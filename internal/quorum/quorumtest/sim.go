@@ -16,16 +16,14 @@ type Bug int
 
 // Bugs.
 const (
-	NoBug            Bug = iota
-	NoSync               // the log is not synced before it is acknowledged
-	AckAtOne             // a write is acknowledged once the leader itself has it
-	ForgetVote           // a restart loses the vote
-	ApplyEarly           // records are applied when they are saved, not when they are committed
-	ReuseID              // a server that lost its disk comes back under its id
-	TornIsDamaged        // a torn batch is taken for damage
-	DamagedIsTorn        // damage is taken for a torn batch
-	IgnoreDivergence     // not a bug of the program: one server applies something else now and then
-	numBugs          = iota
+	NoBug         Bug = iota
+	NoSync            // the log is not synced before it is acknowledged
+	AckAtOne          // a write is acknowledged once the leader itself has it
+	ForgetVote        // a restart loses the vote
+	ApplyEarly        // records are applied when they are saved, not when they are committed
+	ReuseID           // a server that lost its disk comes back under its id
+	TornIsDamaged     // a torn batch is taken for damage
+	DamagedIsTorn     // damage is taken for a torn batch
 )
 
 // Options of a run.

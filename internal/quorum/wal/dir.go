@@ -83,15 +83,6 @@ func (d *Dir) Remove(name string) error { return os.Remove(d.at(name)) }
 // SyncDir implements Disk.
 func (d *Dir) SyncDir() error { return atomicfile.SyncDir(d.path) }
 
-// Free implements Disk: what this process may still use.
-func (d *Dir) Free() (int64, error) {
-	var st syscall.Statfs_t
-	if err := syscall.Statfs(d.path, &st); err != nil {
-		return 0, fmt.Errorf("free space of %s: %w", d.path, err)
-	}
-	return int64(st.Bavail) * int64(st.Bsize), nil //nolint:gosec,unconvert // differs between systems
-}
-
 type dirFile struct{ *os.File }
 
 // Size implements File.

@@ -18,8 +18,6 @@ type Disk interface {
 	Remove(name string) error
 	// SyncDir makes names durable: what was created, renamed and removed.
 	SyncDir() error
-	// Free is how many bytes are left.
-	Free() (int64, error)
 }
 
 // File of a Disk.

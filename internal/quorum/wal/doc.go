@@ -14,7 +14,7 @@
 //
 // snap-<term>-<index> is a snapshot: blocks with a CRC-32C that each continues that of the block
 // before, of which the first has index, term and members, and the last the length. It is
-// written beside, synced, renamed and read back. Two are kept, and the log from the older one
+// written beside, synced, read back and renamed. Two are kept, and the log from the older one
 // on: if the newer one turns out damaged, the older one and the log have the same.
 //
 // # Torn or damaged

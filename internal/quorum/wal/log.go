@@ -115,7 +115,6 @@ func Open(d Disk, o Options) (*Log, *Opened, error) {
 		end: f.end, size: f.size, chain: f.chain,
 	}
 	l.noteChanges(f.entries)
-	l.last = f.last()
 	if err := l.reopen(f.torn); err != nil {
 		return nil, nil, err
 	}
@@ -127,6 +126,11 @@ func Open(d Disk, o Options) (*Log, *Opened, error) {
 	}
 	if err := l.cleanUp(names, f.base); err != nil {
 		return nil, nil, err
+	}
+	// What was read may be in the system's memory alone, names too: the process before was killed
+	// before it had synced it.
+	if err := d.SyncDir(); err != nil {
+		return nil, nil, fmt.Errorf("sync the directory of the log: %w", err)
 	}
 	st := core.State{HardState: f.state.proto(), Entries: f.entries}
 	if snap != nil {
@@ -141,21 +145,21 @@ func (s hardState) proto() *raftpb.HardState {
 }
 
 // reopen opens the last segment, without what is torn at its end: what is written next must not
-// be followed by it.
+// be followed by it. What it has is synced from here on.
 func (l *Log) reopen(torn int64) error {
 	name := l.segments[len(l.segments)-1].name()
 	f, err := l.disk.Open(name)
 	if err != nil {
 		return fmt.Errorf("open %s: %w", name, err)
 	}
-	if l.file = f; torn == 0 {
-		return nil
-	}
-	if _, err := f.WriteAt(make([]byte, torn), l.end); err != nil {
-		return errors.Join(fmt.Errorf("cut off the torn end of %s: %w", name, err), f.Close())
+	l.file = f
+	if torn > 0 {
+		if _, err := f.WriteAt(make([]byte, torn), l.end); err != nil {
+			return errors.Join(fmt.Errorf("cut off the torn end of %s: %w", name, err), f.Close())
+		}
 	}
 	if err := f.Sync(); err != nil {
-		return errors.Join(fmt.Errorf("cut off the torn end of %s: %w", name, err), f.Close())
+		return errors.Join(fmt.Errorf("sync %s: %w", name, err), f.Close())
 	}
 	return nil
 }

@@ -578,3 +578,37 @@ func TestCommittedChangeIsSynced(t *testing.T) {
 		t.Errorf("%v, %v", got.State.HardState, err)
 	}
 }
+
+// A process that is killed before its sync is over leaves what it wrote in the system's memory. What
+// Open returns of that is told to others, and must outlast the next power cut.
+func TestWhatOpenReturnsIsSynced(t *testing.T) {
+	for seed := range uint64(20) {
+		for _, size := range []int{100, 9 << 10} { // in the segment; in another one
+			d := newDisk(seed)
+			l, _ := create(t, d)
+			if err := l.Save(hard(1, 1, 1), []*raftpb.Entry{entry(1, 2, 10)}); err != nil {
+				t.Fatal(err)
+			}
+			d.SetLying(true)
+			if err := l.Save(hard(2, 2, 1), []*raftpb.Entry{entry(2, 3, size)}); err != nil {
+				t.Fatal(err)
+			}
+			d.SetLying(false)
+			opened, before, err := wal.Open(d, small)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := opened.Close(); err != nil {
+				t.Fatal(err)
+			}
+			d.Cut()
+			_, after, err := wal.Open(d, small)
+			if err != nil {
+				t.Fatalf("seed %d, %d bytes: %v", seed, size, err)
+			}
+			if want, got := of(before.State), of(after.State); got != want {
+				t.Errorf("seed %d, %d bytes: before the power cut %s, after it %s", seed, size, want, got)
+			}
+		}
+	}
+}

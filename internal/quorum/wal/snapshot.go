@@ -67,7 +67,7 @@ func writeSnapshot(d Disk, head *raftpb.Snapshot, write func(io.Writer) error, p
 	if err = errors.Join(err, f.Close()); err != nil {
 		return failed(errors.Join(err, d.Remove(tmp)))
 	}
-	// What is read back is what the disk has, not what was meant.
+	// What is read back is what the system has, not what was meant.
 	if _, _, err := verifySnapshot(d, tmp, name); err != nil {
 		return failed(errors.Join(err, d.Remove(tmp)))
 	}
